@@ -77,8 +77,10 @@ let package = Package(
         library("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
         .systemLibrary(name: "CLinux", path: "Shared/CLinux"),
 
+        wrapper("SystemIO", ["CLinux"]),
 
 
 
+        tests("SystemIOTests", ["SystemIO"]),
     ]
 )

@@ -1,0 +1,28 @@
+import Glibc
+
+/// A POSIX call that failed: what was attempted, and `errno`.
+package struct SystemError: Error, Equatable, CustomStringConvertible {
+    /// The call, as the manual names it (`connect`, `epoll_ctl`).
+    package let operation: String
+    /// The value of `errno` (errno(3)).
+    package let code: Int32
+
+    package init(operation: String, code: Int32) {
+        self.operation = operation
+        self.code = code
+    }
+
+    /// Names `operation` with the `errno` of this thread; call it straight after the failing call.
+    init(_ operation: String) {
+        self.init(operation: operation, code: errno)
+    }
+
+    package var description: String {
+        "\(operation): \(String(cString: strerror(code))) (errno \(code))"
+    }
+
+    package var isTimeout: Bool { code == ETIMEDOUT }
+    package var isConnectionRefused: Bool { code == ECONNREFUSED }
+    /// This process or the machine has no file descriptors left (EMFILE, ENFILE).
+    package var isOutOfDescriptors: Bool { code == EMFILE || code == ENFILE }
+}

@@ -1,0 +1,55 @@
+internal import CLinux
+import Glibc
+import Synchronization
+
+/// One thread of the operating system that runs one closure to its end.
+/// For event loops and blocking C libraries, which must not occupy a thread of Swift's cooperative pool.
+package final class SystemThread: Sendable {
+    private final class Body: Sendable {
+        let name: String
+        let run: @Sendable () -> Void
+
+        init(name: String, run: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.run = run
+        }
+    }
+
+    /// The thread while nobody has joined it; nil after.
+    private let thread: Mutex<pthread_t?>
+
+    private init(_ thread: pthread_t) {
+        self.thread = Mutex(thread)
+    }
+
+    deinit {
+        if let thread = thread.withLock({ $0 }) { pthread_detach(thread) }
+    }
+
+    /// - Parameter name: shown by top and ps; the kernel keeps the first fifteen bytes.
+    package static func start(name: String, _ body: @escaping @Sendable () -> Void) -> SystemThread {
+        var thread = pthread_t()
+        let argument = Unmanaged.passRetained(Body(name: String(decoding: name.utf8.prefix(15), as: UTF8.self), run: body))
+        let failure = pthread_create(
+            &thread, nil,
+            { argument in
+                guard let argument else { return nil }
+                let body = Unmanaged<Body>.fromOpaque(argument).takeRetainedValue()
+                pthread_setname_np(pthread_self(), body.name)
+                body.run()
+                return nil
+            }, argument.toOpaque())
+        // EAGAIN: the machine refuses another thread. As when memory runs out, nothing sensible can follow.
+        precondition(failure == 0, "pthread_create failed with \(failure)")
+        return SystemThread(thread)
+    }
+
+    /// Waits until the body has returned. May be called more than once and from several threads, but not from the thread itself.
+    package func join() {
+        thread.withLock { thread in
+            guard let joinable = thread else { return }
+            pthread_join(joinable, nil)
+            thread = nil
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Synchronization
+import SystemIO
+import Testing
+
+@Suite("Threads, mailboxes and executors", .timeLimit(.minutes(1)))
+struct ThreadTests {
+    @Test func aThreadBearsItsNameAndCanBeJoined() throws {
+        let name = Mutex("")
+        let thread = SystemThread.start(name: "apns-production-long-name") {
+            let text = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+            name.withLock { $0 = text ?? "unreadable" }
+        }
+        thread.join()
+        thread.join()
+        #expect(name.withLock { $0 } == "apns-production\n", "the kernel keeps fifteen bytes")
+    }
+
+    @Test func severalThreadsMayWaitForOne() throws {
+        let gate = try WakeUp()
+        let finished = Mutex(false)
+        let worker = SystemThread.start(name: "worker") {
+            gate.await()
+            finished.withLock { $0 = true }
+        }
+        let seen = Mutex(0)
+        let waiters = (0..<4).map { _ in
+            SystemThread.start(name: "waiter") {
+                worker.join()
+                if finished.withLock({ $0 }) { seen.withLock { $0 += 1 } }
+            }
+        }
+        gate.signal()
+        waiters.forEach { $0.join() }
+        #expect(seen.withLock { $0 } == 4)
+    }
+
+    @Test func aMailboxWakesItsReaderOnlyWhenItWasEmpty() {
+        let wakes = Atomic(0)
+        let box = Mailbox<Int> { wakes.add(1, ordering: .relaxed) }
+        #expect(box.post(1) && box.post(2) && box.post(contentsOf: [3, 4]))
+        #expect(wakes.load(ordering: .relaxed) == 1 && box.count == 4)
+        #expect(box.takeAll() == [1, 2, 3, 4])
+        #expect(box.takeAll().isEmpty)
+        box.post(contentsOf: [])
+        #expect(wakes.load(ordering: .relaxed) == 1, "nothing is no reason to wake")
+        box.post(5)
+        #expect(wakes.load(ordering: .relaxed) == 2)
+        var reused = [9, 9, 9]
+        box.takeAll(into: &reused)
+        #expect(reused == [5] && box.count == 0)
+    }
+
+    @Test func aClosedMailboxRefusesAndHandsBackWhatWasLeft() {
+        let box = Mailbox<Int> {}
+        box.post(contentsOf: [1, 2])
+        #expect(box.close() == [1, 2])
+        #expect(box.close().isEmpty)
+        #expect(!box.post(3) && !box.post(contentsOf: [4]))
+        #expect(box.takeAll().isEmpty && box.count == 0)
+    }
+
+    @Test func manyWritersLoseNothingAndEachKeepsItsOrder() throws {
+        let wakeUp = try WakeUp()
+        let box = Mailbox<(writer: Int, number: Int)>(wakeUp: wakeUp)
+        let writers = (0..<4).map { writer in
+            SystemThread.start(name: "writer") {
+                for number in 0..<5_000 { box.post((writer, number)) }
+            }
+        }
+        var next = [0, 0, 0, 0]
+        var inOrder = true
+        while next.reduce(0, +) < 20_000 {
+            wakeUp.await()
+            // Cleared before the box is emptied: what is posted in between wakes once more, and is never slept on.
+            wakeUp.clear()
+            for (writer, number) in box.takeAll() {
+                inOrder = inOrder && next[writer] == number
+                next[writer] = number + 1
+            }
+        }
+        writers.forEach { $0.join() }
+        #expect(inOrder && next == [5_000, 5_000, 5_000, 5_000] && box.count == 0)
+    }
+
+    @Test func whatWasPostedIsTakenOrHandedBackWhenTheBoxIsClosed() {
+        for _ in 0..<50 {
+            let box = Mailbox<Int> {}
+            let accepted = Atomic(0)
+            let writer = SystemThread.start(name: "writer") {
+                for number in 0..<200 where box.post(number) { accepted.add(1, ordering: .relaxed) }
+            }
+            var got = box.takeAll().count
+            got += box.close().count
+            writer.join()
+            #expect(got == accepted.load(ordering: .relaxed))
+        }
+    }
+
+    @Test func anActorMayBlockOnItsOwnExecutorWithoutHoldingUpOthers() async throws {
+        // More actors wait at once than the cooperative pool has threads: on that pool none could ever let them go.
+        let gate = try WakeUp()
+        let count = ProcessInfo.processInfo.activeProcessorCount * 2 + 2
+        let arrived = Mailbox<Int>(wakeUp: try WakeUp())
+        let blockers = (0..<count).map { _ in Blocker() }
+        async let last: Void = {
+            while arrived.count < count { await Task.yield() }
+            gate.signal()
+        }()
+        await withTaskGroup(of: Void.self) { group in
+            for (index, blocker) in blockers.enumerated() {
+                group.addTask { await blocker.block(on: gate, arrived, index) }
+            }
+        }
+        await last
+        #expect(arrived.takeAll().sorted() == Array(0..<count))
+    }
+
+    @Test func theClockTellsUNIXTimeInMilliseconds() {
+        let before = Int64(Date().timeIntervalSince1970 * 1000)
+        let now = WallClock.milliseconds()
+        #expect(now >= before - 1 && now - before < 60_000)
+    }
+}
+
+private actor Blocker {
+    private let executor = BlockingExecutor(label: "test.blocker")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    func block(on gate: WakeUp, _ arrived: Mailbox<Int>, _ index: Int) {
+        arrived.post(index)
+        gate.await()
+    }
+}
+
+extension WakeUp {
+    /// Blocks this thread until signalled; the signal stays.
+    func await() {
+        guard let poller = try? Poller(), (try? poller.add(descriptor, key: 0, interest: .read)) != nil else { return }
+        _ = try? poller.wait(timeout: nil)
+    }
+}
