@@ -78,9 +78,11 @@ let package = Package(
         .systemLibrary(name: "CLinux", path: "Shared/CLinux"),
 
         wrapper("SystemIO", ["CLinux"]),
+        wrapper("OpenSSL", ["COpenSSL"]),
 
 
 
         tests("SystemIOTests", ["SystemIO"]),
+        tests("OpenSSLTests", ["OpenSSL"]),
     ]
 )

@@ -1,0 +1,57 @@
+internal import COpenSSL
+
+/// Owns one `EVP_PKEY` on the curve P-256.
+///
+/// Sendable: never changed after `init`, and OpenSSL allows that several threads use one key, each with its own context (openssl-threads(7)).
+final class ECKey: Sendable {
+    nonisolated(unsafe) let handle: OpaquePointer
+
+    /// Refuses keys of other kinds and curves.
+    init(taking handle: OpaquePointer) throws(TLSError) {
+        self.handle = handle
+        var name = [CChar](repeating: 0, count: 32)
+        var length = 0
+        guard EVP_PKEY_get_group_name(handle, &name, name.count, &length) == 1,
+            name.prefix(length).elementsEqual("prime256v1".utf8.map { CChar(bitPattern: $0) })
+        else {
+            ERR_clear_error()
+            throw TLSError(code: .key, operation: "ES256 key", message: "not a key on the curve P-256")
+        }
+    }
+
+    deinit { EVP_PKEY_free(handle) }
+
+    /// Reads one key from PEM text with `parse`, which gets a BIO over the text.
+    convenience init(pem: [UInt8], _ operation: String, _ parse: (OpaquePointer) -> OpaquePointer?) throws(TLSError) {
+        ERR_clear_error()
+        let key = pem.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else { return nil }
+            defer { BIO_free(bio) }
+            return parse(bio)
+        }
+        guard let key else { throw .last(operation, code: .key) }
+        try self.init(taking: key)
+    }
+
+    /// What `print` writes into a BIO.
+    func text(_ operation: String, _ print: (OpaquePointer) -> Int32) throws(TLSError) -> String {
+        ERR_clear_error()
+        guard let bio = BIO_new(BIO_s_mem()) else { throw .last("BIO_new") }
+        defer { BIO_free(bio) }
+        guard print(bio) == 1 else { throw .last(operation, code: .key) }
+        var start: UnsafeMutablePointer<CChar>?
+        let count = push_BIO_get_mem_data(bio, &start)
+        return String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+}
+
+/// Reads a whole file, at most 64 KiB: no key is larger.
+func keyFileBytes(_ path: String) throws(TLSError) -> [UInt8] {
+    ERR_clear_error()
+    guard let bio = BIO_new_file(path, "r") else { throw .last("key file \(path)", code: .file) }
+    defer { BIO_free(bio) }
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    let count = BIO_read(bio, &bytes, Int32(bytes.count))
+    guard count > 0 else { throw TLSError(code: .file, operation: "key file \(path)", message: "empty or unreadable") }
+    return Array(bytes.prefix(Int(count)))
+}

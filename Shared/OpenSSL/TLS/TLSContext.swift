@@ -1,0 +1,119 @@
+internal import COpenSSL
+
+/// What many sessions share: trust, identity, protocols. Wraps `SSL_CTX`; TLS 1.2 or later; no session resumption.
+///
+/// Sendable: it is set up in `init` and only read after, which OpenSSL allows from any thread (openssl-threads(7)).
+package final class TLSContext: Sendable {
+    nonisolated(unsafe) let handle: OpaquePointer
+    /// The server's protocols in ALPN wire form (RFC 7301 section 3.1), most wanted first. Lives here because the selection callback points to it.
+    fileprivate let protocols: [UInt8]
+
+    private init(isServer: Bool, alpn: [String]) throws(TLSError) {
+        ERR_clear_error()
+        guard let handle = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else { throw .last("SSL_CTX_new") }
+        self.handle = handle
+        protocols = try Self.wireForm(alpn)
+        guard push_SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION) == 1 else { throw .last("SSL_CTX_set_min_proto_version") }
+        // RELEASE_BUFFERS: an idle connection keeps no 34 KiB of buffers.
+        let modes = SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
+        _ = push_SSL_CTX_set_mode(handle, Int(modes))
+        _ = push_SSL_CTX_set_session_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
+        _ = SSL_CTX_set_num_tickets(handle, 0)
+        // Bits 14 and 30 (ssl.h spells them with a macro Swift does not import): no TLS 1.2 tickets, no renegotiation.
+        _ = SSL_CTX_set_options(handle, 1 << 14 | 1 << 30)
+    }
+
+    deinit { SSL_CTX_free(handle) }
+
+    /// For connecting. The peer's chain and name are checked inside the handshake, always.
+    /// - Parameters:
+    ///   - certificate: shown when the peer asks for one.
+    ///   - alpn: what to offer, most wanted first. Check what was chosen: a peer without ALPN chooses nothing, and that is no error here.
+    package static func client(
+        trust: TLSTrust = .system, certificate: TLSIdentity? = nil, alpn: [String]
+    ) throws(TLSError) -> TLSContext {
+        let context = try TLSContext(isServer: false, alpn: alpn)
+        try context.trust(trust)
+        if let certificate { try context.use(certificate) }
+        SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
+        // The one call of OpenSSL that answers 0 for success.
+        if !context.protocols.isEmpty, SSL_CTX_set_alpn_protos(context.handle, context.protocols, UInt32(context.protocols.count)) != 0 {
+            throw .last("SSL_CTX_set_alpn_protos")
+        }
+        return context
+    }
+
+    /// For accepting.
+    /// - Parameters:
+    ///   - alpn: what is spoken here, most wanted first. A client that offers only others is refused with `no_application_protocol`;
+    ///     one that offers nothing is let in with nothing chosen.
+    ///   - clientTrust: when given, clients must show a certificate by one of the authorities in this PEM file.
+    package static func server(
+        certificateFile: String, keyFile: String, alpn: [String], clientTrust: String? = nil
+    ) throws(TLSError) -> TLSContext {
+        let context = try TLSContext(isServer: true, alpn: alpn)
+        try context.use(TLSIdentity(certificateFile: certificateFile, keyFile: keyFile))
+        if let clientTrust {
+            try context.trust(.file(clientTrust))
+            SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientTrust))
+            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        }
+        if !context.protocols.isEmpty {
+            // Unretained: OpenSSL calls back only during a handshake, and every session keeps its context alive.
+            SSL_CTX_set_alpn_select_cb(context.handle, selectProtocol, Unmanaged.passUnretained(context).toOpaque())
+        }
+        return context
+    }
+
+    private func trust(_ trust: TLSTrust) throws(TLSError) {
+        ERR_clear_error()
+        switch trust {
+        case .system:
+            guard SSL_CTX_set_default_verify_paths(handle) == 1 else { throw .last("SSL_CTX_set_default_verify_paths") }
+        case .file(let path):
+            guard SSL_CTX_load_verify_file(handle, path) == 1 else { throw .last("trusted authorities in \(path)", code: .file) }
+        }
+    }
+
+    private func use(_ identity: TLSIdentity) throws(TLSError) {
+        ERR_clear_error()
+        // An encrypted key must be an error, not a question on the terminal.
+        SSL_CTX_set_default_passwd_cb(handle, { _, _, _, _ in -1 })
+        guard SSL_CTX_use_certificate_chain_file(handle, identity.certificateFile) == 1 else {
+            throw .last("certificate in \(identity.certificateFile)", code: .file)
+        }
+        guard SSL_CTX_use_PrivateKey_file(handle, identity.keyFile, SSL_FILETYPE_PEM) == 1 else {
+            throw .last("private key in \(identity.keyFile)", code: .file)
+        }
+        guard SSL_CTX_check_private_key(handle) == 1 else { throw .last("private key in \(identity.keyFile)", code: .file) }
+    }
+
+    private static func wireForm(_ names: [String]) throws(TLSError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for name in names {
+            guard let length = UInt8(exactly: name.utf8.count), length > 0 else {
+                throw TLSError(code: .library, operation: "ALPN", message: "a protocol name has 1 to 255 bytes")
+            }
+            bytes.append(length)
+            bytes.append(contentsOf: name.utf8)
+        }
+        return bytes
+    }
+}
+
+/// Picks the first of our protocols that the client offers (RFC 7301 section 3.2).
+private func selectProtocol(
+    _ session: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenLength: UnsafeMutablePointer<UInt8>?,
+    _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _ owner: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let chosen, let chosenLength, let offered, let owner else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    let context = Unmanaged<TLSContext>.fromOpaque(owner).takeUnretainedValue()
+    return context.protocols.withUnsafeBufferPointer { ours in
+        var match: UnsafeMutablePointer<UInt8>?
+        let result = SSL_select_next_proto(&match, chosenLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
+        guard result == OPENSSL_NPN_NEGOTIATED, let match else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+        // `match` points into the context's array, whose storage outlives the handshake.
+        chosen.pointee = UnsafePointer(match)
+        return SSL_TLSEXT_ERR_OK
+    }
+}

@@ -1,0 +1,18 @@
+/// Whose certificates are believed.
+package enum TLSTrust: Sendable, Equatable {
+    /// The system's bundle (`SSL_CERT_FILE` and `SSL_CERT_DIR` override it, as everywhere with OpenSSL).
+    case system
+    /// Only the authorities in this PEM file.
+    case file(String)
+}
+
+/// Who we are: PEM files, the certificate first and its chain after it.
+package struct TLSIdentity: Sendable, Equatable {
+    package let certificateFile: String
+    package let keyFile: String
+
+    package init(certificateFile: String, keyFile: String) {
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+    }
+}
