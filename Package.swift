@@ -78,11 +78,13 @@ let package = Package(
         .systemLibrary(name: "CLinux", path: "Shared/CLinux"),
 
         wrapper("SystemIO", ["CLinux"]),
+        wrapper("HTTP2", ["CNGHTTP2"]),
         wrapper("OpenSSL", ["COpenSSL"]),
 
 
 
         tests("SystemIOTests", ["SystemIO"]),
+        tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
     ]
 )

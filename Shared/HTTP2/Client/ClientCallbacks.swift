@@ -1,0 +1,141 @@
+internal import CNGHTTP2
+
+/// nghttp2's callbacks for clients. Each finds the session, and notes what happened.
+enum ClientCallbacks {
+    /// Made once and never changed nor freed: every session is made from it.
+    nonisolated(unsafe) static let table: OpaquePointer? = {
+        var table: OpaquePointer?
+        guard nghttp2_session_callbacks_new(&table) == 0, let table else { return nil }
+        nghttp2_session_callbacks_set_on_header_callback(table) { _, frame, name, nameLength, value, valueLength, _, owner in
+            guard let frame else { return failure }
+            let (name, value) = (UnsafeBufferPointer(start: name, count: nameLength), UnsafeBufferPointer(start: value, count: valueLength))
+            return with(owner) { $0.header(frame.pointee.hd.stream_id, name, value) }
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(table) { _, frame, owner in
+            guard let frame else { return failure }
+            return with(owner) { $0.received(frame) }
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(table) { _, _, stream, bytes, count, owner in
+            with(owner) { $0.data(stream, UnsafeBufferPointer(start: bytes, count: count)) }
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(table) { _, stream, code, owner in
+            with(owner) { $0.closed(stream, HTTP2ErrorCode(rawValue: code)) }
+        }
+        nghttp2_session_callbacks_set_on_frame_send_callback(table) { _, frame, owner in
+            guard let frame else { return failure }
+            return with(owner) { $0.sent(frame) }
+        }
+        return table
+    }()
+
+    static let readBody: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, owner in
+        guard let source else { return Int(failure) }
+        var count = 0
+        let result = with(owner) { count = $0.readBody(slot: Int(source.pointee.fd), buffer, room, flags) }
+        return result == 0 ? count : Int(result)
+    }
+
+    private static let failure = NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+
+    /// Nothing is retained: the session is alive, for it is in the midst of a call to nghttp2.
+    @inline(__always)
+    private static func with(_ owner: UnsafeMutableRawPointer?, _ body: (HTTP2ClientSession) -> Void) -> Int32 {
+        guard let owner else { return failure }
+        Unmanaged<HTTP2ClientSession>.fromOpaque(owner)._withUnsafeGuaranteedRef(body)
+        return 0
+    }
+}
+
+extension HTTP2ClientSession {
+    fileprivate func header(_ stream: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        guard let slot = wire.slot(of: stream) else { return }
+        if name.count == 7, name[0] == UInt8(ascii: ":") {
+            // nghttp2 lets no other pseudo-header than :status into an answer, and no other value than three digits.
+            streams.base[slot].status = value.reduce(0) { $0 * 10 + Int($1 & 0x0f) }
+            streams.base[slot].fieldBytes = 0
+            streams.base[slot].fields.removeAll()
+            return
+        }
+        for wanted in wantedHeaders where wanted.count == name.count && name.elementsEqual(wanted) {
+            let size = name.count + value.count + 32
+            guard streams.base[slot].fieldBytes + size <= maximumHeaderList else { return }
+            if streams.base[slot].fields.append(name, value) { streams.base[slot].fieldBytes += size }
+        }
+    }
+
+    fileprivate func received(_ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        switch nghttp2_frame_type(UInt32(head.type)) {
+        case NGHTTP2_HEADERS: receivedHeaders(head)
+        case NGHTTP2_SETTINGS:
+            guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return }
+            let limit = nghttp2_session_get_remote_settings(wire.handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+            remoteMaxConcurrentStreams = min(Int(limit), maximumOpenStreams)
+            events.append(.settings(maxConcurrentStreams: remoteMaxConcurrentStreams))
+        case NGHTTP2_GOAWAY: receivedGoAway(frame.pointee.goaway)
+        case NGHTTP2_PING:
+            guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }
+            events.append(.pingAck(pingNumber(frame.pointee.ping)))
+        default: break
+        }
+    }
+
+    private func receivedHeaders(_ head: nghttp2_frame_hd) {
+        guard let slot = wire.slot(of: head.stream_id) else { return }
+        let status = streams.base[slot].status
+        // Interim answers are not told; trailers come after the status has been (RFC 9113 section 8.1).
+        guard status >= 200 else { return }
+        let endStream = head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+        events.append(.headers(stream: head.stream_id, status: status, fields: streams.base[slot].fields, endStream: endStream))
+        streams.base[slot].status = 0
+    }
+
+    private func receivedGoAway(_ frame: nghttp2_goaway) {
+        isRetired = true
+        let debug = [UInt8](UnsafeBufferPointer(start: frame.opaque_data, count: frame.opaque_data_len))
+        let code = HTTP2ErrorCode(rawValue: frame.error_code)
+        events.append(.goAway(lastStream: frame.last_stream_id, errorCode: code, debug: debug))
+        // nghttp2 closes the sent streams above the last one itself, right after this. Those that have not left would hang in its queue
+        // until a slot is free, which may be never (APNS.md section 5.6, point 5).
+        for slot in 0..<streams.highWater where streams.base[slot].stream != 0 && wire.slot(of: streams.base[slot].stream) == nil {
+            wire.reset(streams.base[slot].stream, .refusedStream)
+            close(slot: slot, .refusedStream, written: .nothing)
+        }
+    }
+
+    fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let slot = wire.slot(of: stream) else { return }
+        streams.base[slot].receivedBytes += bytes.count
+        guard streams.base[slot].receivedBytes <= maximumResponseBody else {
+            wire.reset(stream, .cancel)
+            return
+        }
+        events.append(.data(stream: stream, bytes: Array(bytes)))
+    }
+
+    fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
+        // A stream that was given up before it left has been told already, and its slot may have a new user.
+        guard let slot = wire.slot(of: stream), streams.base[slot].stream == stream else { return }
+        close(slot: slot, code, written: progress(slot: slot))
+    }
+
+    fileprivate func sent(_ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        switch nghttp2_frame_type(UInt32(head.type)) {
+        case NGHTTP2_HEADERS where head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0:
+            endingSlot = wire.slot(of: head.stream_id)
+        case NGHTTP2_GOAWAY where frame.pointee.goaway.error_code != HTTP2ErrorCode.noError.rawValue:
+            connectionError = HTTP2ErrorCode(rawValue: frame.pointee.goaway.error_code)
+        default: break
+        }
+    }
+
+    @inline(__always)
+    fileprivate func readBody(
+        slot: Int, _ buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ flags: UnsafeMutablePointer<UInt32>?
+    ) -> Int {
+        let count = streams.base[slot].body.read(into: buffer, room, flags)
+        if streams.base[slot].body.bytes.isEmpty { endingSlot = slot }
+        return count
+    }
+}

@@ -1,0 +1,99 @@
+internal import CNGHTTP2
+
+extension HTTP2ClientSession {
+    /// Lends the next frame to send, or returns false when there is none. Frames are small: `gatherOutput` is for the hot path.
+    package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
+        let frame = try nextFrame()
+        guard !frame.isEmpty else { return false }
+        body(frame.span)
+        return true
+    }
+
+    /// Appends frames to `buffer` until it holds at least `limit` bytes or there are no more, so that they fill whole TLS records.
+    /// - Returns: true when the limit ended it and there may be more.
+    package func gatherOutput(into buffer: inout [UInt8], limit: Int = 65_536) throws(HTTP2Error) -> Bool {
+        while buffer.count < limit {
+            let frame = try nextFrame()
+            guard !frame.isEmpty else { return false }
+            buffer.append(contentsOf: frame)
+        }
+        return true
+    }
+
+    private func nextFrame() throws(HTTP2Error) -> UnsafeBufferPointer<UInt8> {
+        let frame = try wire.nextOutput()
+        outputPosition += Int64(frame.count)
+        if let slot = endingSlot {
+            streams.base[slot].endPosition = outputPosition
+            endingSlot = nil
+        }
+        return frame
+    }
+
+    /// False once the connection is finished on our side.
+    package var wantsRead: Bool { wire.wantsRead }
+    package var wantsWrite: Bool { wire.wantsWrite }
+
+    /// The moment to close the socket: nothing is outstanding, and nothing will be.
+    package var isFinished: Bool { !wire.wantsRead && !wire.wantsWrite }
+}
+
+extension HTTP2ClientSession {
+    /// How much of an open stream's request has been given out; `nothing` for a stream that is not open.
+    package func progress(of stream: Int32) -> RequestProgress {
+        guard let slot = findSlot(stream) else { return .nothing }
+        return progress(slot: slot)
+    }
+
+    /// Whether the peer may have the whole request. False: it is safe to send again elsewhere.
+    package func wasFullyWritten(_ stream: Int32) -> Bool {
+        if case .complete = progress(of: stream) { true } else { false }
+    }
+
+    func progress(slot: Int) -> RequestProgress {
+        let position = streams.base[slot].endPosition
+        if position >= 0 { return .complete(position: position) }
+        // nghttp2 knows a stream only from the moment its HEADERS are made.
+        return wire.slot(of: streams.base[slot].stream) == nil ? .nothing : .incomplete
+    }
+
+    /// Ends a stream: with RST_STREAM, after which `streamClosed` comes once that has been given out; or, if nothing of it has left yet,
+    /// without a trace on the wire and with `streamClosed` at once. Unknown and closed streams are ignored.
+    package func reset(_ stream: Int32, _ code: HTTP2ErrorCode = .cancel) {
+        guard let slot = findSlot(stream) else { return }
+        let hasLeft = wire.slot(of: stream) != nil
+        // For a request that is still queued this only marks it as cancelled.
+        wire.reset(stream, code)
+        if !hasLeft { close(slot: slot, code, written: .nothing) }
+    }
+
+    /// Asks the peer for a sign of life: `pingAck` brings the number back. PINGs overtake everything that waits.
+    package func ping(_ number: UInt64) {
+        wire.ping(number)
+    }
+
+    /// Tells the peer that this side is leaving. Open streams go on; `isFinished` when they are done.
+    package func goAway(_ code: HTTP2ErrorCode = .noError) throws(HTTP2Error) {
+        isRetired = true
+        try wire.goAway(lastStream: 0, code, debug: [])
+    }
+
+    /// Streams that are open, in no order: what to give up when the connection is lost.
+    package var openStreamNumbers: [Int32] {
+        (0..<streams.highWater).compactMap { streams.base[$0].stream == 0 ? nil : streams.base[$0].stream }
+    }
+
+    func findSlot(_ stream: Int32) -> Int? {
+        guard stream > 0 else { return nil }
+        if let slot = wire.slot(of: stream) { return streams.base[slot].stream == stream ? slot : nil }
+        return (0..<streams.highWater).first { streams.base[$0].stream == stream }
+    }
+
+    func close(slot: Int, _ code: HTTP2ErrorCode, written: RequestProgress) {
+        let stream = streams.base[slot].stream
+        streams.base[slot].end()
+        streams.release(slot)
+        openStreams -= 1
+        events.append(.streamClosed(stream: stream, errorCode: code, written: written))
+    }
+}

@@ -1,0 +1,36 @@
+internal import CNGHTTP2
+
+/// Why a session refused to do something. What the peer does wrong ends in an event or in the session's own GOAWAY, never here,
+/// unless nghttp2 can no longer go on (`.library`): then the connection is to be dropped.
+package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
+    package enum Code: Equatable, Sendable {
+        /// nghttp2's own number (`NGHTTP2_ERR_…`).
+        case library(Int32)
+        /// As many streams are open as the peer allows. Nothing was submitted; try again when one has closed.
+        case streamLimitReached
+        /// GOAWAY was sent or received, or the stream numbers are used up: this connection takes no more requests.
+        case connectionRetired
+    }
+
+    package let code: Code
+    /// The call, as nghttp2's manual names it.
+    package let operation: String
+    package let message: String
+
+    package var description: String { "\(operation): \(message)" }
+}
+
+extension HTTP2Error {
+    static func library(_ code: Int, _ operation: String) -> HTTP2Error {
+        let code = Int32(clamping: code)
+        return HTTP2Error(code: .library(code), operation: operation, message: String(cString: nghttp2_strerror(code)))
+    }
+}
+
+/// Turns nghttp2's negative numbers into errors.
+@inline(__always)
+@discardableResult
+func check(_ result: Int, _ operation: StaticString) throws(HTTP2Error) -> Int {
+    if result < 0 { throw .library(result, "\(operation)") }
+    return result
+}

@@ -1,0 +1,112 @@
+internal import CNGHTTP2
+
+/// Whether a header goes into the peer's compression table (RFC 7541 section 6.2).
+package enum HeaderIndexing: Sendable {
+    /// Name and value are remembered: the second time costs a byte or two. For what stays the same.
+    case incremental
+    /// Nothing is remembered. For values that change every time, once their name is in the table (APNS.md section 2.3).
+    case withoutIndexing
+}
+
+/// Headers to send, prepared once and reused: one flat byte buffer, so that a submit needs neither a String nor an allocation.
+///
+/// Names must be lower case, and pseudo-headers (`:path`) come first (RFC 9113 section 8.3). What changes from request to request is either
+/// replaced in place (`setValue`), wherever it stands, or appended after a mark and cut off again (`truncate`).
+package struct HeaderBlock: Sendable {
+    struct Field: Sendable {
+        var name: Range<Int>
+        var value: Range<Int>
+        /// Up to where the value may grow in place.
+        var valueCapacityEnd: Int
+        var flags: UInt8
+    }
+
+    /// A place in a block to `truncate` to.
+    package struct Mark: Sendable {
+        fileprivate let fields: Int
+    }
+
+    private(set) var bytes: [UInt8] = []
+    private(set) var fields: [Field] = []
+
+    package init() {}
+
+    /// The room that names and values take.
+    package var byteCount: Int { bytes.count }
+
+    /// How many headers there are.
+    package var count: Int { fields.count }
+
+    /// - Returns: the header's index, for `setValue` and `setIndexing`.
+    @discardableResult
+    package mutating func append(_ name: String, _ value: String, indexing: HeaderIndexing = .incremental) -> Int {
+        append(name, value.utf8, indexing: indexing)
+    }
+
+    @discardableResult
+    package mutating func append(_ name: String, _ value: some Collection<UInt8>, indexing: HeaderIndexing = .incremental) -> Int {
+        let start = bytes.count
+        bytes.append(contentsOf: name.utf8)
+        let middle = bytes.count
+        bytes.append(contentsOf: value)
+        let end = bytes.count
+        fields.append(Field(name: start..<middle, value: middle..<end, valueCapacityEnd: end, flags: indexing.flags))
+        return fields.count - 1
+    }
+
+    /// Replaces a value, in place where it fits: values of one length (paths with a token, `apns-id`) never allocate.
+    package mutating func setValue(_ value: [UInt8], at index: Int) {
+        var field = fields[index]
+        let start = field.value.lowerBound
+        if start + value.count <= field.valueCapacityEnd {
+            bytes.withUnsafeMutableBufferPointer { buffer in
+                value.withUnsafeBufferPointer { value in
+                    guard let target = buffer.baseAddress, let source = value.baseAddress else { return }
+                    (target + start).update(from: source, count: value.count)
+                }
+            }
+            field.value = start..<start + value.count
+        } else {
+            // Moves to the end; with it grows the room, so that the space left behind stays bounded.
+            let start = bytes.count
+            bytes.append(contentsOf: value)
+            field.value = start..<bytes.count
+            bytes.append(contentsOf: repeatElement(0, count: value.count))
+            field.valueCapacityEnd = bytes.count
+        }
+        fields[index] = field
+    }
+
+    package mutating func setValue(_ value: String, at index: Int) {
+        setValue(Array(value.utf8), at: index)
+    }
+
+    package mutating func setIndexing(_ indexing: HeaderIndexing, at index: Int) {
+        fields[index].flags = indexing.flags
+    }
+
+    package var mark: Mark { Mark(fields: fields.count) }
+
+    /// Cuts off what was appended since.
+    package mutating func truncate(to mark: Mark) {
+        guard mark.fields < fields.count else { return }
+        fields.removeSubrange(mark.fields...)
+        // A value that was replaced by a longer one may lie behind what was appended later.
+        let inUse = fields.reduce(0) { max($0, $1.valueCapacityEnd) }
+        bytes.removeSubrange(inUse...)
+    }
+
+    /// Takes off the last headers.
+    package mutating func removeLast(_ count: Int = 1) {
+        truncate(to: Mark(fields: max(0, fields.count - count)))
+    }
+}
+
+extension HeaderIndexing {
+    var flags: UInt8 {
+        switch self {
+        case .incremental: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue)
+        case .withoutIndexing: UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+/// What a server session tells its peer, and its bounds.
+package struct HTTP2ServerSettings: Sendable {
+    package var maxConcurrentStreams = 1000
+    /// Per stream, RFC 9113 section 6.9.2.
+    package var initialWindowSize = 65_535
+    /// For all streams together; more than 65,535 is granted with a WINDOW_UPDATE at the start.
+    package var connectionWindow = 65_535
+    /// Bytes of one request's headers, counted as in RFC 9113 section 6.5.2; at most 65,535. More is reset with `enhanceYourCalm`.
+    package var maxHeaderListSize = 8_000
+    /// Bytes of one request's body. More is reset with `enhanceYourCalm`.
+    package var maximumBody = 262_144
+
+    package init() {}
+}

@@ -1,0 +1,119 @@
+internal import CNGHTTP2
+
+/// nghttp2's callbacks for servers. Each finds the session, and notes what happened.
+enum ServerCallbacks {
+    /// Made once and never changed nor freed: every session is made from it.
+    nonisolated(unsafe) static let table: OpaquePointer? = {
+        var table: OpaquePointer?
+        guard nghttp2_session_callbacks_new(&table) == 0, let table else { return nil }
+        nghttp2_session_callbacks_set_on_begin_headers_callback(table) { _, frame, owner in
+            guard let frame else { return failure }
+            return with(owner) { $0.begin(frame) }
+        }
+        nghttp2_session_callbacks_set_on_header_callback(table) { _, frame, name, nameLength, value, valueLength, _, owner in
+            guard let frame else { return failure }
+            let (name, value) = (UnsafeBufferPointer(start: name, count: nameLength), UnsafeBufferPointer(start: value, count: valueLength))
+            return with(owner) { $0.header(frame.pointee.hd.stream_id, name, value) }
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(table) { _, frame, owner in
+            guard let frame else { return failure }
+            return with(owner) { $0.received(frame) }
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(table) { _, _, stream, bytes, count, owner in
+            with(owner) { $0.data(stream, UnsafeBufferPointer(start: bytes, count: count)) }
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(table) { _, stream, code, owner in
+            with(owner) { $0.closed(stream, HTTP2ErrorCode(rawValue: code)) }
+        }
+        nghttp2_session_callbacks_set_on_frame_send_callback(table) { _, frame, owner in
+            guard let frame else { return failure }
+            return with(owner) { $0.sent(frame) }
+        }
+        return table
+    }()
+
+    static let readBody: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, owner in
+        guard let source else { return Int(failure) }
+        var count = 0
+        let result = with(owner) { count = $0.streams.base[Int(source.pointee.fd)].answer.read(into: buffer, room, flags) }
+        return result == 0 ? count : Int(result)
+    }
+
+    private static let failure = NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+
+    /// Nothing is retained: the session is alive, for it is in the midst of a call to nghttp2.
+    @inline(__always)
+    private static func with(_ owner: UnsafeMutableRawPointer?, _ body: (HTTP2ServerSession) -> Void) -> Int32 {
+        guard let owner else { return failure }
+        Unmanaged<HTTP2ServerSession>.fromOpaque(owner)._withUnsafeGuaranteedRef(body)
+        return 0
+    }
+}
+
+extension HTTP2ServerSession {
+    fileprivate func begin(_ frame: UnsafePointer<nghttp2_frame>) {
+        // Trailers belong to a stream that has its slot.
+        guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return }
+        let slot = streams.allocate()
+        streams.base[slot].begin(frame.pointee.hd.stream_id)
+        openStreams += 1
+        // The stream exists by now, so this cannot fail (nghttp2_on_begin_headers_callback).
+        _ = nghttp2_session_set_stream_user_data(wire.handle, frame.pointee.hd.stream_id, userData(slot: slot))
+    }
+
+    fileprivate func header(_ stream: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused else { return }
+        streams.base[slot].headerBytes += name.count + value.count + 32
+        guard streams.base[slot].headerBytes <= limits.maxHeaderListSize, streams.base[slot].headers.append(name, value) else {
+            refuse(slot)
+            return
+        }
+    }
+
+    fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused else { return }
+        guard streams.base[slot].body.count + bytes.count <= limits.maximumBody else {
+            refuse(slot)
+            return
+        }
+        streams.base[slot].body.append(contentsOf: bytes)
+    }
+
+    private func refuse(_ slot: Int) {
+        streams.base[slot].isRefused = true
+        wire.reset(streams.base[slot].stream, .enhanceYourCalm)
+    }
+
+    fileprivate func received(_ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        switch nghttp2_frame_type(UInt32(head.type)) {
+        case NGHTTP2_HEADERS, NGHTTP2_DATA:
+            guard head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0, let slot = wire.slot(of: head.stream_id),
+                !streams.base[slot].isRefused
+            else { return }
+            events.append(.request(stream: head.stream_id, headers: streams.base[slot].headers, body: streams.base[slot].body))
+        case NGHTTP2_SETTINGS:
+            if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.settingsAcknowledged) }
+        case NGHTTP2_PING:
+            if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.pingAck(pingNumber(frame.pointee.ping))) }
+        case NGHTTP2_GOAWAY:
+            let code = HTTP2ErrorCode(rawValue: frame.pointee.goaway.error_code)
+            events.append(.goAway(lastStream: frame.pointee.goaway.last_stream_id, errorCode: code))
+        default: break
+        }
+    }
+
+    fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
+        guard let slot = wire.slot(of: stream) else { return }
+        streams.base[slot].end()
+        streams.release(slot)
+        openStreams -= 1
+        events.append(.streamClosed(stream: stream, errorCode: code))
+    }
+
+    fileprivate func sent(_ frame: UnsafePointer<nghttp2_frame>) {
+        guard nghttp2_frame_type(UInt32(frame.pointee.hd.type)) == NGHTTP2_GOAWAY else { return }
+        let code = HTTP2ErrorCode(rawValue: frame.pointee.goaway.error_code)
+        if code != .noError, code != announcedCode { connectionError = code }
+    }
+}

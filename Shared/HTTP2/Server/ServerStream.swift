@@ -1,0 +1,28 @@
+/// One request that comes in and the answer that goes out.
+struct ServerStream {
+    /// 0: the slot is free.
+    var stream: Int32 = 0
+    var headers = HeaderList()
+    /// As RFC 9113 section 6.5.2 counts them.
+    var headerBytes = 0
+    var body: [UInt8] = []
+    var answer = OutgoingBody()
+    /// Over a bound: it has been reset, and what still arrives is dropped.
+    var isRefused = false
+    var isAnswered = false
+
+    mutating func begin(_ stream: Int32) {
+        self.stream = stream
+        headerBytes = 0
+        isRefused = false
+        isAnswered = false
+    }
+
+    /// Large bodies are let go, ordinary ones leave their room to the next user.
+    mutating func end() {
+        stream = 0
+        headers.removeAll()
+        if body.capacity > 16_384 { body = [] } else { body.removeAll(keepingCapacity: true) }
+        answer.bytes = []
+    }
+}

@@ -1,0 +1,142 @@
+import HTTP2
+import Testing
+
+@Suite("HTTP/2: how streams and connections end", .timeLimit(.minutes(1)))
+struct ConnectionEndTests {
+    @Test func goAwayRefusesWhatIsAboveTheLastStreamAndTheRestIsAnswered() throws {
+        let wire = try Wire()
+        let streams = try (0..<6).map { _ in try wire.submit() }
+        try wire.clientToServer()
+        try wire.server.goAway(lastStream: streams[2], code: .noError, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
+        for stream in streams.prefix(3) { try wire.answer(stream) }
+        try wire.exchange()
+
+        #expect(wire.clientEvents.goAways == [GoAway(lastStream: streams[2], code: .noError, debug: #"{"reason":"Shutdown"}"#)])
+        #expect(wire.closed.filter { $0.code == .refusedStream }.map(\.stream).sorted() == Array(streams.suffix(3)))
+        #expect(wire.closed.filter { $0.code == .noError }.map(\.stream) == Array(streams.prefix(3)))
+        #expect(!wire.client.canSubmit && !wire.client.acceptsRequests)
+        let error = #expect(throws: HTTP2Error.self) { try wire.submit() }
+        #expect(error?.code == .connectionRetired)
+        #expect(wire.client.isFinished, "all answered: the socket may be closed")
+    }
+
+    @Test func aServersOwnGoAwayIsNoAccusation() throws {
+        let wire = try Wire()
+        try wire.server.goAway(code: .enhanceYourCalm)
+        try wire.exchange()
+        #expect(wire.clientEvents.goAways.map(\.code) == [.enhanceYourCalm])
+        #expect(wire.server.connectionError == nil && wire.server.isFinished)
+    }
+
+    @Test func requestsThatHadNotLeftAreRefusedAtOnceByGoAway() throws {
+        let wire = try Wire()
+        let running = try wire.submit()
+        try wire.exchange()
+        let waiting = try (0..<3).map { _ in try wire.submit() }
+        try wire.client.receive(Frame.goAway(lastStream: Int32.max, code: 0).bytes)
+        wire.clientEvents += wire.client.takeEvents()
+        #expect(wire.closed == waiting.map { Closed($0, .refusedStream, .nothing) })
+        #expect(wire.client.openStreams == 1)
+
+        try wire.answer(running)
+        try wire.exchange()
+        #expect(wire.requests.map(\.stream) == [running])
+        #expect(wire.closed.last == Closed(running, .noError, .complete))
+        #expect(wire.closed.count == 4, "nobody is told twice")
+        #expect(wire.client.isFinished)
+    }
+
+    @Test func goAwayMayComeTwiceWithALowerNumber() throws {
+        let wire = try Wire()
+        let streams = try (0..<4).map { _ in try wire.submit() }
+        try wire.clientToServer()
+        try wire.client.receive(Frame.goAway(lastStream: Int32.max, code: 0).bytes)
+        wire.clientEvents += wire.client.takeEvents()
+        #expect(wire.closed.isEmpty)
+        try wire.client.receive(Frame.goAway(lastStream: streams[1], code: 0).bytes)
+        wire.clientEvents += wire.client.takeEvents()
+        #expect(wire.closed.map(\.stream).sorted() == Array(streams.suffix(2)))
+        #expect(wire.client.openStreamNumbers.sorted() == Array(streams.prefix(2)))
+    }
+
+    @Test func aPeersResetSaysWhetherItWasProcessed() throws {
+        let wire = try Wire()
+        let streams = try (0..<3).map { _ in try wire.submit() }
+        try wire.exchange()
+        wire.server.reset(streams[0], .refusedStream)
+        wire.server.reset(streams[1], .internalError)
+        try wire.exchange()
+        #expect(wire.closed == [Closed(streams[0], .refusedStream, .complete), Closed(streams[1], .internalError, .complete)])
+        #expect(wire.client.openStreams == 1)
+    }
+
+    @Test func ourResetReachesThePeerAndFreesTheSlot() throws {
+        let wire = try Wire()
+        let stream = try wire.submit()
+        try wire.exchange()
+        wire.client.reset(stream, .cancel)
+        wire.client.reset(99, .cancel)
+        try wire.exchange()
+        #expect(wire.closed == [Closed(stream, .cancel, .complete)])
+        #expect(wire.client.openStreams == 0)
+        #expect(wire.serverEvents.closed == [stream: .cancel])
+        #expect(try !wire.server.respond(stream, headers: response("200")), "nobody is there to hear the answer")
+        wire.client.reset(stream, .cancel)
+        try wire.exchange()
+        #expect(wire.closed.count == 1)
+    }
+
+    @Test func aLostConnectionLeavesAListOfWhatWasOpenAndHowFarItGot() throws {
+        let wire = try Wire()
+        let sent = try wire.submit()
+        _ = try wire.client.output()
+        let position = wire.client.outputPosition
+        let large = try wire.client.submit(request("/"), body: [UInt8](repeating: 0, count: 100_000))
+        _ = try wire.client.output()
+        let late = try wire.submit()
+        #expect(wire.client.openStreamNumbers.sorted() == [sent, large, late])
+        #expect(wire.client.progress(of: sent) == .complete(position: position))
+        #expect(wire.client.progress(of: large) == .incomplete)
+        #expect(wire.client.progress(of: late) == .nothing)
+        #expect([sent, large, late].map(wire.client.wasFullyWritten) == [true, false, false])
+    }
+
+    @Test func pingsAreAnsweredAndOvertakeBodies() throws {
+        let wire = try Wire()
+        wire.client.ping(0x0102_0304_0506_0708)
+        wire.server.ping(42)
+        try wire.exchange()
+        #expect(wire.clientEvents.pings == [0x0102_0304_0506_0708])
+        #expect(wire.serverEvents.pings == [42])
+
+        _ = try wire.submit()
+        wire.client.ping(1)
+        #expect(Frame.all(in: try wire.client.output()).first?.kind == .ping)
+    }
+
+    @Test func aClientThatLeavesSaysSo() throws {
+        let wire = try Wire()
+        let stream = try wire.submit()
+        try wire.exchange()
+        try wire.client.goAway()
+        try wire.exchange()
+        #expect(wire.serverEvents.goAways == [GoAway(lastStream: 0, code: .noError, debug: "")])
+        #expect(!wire.client.canSubmit)
+        try wire.answer(stream)
+        try wire.exchange()
+        #expect(wire.closed == [Closed(stream, .noError, .complete)])
+        #expect(wire.client.isFinished)
+    }
+
+    @Test func aGatheredOutputStopsNearItsLimit() throws {
+        let wire = try Wire(clientLimit: 1000)
+        for _ in 0..<50 { _ = try wire.submit([UInt8](repeating: 1, count: 1000)) }
+        var buffer: [UInt8] = []
+        #expect(try wire.client.gatherOutput(into: &buffer, limit: 16_384))
+        #expect(buffer.count >= 16_384 && buffer.count < 16_384 + 1100)
+        #expect(wire.client.outputPosition >= Int64(buffer.count))
+        #expect(try !wire.client.gatherOutput(into: &buffer, limit: .max), "nothing is left")
+        let frames = Frame.all(in: buffer)
+        #expect(frames.count { $0.kind == .headers } == 50 && frames.count { $0.kind == .data } == 50)
+    }
+}

@@ -1,0 +1,105 @@
+import HTTP2
+import Testing
+
+@Suite("HTTP/2: the peer's stream limit", .timeLimit(.minutes(1)))
+struct StreamLimitTests {
+    @Test func onlyTheInitialNumberOpensBeforeSettingsArrive() throws {
+        let client = try HTTP2ClientSession(initialPeerStreamLimit: 1)
+        #expect(client.canSubmit)
+        _ = try client.submit(request("/1"), body: [1])
+        #expect(!client.canSubmit && client.acceptsRequests)
+        #expect(throws: HTTP2Error.self) { try client.submit(request("/2"), body: [1]) }
+        #expect(Frame.all(in: try client.output()).filter { $0.kind == .headers }.count == 1)
+
+        try client.receive(Frame.settings([(3, 3)]).bytes)
+        #expect(client.takeEvents().settings == [3])
+        _ = try client.submit(request("/2"), body: [1])
+        _ = try client.submit(request("/3"), body: [1])
+        #expect(!client.canSubmit)
+    }
+
+    @Test func aHigherInitialNumberIsNotHeldBack() throws {
+        // nghttp2 alone would let 100 go and park the rest (APNS.md section 5.6, point 1).
+        let client = try HTTP2ClientSession(initialPeerStreamLimit: 150)
+        for _ in 0..<150 { _ = try client.submit(request("/"), body: [1]) }
+        #expect(Frame.all(in: try client.output()).count { $0.kind == .headers } == 150)
+    }
+
+    @Test func settingsWithoutALimitMeanTheSessionsOwn() throws {
+        let client = try HTTP2ClientSession(initialPeerStreamLimit: 1, maximumOpenStreams: 50)
+        try client.receive(Frame.settings().bytes)
+        #expect(client.takeEvents().settings == [50])
+        for _ in 0..<50 { _ = try client.submit(request("/"), body: [1]) }
+        let error = #expect(throws: HTTP2Error.self) { try client.submit(request("/"), body: [1]) }
+        #expect(error?.code == .streamLimitReached)
+    }
+
+    @Test func theLimitMayRiseAndFallWhileStreamsAreOpen() throws {
+        var settings = HTTP2ServerSettings()
+        settings.maxConcurrentStreams = 10
+        let wire = try Wire(settings: settings)
+        #expect(wire.client.remoteMaxConcurrentStreams == 10)
+        let first = try (0..<10).map { _ in try wire.submit() }
+        try wire.exchange()
+
+        try wire.server.updateSettings(maxConcurrentStreams: 1)
+        try wire.exchange()
+        #expect(wire.clientEvents.settings == [10, 1])
+        #expect(wire.closed.isEmpty, "lowering the limit ends nothing")
+        for stream in first.dropLast() { try wire.answer(stream) }
+        try wire.exchange()
+        #expect(wire.client.openStreams == 1 && !wire.client.canSubmit)
+        try wire.answer(first[9])
+        try wire.exchange()
+        #expect(wire.client.canSubmit)
+
+        try wire.server.updateSettings(maxConcurrentStreams: 3)
+        try wire.exchange()
+        for _ in 0..<3 { _ = try wire.submit() }
+        #expect(!wire.client.canSubmit)
+        try wire.exchange()
+        #expect(wire.requests.count == 13)
+        #expect(wire.serverEvents.acknowledgements == 3)
+    }
+
+    @Test func aRequestThatALowerLimitOvertookCanBeTakenBackWithoutATrace() throws {
+        let wire = try Wire()
+        let running = try wire.submit()
+        try wire.exchange()
+        let overtaken = try wire.submit()
+        // The limit falls before the second request has left: nghttp2 holds it back.
+        try wire.server.updateSettings(maxConcurrentStreams: 1)
+        try wire.serverToClient()
+        try wire.exchange()
+        #expect(wire.client.progress(of: overtaken) == .nothing)
+        #expect(wire.client.progress(of: running) != .nothing)
+
+        wire.client.reset(overtaken)
+        try wire.exchange()
+        #expect(wire.closed == [Closed(overtaken, .cancel, .nothing)])
+        try wire.answer(running)
+        try wire.exchange()
+        // With the slot free nghttp2 looks at the cancelled request again: nothing of it may leave, nor may it be told twice.
+        let next = try wire.submit()
+        try wire.exchange()
+        #expect(wire.requests.map(\.stream) == [running, next])
+        #expect(wire.closed.map(\.stream) == [overtaken, running])
+        try wire.answer(next)
+        try wire.exchange()
+        #expect(wire.closed.map(\.stream) == [overtaken, running, next])
+        #expect(wire.client.openStreams == 0)
+    }
+
+    @Test func aServersLimitHoldsAgainstAClientThatIgnoresIt() throws {
+        var settings = HTTP2ServerSettings()
+        settings.maxConcurrentStreams = 2
+        let server = try HTTP2ServerSession(settings: settings)
+        // A client that never reads our SETTINGS believes in its own limit.
+        let rude = try HTTP2ClientSession(initialPeerStreamLimit: 50)
+        for _ in 0..<5 { _ = try rude.submit(request("/"), body: [1]) }
+        try server.receive(try rude.output())
+        let refused = Frame.all(in: try server.output()).filter { $0.kind == .resetStream && $0.errorCode == 7 }
+        #expect(refused.count == 3)
+        #expect(server.openStreams == 2)
+    }
+}

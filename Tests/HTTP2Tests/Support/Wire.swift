@@ -1,0 +1,216 @@
+import HTTP2
+
+/// A client and a server session joined in memory; `exchange` carries bytes both ways until both are silent.
+final class Wire {
+    let client: HTTP2ClientSession
+    let server: HTTP2ServerSession
+    var clientEvents: [HTTP2ClientEvent] = []
+    var serverEvents: [HTTP2ServerEvent] = []
+
+    init(
+        clientLimit: Int = 100, wantedHeaders: [String] = [], settings: HTTP2ServerSettings = HTTP2ServerSettings(), connected: Bool = true
+    ) throws {
+        client = try HTTP2ClientSession(initialPeerStreamLimit: clientLimit, wantedHeaders: wantedHeaders)
+        server = try HTTP2ServerSession(settings: settings)
+        if connected { try exchange() }
+    }
+
+    func exchange() throws {
+        while try clientToServer() || serverToClient() {}
+    }
+
+    /// One way; true when there was something to carry.
+    @discardableResult
+    func clientToServer() throws -> Bool {
+        let bytes = try client.output()
+        try server.receive(bytes)
+        serverEvents += server.takeEvents()
+        clientEvents += client.takeEvents()
+        return !bytes.isEmpty
+    }
+
+    @discardableResult
+    func serverToClient() throws -> Bool {
+        let bytes = try server.output()
+        try client.receive(bytes)
+        clientEvents += client.takeEvents()
+        serverEvents += server.takeEvents()
+        return !bytes.isEmpty
+    }
+
+    /// Sends a push, and says under which stream.
+    func submit(_ payload: [UInt8] = Array("{}".utf8), path: String = "/3/device/00") throws -> Int32 {
+        try client.submit(request(path), body: payload)
+    }
+
+    func answer(_ stream: Int32, _ status: String = "200", body: [UInt8] = [], frameLimit: Int = .max) throws {
+        try server.respond(stream, headers: response(status), body: body, frameLimit: frameLimit)
+    }
+
+    var requests: [Request] { serverEvents.requests }
+    var closed: [Closed] { clientEvents.compactMap(Closed.init) }
+    var statuses: [Int32: Int] { clientEvents.statuses }
+}
+
+/// How a stream ended for the client.
+struct Closed: Equatable {
+    let stream: Int32
+    let code: HTTP2ErrorCode
+    let progress: Progress
+
+    enum Progress: Equatable { case nothing, incomplete, complete }
+
+    init(_ stream: Int32, _ code: HTTP2ErrorCode, _ progress: Progress) {
+        self.stream = stream
+        self.code = code
+        self.progress = progress
+    }
+
+    init?(_ event: HTTP2ClientEvent) {
+        guard case .streamClosed(let stream, let code, let written) = event else { return nil }
+        let progress: Progress =
+            switch written {
+            case .nothing: .nothing
+            case .incomplete: .incomplete
+            case .complete: .complete
+            }
+        self.init(stream, code, progress)
+    }
+}
+
+/// The one final answer of a stream.
+struct Answer {
+    let stream: Int32
+    let status: Int
+    let fields: HeaderList
+    let endStream: Bool
+}
+
+struct GoAway: Equatable {
+    let lastStream: Int32
+    let code: HTTP2ErrorCode
+    let debug: String
+}
+
+extension [HTTP2ClientEvent] {
+    var answers: [Answer] {
+        compactMap { event in
+            guard case .headers(let stream, let status, let fields, let endStream) = event else { return nil }
+            return Answer(stream: stream, status: status, fields: fields, endStream: endStream)
+        }
+    }
+
+    var statuses: [Int32: Int] {
+        Dictionary(answers.map { ($0.stream, $0.status) }) { $1 }
+    }
+
+    func body(of wanted: Int32) -> [UInt8] {
+        var body: [UInt8] = []
+        for case .data(let stream, let bytes) in self where stream == wanted { body += bytes }
+        return body
+    }
+
+    var settings: [Int] {
+        compactMap { event in
+            guard case .settings(let limit) = event else { return nil }
+            return limit
+        }
+    }
+
+    var goAways: [GoAway] {
+        compactMap { event in
+            guard case .goAway(let lastStream, let code, let debug) = event else { return nil }
+            return GoAway(lastStream: lastStream, code: code, debug: String(decoding: debug, as: UTF8.self))
+        }
+    }
+
+    var pings: [UInt64] {
+        compactMap { event in
+            guard case .pingAck(let number) = event else { return nil }
+            return number
+        }
+    }
+}
+
+extension [HTTP2ServerEvent] {
+    var requests: [Request] {
+        compactMap { event in
+            guard case .request(let stream, let headers, let body) = event else { return nil }
+            return Request(stream: stream, headers: headers, body: body)
+        }
+    }
+
+    /// Streams that ended, with their codes.
+    var closed: [Int32: HTTP2ErrorCode] {
+        reduce(into: [:]) { closed, event in
+            if case .streamClosed(let stream, let code) = event { closed[stream] = code }
+        }
+    }
+
+    var goAways: [GoAway] {
+        compactMap { event in
+            guard case .goAway(let lastStream, let code) = event else { return nil }
+            return GoAway(lastStream: lastStream, code: code, debug: "")
+        }
+    }
+
+    var pings: [UInt64] {
+        compactMap { event in
+            guard case .pingAck(let number) = event else { return nil }
+            return number
+        }
+    }
+
+    var acknowledgements: Int {
+        count { event in
+            guard case .settingsAcknowledged = event else { return false }
+            return true
+        }
+    }
+}
+
+struct Request {
+    let stream: Int32
+    let headers: HeaderList
+    let body: [UInt8]
+}
+
+func request(_ path: String) -> HeaderBlock {
+    var block = HeaderBlock()
+    block.append(":method", "POST")
+    block.append(":scheme", "https")
+    block.append(":authority", "api.push.apple.com")
+    block.append(":path", path)
+    block.append("apns-topic", "com.example.shop")
+    return block
+}
+
+func response(_ status: String) -> HeaderBlock {
+    var block = HeaderBlock()
+    block.append(":status", status)
+    return block
+}
+
+extension HTTP2ClientSession {
+    func output() throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while try gatherOutput(into: &bytes, limit: bytes.count + 1) {}
+        return bytes
+    }
+}
+
+extension HTTP2ServerSession {
+    func output() throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while try gatherOutput(into: &bytes, limit: bytes.count + 1) {}
+        return bytes
+    }
+}
+
+extension HTTP2ClientSession {
+    func receive(_ bytes: [UInt8]) throws(HTTP2Error) { try receive(bytes.span) }
+}
+
+extension HTTP2ServerSession {
+    func receive(_ bytes: [UInt8]) throws(HTTP2Error) { try receive(bytes.span) }
+}

@@ -1,0 +1,153 @@
+import HTTP2
+import Testing
+
+@Suite("HTTP/2: a peer that breaks the rules", .timeLimit(.minutes(1)))
+struct ViolationTests {
+    private func connectedClient() throws -> (HTTP2ClientSession, stream: Int32) {
+        let client = try HTTP2ClientSession(maximumResponseBody: 1000)
+        try client.receive(Frame.settings().bytes + Frame(kind: .settings, flags: Frame.acknowledgement).bytes)
+        let stream = try client.submit(request("/"), body: [1])
+        _ = try client.output()
+        _ = client.takeEvents()
+        return (client, stream)
+    }
+
+    @Test(arguments: [
+        (name: "HTTP/1.1", bytes: Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
+        (name: "zeros", bytes: [UInt8](repeating: 0, count: 64)),
+        (name: "ones", bytes: [UInt8](repeating: 0xff, count: 64)),
+        (name: "DATA on stream 0", bytes: Frame(kind: .data, payload: [1]).bytes),
+        (name: "DATA on an idle stream", bytes: Frame(kind: .data, stream: 77, payload: [1]).bytes),
+        (name: "DATA before the headers", bytes: Frame(kind: .data, stream: 1, payload: [1]).bytes),
+        (name: "a pushed stream", bytes: Frame(kind: .pushPromise, flags: 4, stream: 1, payload: [0, 0, 0, 2, 0x88]).bytes),
+        (name: "a PING of seven bytes", bytes: Frame(kind: .ping, payload: [UInt8](repeating: 0, count: 7)).bytes),
+        (name: "a WINDOW_UPDATE of zero", bytes: Frame(kind: .windowUpdate, payload: [0, 0, 0, 0]).bytes),
+        (name: "headers that are not HPACK", bytes: Frame(kind: .headers, flags: 4, stream: 1, payload: [0x80]).bytes),
+        (name: "a SETTINGS of an odd size", bytes: Frame(kind: .settings, payload: [1]).bytes),
+    ])
+    func whatIsNotHTTP2EndsTheConnectionWithItsError(name: String, bytes: [UInt8]) throws {
+        let (client, stream) = try connectedClient()
+        try client.receive(bytes)
+        let goAway = Frame.all(in: try client.output()).first { $0.kind == .goAway }
+        #expect(goAway?.errorCode ?? 0 != 0)
+        #expect(client.connectionError?.rawValue == goAway?.errorCode)
+        #expect(!client.canSubmit)
+        #expect(!client.wantsWrite)
+        // Whatever else comes, the caller hears of the stream: now as closed, or from the list of what was open.
+        let closed = client.takeEvents().compactMap(Closed.init).map(\.stream)
+        #expect(closed + client.openStreamNumbers == [stream])
+    }
+
+    @Test(arguments: [
+        (name: "no status", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x00, 1, 0x78, 1, 0x79])]),
+        (name: "a status of letters", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x08, 3, 0x61, 0x62, 0x63])]),
+        (name: "a name in upper case", frames: [Frame(kind: .headers, flags: 5, stream: 1, payload: [0x88, 0x00, 1, 0x58, 1, 0x79])]),
+        (
+            name: "a length that lies",
+            frames: [
+                Frame(kind: .headers, flags: 4, stream: 1, payload: [0x88, 0x0f, 0x0d, 1, 0x35]),
+                Frame(kind: .data, flags: 1, stream: 1, payload: [1]),
+            ]
+        ),
+    ])
+    func aMalformedAnswerResetsItsStreamOnly(name: String, frames: [Frame]) throws {
+        let (client, stream) = try connectedClient()
+        try client.receive(frames.flatMap(\.bytes))
+        let reset = Frame.all(in: try client.output()).first { $0.kind == .resetStream }
+        #expect(reset?.errorCode == HTTP2ErrorCode.protocolError.rawValue)
+        #expect(client.takeEvents().compactMap(Closed.init) == [Closed(stream, .protocolError, .complete)])
+        #expect(client.connectionError == nil && client.canSubmit)
+    }
+
+    @Test func anEndlessAnswerIsCutOff() throws {
+        let (client, stream) = try connectedClient()
+        try client.receive(Frame.ok(stream, endStream: false).bytes)
+        for _ in 0..<20 { try client.receive(Frame(kind: .data, stream: stream, payload: [UInt8](repeating: 0, count: 100)).bytes) }
+        let resets = Frame.all(in: try client.output()).filter { $0.kind == .resetStream }
+        #expect(resets.map(\.errorCode) == [HTTP2ErrorCode.cancel.rawValue])
+        let events = client.takeEvents()
+        #expect(events.body(of: stream).count == 1000)
+        #expect(events.compactMap(Closed.init) == [Closed(stream, .cancel, .complete)])
+    }
+
+    @Test func aServerRefusesABodyBeyondItsBound() throws {
+        var settings = HTTP2ServerSettings()
+        settings.maximumBody = 5_000
+        let wire = try Wire(settings: settings)
+        let within = try wire.submit([UInt8](repeating: 1, count: 5_000))
+        let beyond = try wire.submit([UInt8](repeating: 1, count: 5_001))
+        try wire.exchange()
+        #expect(wire.requests.map(\.stream) == [within])
+        #expect(wire.closed == [Closed(beyond, .enhanceYourCalm, .complete)])
+        #expect(wire.server.openStreams == 1)
+        try wire.answer(beyond)
+        try wire.answer(within)
+        try wire.exchange()
+        #expect(wire.statuses == [within: 200])
+    }
+
+    @Test func aServerRefusesHeadersBeyondItsBound() throws {
+        let wire = try Wire()
+        var headers = request("/")
+        for index in 0..<80 { headers.append("x-\(index)", String(repeating: "v", count: 100)) }
+        let beyond = try wire.client.submit(headers, body: [1])
+        let within = try wire.submit()
+        try wire.exchange()
+        #expect(wire.requests.map(\.stream) == [within])
+        #expect(wire.closed.map { $0.code } == [.enhanceYourCalm])
+        #expect(wire.closed.map { $0.stream } == [beyond])
+        #expect(wire.server.connectionError == nil)
+    }
+
+    @Test(arguments: ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnot a frame at all"])
+    func whatIsNotAClientIsTurnedAway(greeting: String) throws {
+        let server = try HTTP2ServerSession()
+        do throws(HTTP2Error) {
+            try server.receive(Array(greeting.utf8))
+        } catch {
+            // nghttp2 does not even greet what does not begin with the preface (RFC 9113 section 3.4).
+            guard case .library = error.code else { return #expect(Bool(false), "\(error)") }
+            return #expect(server.takeEvents().isEmpty)
+        }
+        #expect(Frame.all(in: try server.output()).contains { $0.kind == .goAway && $0.errorCode != 0 })
+        #expect(server.connectionError != nil)
+        #expect(server.takeEvents().isEmpty)
+    }
+
+    @Test func aRequestWithoutAPathIsResetByTheServer() throws {
+        let wire = try Wire()
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        let stream = try wire.client.submit(headers, body: [1])
+        try wire.exchange()
+        #expect(wire.requests.isEmpty)
+        #expect(wire.closed == [Closed(stream, .protocolError, .complete)])
+    }
+
+    @Test func anyBytesWhatsoeverNeverTrap() throws {
+        var generator = SplitMix(state: 7)
+        for _ in 0..<2_000 {
+            let (client, _) = try connectedClient()
+            let server = try HTTP2ServerSession()
+            var frames: [UInt8] = []
+            for _ in 0..<8 {
+                let kind = Frame.Kind(rawValue: UInt8(generator.next() % 10)) ?? .data
+                let payload = (0..<Int(generator.next() % 40)).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+                frames +=
+                    Frame(
+                        kind: kind, flags: UInt8(truncatingIfNeeded: generator.next()), stream: Int32(generator.next() % 4),
+                        payload: payload
+                    ).bytes
+            }
+            // What nghttp2 gives up on, it may; the promise is that nothing crashes and both can still be asked.
+            for bytes in [frames, Array(frames.dropLast(Int(generator.next() % 20)))] {
+                _ = try? client.receive(bytes)
+                _ = try? server.receive((Frame.preface + Frame.settings().bytes + bytes))
+                _ = try? client.output()
+                _ = try? server.output()
+            }
+            _ = (client.takeEvents(), server.takeEvents(), client.openStreamNumbers, client.isFinished, server.isFinished)
+        }
+    }
+}
