@@ -78,12 +78,15 @@ let package = Package(
         .systemLibrary(name: "CLinux", path: "Shared/CLinux"),
 
         wrapper("SystemIO", ["CLinux"]),
+        wrapper("Postgres", ["CPostgres", "SystemIO"]),
         wrapper("HTTP2", ["CNGHTTP2"]),
         wrapper("OpenSSL", ["COpenSSL"]),
 
 
 
+        support("TestDatabase", ["Postgres"]),
         tests("SystemIOTests", ["SystemIO"]),
+        tests("PostgresTests", ["Postgres", "TestDatabase"]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
     ]

@@ -1,0 +1,135 @@
+internal import CPostgres
+
+/// One round trip in pipeline mode: `[BEGIN] [PREPARE] EXECUTE … SYNC`. Only the answer to SYNC means that it happened:
+/// `PGRES_COMMAND_OK` before it may still be rolled back by a later error (RELIABILITY.md section 0, point 5).
+struct PostgresBatch {
+    private enum Step {
+        case command(String)
+        case prepare(PreparedStatements.Entry, PostgresStatement)
+        case execute(PreparedStatements.Entry)
+    }
+
+    /// What came of a batch that was answered in full.
+    struct Answer {
+        /// One per executed statement, in order; complete only when `failure` is empty.
+        var rows: [PostgresRows] = []
+        /// The command tags of plain commands, such as COMMIT's.
+        var tags: [String] = []
+        var failure = FailureReport()
+        /// The SYNC left, so the server may have acted on it.
+        var isSent = false
+        /// The SYNC was answered: the connection can go on, and without `failure` everything was done.
+        var isSynchronised = false
+    }
+
+    private let link: PostgresLink
+    private var steps: [Step] = []
+    private var isRefused = false
+
+    init(on link: PostgresLink) {
+        self.link = link
+        isRefused = !link.enterPipeline()
+    }
+
+    /// The entries that were prepared before this batch: if the server knows them no more, they can be prepared again.
+    private(set) var reused: Set<String> = []
+
+    mutating func add(command: String) {
+        guard !isRefused else { return }
+        isRefused = !link.sendCommand(command)
+        steps.append(.command(command))
+    }
+
+    /// `block` is `parameters` encoded: done before, because a batch that was begun has to be finished.
+    mutating func add(_ statement: PostgresStatement, _ parameters: [PostgresValue], _ block: ParameterBlock) {
+        guard !isRefused else { return }
+        let entry: PreparedStatements.Entry
+        if let known = pending(statement, parameters) {
+            entry = known
+        } else if let known = link.prepared.entry(for: statement, parameters) {
+            entry = known
+            reused.insert(entry.name)
+        } else {
+            entry = link.prepared.makeEntry(for: statement, parameters)
+            isRefused = !link.sendPrepare(name: entry.name, statement, types: entry.types)
+            steps.append(.prepare(entry, statement))
+        }
+        guard !isRefused else { return }
+        isRefused = !link.sendExecute(name: entry.name, block)
+        steps.append(.execute(entry))
+    }
+
+    /// The same statement earlier in this batch.
+    private func pending(_ statement: PostgresStatement, _ parameters: [PostgresValue]) -> PreparedStatements.Entry? {
+        for case .prepare(let entry, let prepared) in steps where prepared.fingerprint == statement.fingerprint {
+            if entry.fits(parameters) { return entry }
+        }
+        return nil
+    }
+}
+
+extension PostgresBatch {
+    /// Sends SYNC and reads until its answer, or until the connection is gone.
+    /// - Throws: ``AnswerOverdue``; the link is abandoned then.
+    mutating func finish(deadline: Deadline) throws(AnswerOverdue) -> Answer {
+        var answer = Answer()
+        isRefused = isRefused || !link.sendSync()
+        if isRefused {
+            // libpq refuses to send only on a connection that is broken, or out of memory.
+            answer.failure.note(link.errorMessage)
+            link.abandon()
+            return answer
+        }
+        answer.isSent = true
+        do throws(AnswerOverdue) {
+            try read(into: &answer, deadline: deadline)
+        } catch {
+            link.abandon()
+            throw error
+        }
+        guard answer.isSynchronised else {
+            answer.failure.note(link.errorMessage)
+            link.abandon()
+            return answer
+        }
+        if !link.exitPipeline() { link.abandon() }
+        return answer
+    }
+
+    private func read(into answer: inout Answer, deadline: Deadline) throws(AnswerOverdue) {
+        var step = 0
+        while !answer.isSynchronised, !link.isAbandoned {
+            guard let result = try link.nextResult(deadline: deadline) else {
+                guard link.isAlive else { return }
+                step += 1
+                // One nil ends each step; more of them would mean that libpq and we disagree about where we are.
+                if step > steps.count { return }
+                continue
+            }
+            if result.status == PGRES_PIPELINE_SYNC {
+                answer.isSynchronised = true
+            } else if step < steps.count {
+                note(result, of: steps[step], in: &answer)
+            } else {
+                answer.failure.note(result)
+            }
+        }
+    }
+
+    private func note(_ result: PostgresResult, of step: Step, in answer: inout Answer) {
+        switch result.status {
+        case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
+            switch step {
+            case .command: answer.tags.append(result.commandTag)
+            case .prepare(let entry, let statement): link.prepared.insert(entry, for: statement)
+            case .execute: answer.rows.append(PostgresRows(result))
+            }
+        case PGRES_PIPELINE_ABORTED: break
+        case PGRES_FATAL_ERROR, PGRES_BAD_RESPONSE: answer.failure.note(result)
+        default:
+            // COPY cannot be answered here; the connection is stuck in it.
+            answer.failure.note("COPY is not a statement for execute")
+            link.abandon()
+        }
+    }
+}

@@ -1,0 +1,69 @@
+internal import FoundationEssentials
+
+/// Where the database is and how long anything there may take. Shows no password when printed.
+package struct PostgresConfiguration: Sendable {
+    /// How many connections a pool opens at most.
+    package var poolSize = 8
+    /// How long a caller waits for a free connection before `.poolExhausted`.
+    package var checkOutTimeout: Duration = .seconds(2)
+    /// Per host, name resolution and TLS included.
+    package var connectTimeout: Duration = .seconds(3)
+    /// Enforced by the server (57014); zero turns it off there.
+    package var statementTimeout: Duration = .seconds(2)
+    /// Enforced by the server (55P03); zero turns it off there.
+    package var lockTimeout: Duration = .milliseconds(500)
+    /// Enforced by the server (25P03, the connection is closed); zero turns it off there.
+    package var idleInTransactionTimeout: Duration = .seconds(5)
+    /// How much longer than `statementTimeout` an answer may take before the connection is given up: the network's share.
+    package var answerGrace: Duration = .seconds(1)
+    /// A connection older than this, less up to a tenth at random, is replaced when it is next asked for.
+    package var maximumLifetime: Duration = .seconds(30 * 60)
+    /// What `pg_stat_activity` shows, unless the URI names one.
+    package var applicationName = "push"
+
+    let options: [String: String]
+    let hosts: [PostgresHost]
+    private let passwordFile: String?
+
+    /// - Parameters:
+    ///   - uri: A libpq connection URI or keyword string (libpq manual 34.1.1), several hosts and TLS options included. What it says
+    ///     about `connect_timeout`, `application_name`, `options` and keepalives wins over the defaults here.
+    ///   - passwordFile: A file holding the password, read anew for every connection, so that it can be rotated.
+    package init(uri: String, passwordFile: String? = nil) throws(PostgresError) {
+        var options = try ConnectionString.parse(uri)
+        hosts = try PostgresHost.list(host: options["host"], hostaddr: options["hostaddr"], port: options["port"])
+        if let seconds = options["connect_timeout"].flatMap(Int.init), seconds > 0 { connectTimeout = .seconds(seconds) }
+        for key in ["host", "hostaddr", "port", "connect_timeout"] { options[key] = nil }
+        // Of several servers, the one that takes writes is wanted, whichever that is after a failover.
+        if hosts.count > 1, options["target_session_attrs"] == nil { options["target_session_attrs"] = "read-write" }
+        self.options = options
+        self.passwordFile = passwordFile
+        _ = try password()
+    }
+
+    /// The password of the file, if there is one; else of the URI.
+    func password() throws(PostgresError) -> String? {
+        guard let passwordFile else { return options["password"] }
+        guard let bytes = FileManager.default.contents(atPath: passwordFile) else {
+            throw PostgresError(.configuration, operation: "configure", message: "the password file \(passwordFile) cannot be read")
+        }
+        var text = Substring(String(decoding: bytes, as: UTF8.self))
+        while let last = text.last, last.isNewline { text.removeLast() }
+        guard !text.isEmpty else {
+            throw PostgresError(.configuration, operation: "configure", message: "the password file \(passwordFile) is empty")
+        }
+        return String(text)
+    }
+
+    /// Bounds one operation where the caller gave no deadline.
+    var operationTimeout: Duration { (statementTimeout == .zero ? .seconds(60) : statementTimeout) + answerGrace }
+}
+
+extension PostgresConfiguration: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String {
+        let places = hosts.map(\.description).joined(separator: ",")
+        return "postgresql://\(places)/\(options["dbname"] ?? "") as \(options["user"] ?? "the default user")"
+    }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: ["server": description]) }
+}

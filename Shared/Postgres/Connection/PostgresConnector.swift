@@ -1,0 +1,110 @@
+internal import CPostgres
+
+/// Opens connections: tries each host, and each address of a host, in turn, each within its share of the time.
+///
+/// libpq could walk the list itself, but not past a host that accepts and never answers: `connect_timeout` is not looked at by
+/// the non-blocking calls, and there is no way to tell `PQconnectPoll` to go on to the next.
+struct PostgresConnector: Sendable {
+    let configuration: PostgresConfiguration
+
+    /// - Throws: the reason for every host.
+    func connect(deadline: Deadline?) throws(PostgresError) -> PostgresLink {
+        let password = try configuration.password()
+        var reasons: [String] = []
+        for host in configuration.hosts {
+            let share = Deadline.after(configuration.connectTimeout)
+            do throws(PostgresError) {
+                return try connect(to: host, password: password, deadline: deadline.map { min($0, share) } ?? share)
+            } catch {
+                reasons.append(error.message)
+            }
+        }
+        throw PostgresError(.connectionFailed, operation: "connect", message: reasons.joined(separator: "; "))
+    }
+
+    private func connect(to host: PostgresHost, password: String?, deadline: Deadline) throws(PostgresError) -> PostgresLink {
+        let addresses: [String?]
+        if let name = host.nameToResolve {
+            addresses = try NameResolution.addresses(of: name, deadline: deadline)
+        } else {
+            addresses = [host.address]
+        }
+        var reasons: [String] = []
+        for (index, address) in addresses.enumerated() {
+            // The addresses that are left share what time is left.
+            let share = Deadline.after(deadline.remaining / (addresses.count - index))
+            do throws(PostgresError) {
+                return try connect(to: host, address: address, password: password, deadline: share)
+            } catch {
+                reasons.append(error.message)
+            }
+        }
+        throw PostgresError(.connectionFailed, operation: "connect", message: reasons.joined(separator: "; "))
+    }
+
+    private func connect(
+        to host: PostgresHost, address: String?, password: String?, deadline: Deadline
+    ) throws(PostgresError) -> PostgresLink {
+        var parameters = sessionParameters()
+        parameters["host"] = host.host
+        parameters["hostaddr"] = address
+        parameters["port"] = host.port
+        parameters["password"] = password
+        guard let handle = Self.start(parameters) else {
+            throw PostgresError(.connectionFailed, operation: "connect", message: "out of memory")
+        }
+        let lifetime = configuration.maximumLifetime * Double.random(in: 0.9...1)
+        let link = PostgresLink(taking: handle, lifetime: lifetime)
+        do throws(PostgresError) {
+            try link.finishConnecting(deadline: deadline)
+        } catch {
+            throw PostgresError(.connectionFailed, operation: "connect", message: "\(host): \(error.message)".hiding(password))
+        }
+        return link
+    }
+
+    /// Wraps `PQconnectStartParams`.
+    private static func start(_ parameters: [String: String]) -> OpaquePointer? {
+        var words: [UnsafeMutablePointer<CChar>?] = []
+        defer { for word in words { word?.deallocate() } }
+        for (key, value) in parameters { words += [key.duplicatedForC(), value.duplicatedForC()] }
+        let keys = stride(from: 0, to: words.count, by: 2).map { UnsafePointer(words[$0]) } + [nil]
+        let values = stride(from: 1, to: words.count, by: 2).map { UnsafePointer(words[$0]) } + [nil]
+        return PQconnectStartParams(keys, values, 0)
+    }
+
+    /// What the URI says wins over what is set here.
+    private func sessionParameters() -> [String: String] {
+        let settings = [
+            "statement_timeout": configuration.statementTimeout, "lock_timeout": configuration.lockTimeout,
+            "idle_in_transaction_session_timeout": configuration.idleInTransactionTimeout,
+        ]
+        let timeouts = settings.map { "-c \($0)=\($1.milliseconds(rounding: .up))" }.sorted()
+        var parameters = [
+            "application_name": configuration.applicationName,
+            // A dead peer is noticed in about 20 s also where nothing waits for an answer.
+            "keepalives_idle": "10", "keepalives_interval": "3", "keepalives_count": "3", "tcp_user_timeout": "10000",
+            // Without this libpq asks for Kerberos tickets first.
+            "gssencmode": "disable",
+        ]
+        parameters.merge(configuration.options) { _, theirs in theirs }
+        parameters["client_encoding"] = "UTF8"
+        parameters["options"] = (timeouts + ["-c TimeZone=UTC", configuration.options["options"] ?? ""]).joined(separator: " ")
+        return parameters
+    }
+}
+
+extension String {
+    fileprivate func duplicatedForC() -> UnsafeMutablePointer<CChar> {
+        let bytes = utf8CString
+        let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count)
+        for (index, byte) in bytes.enumerated() { copy[index] = byte }
+        return copy
+    }
+
+    /// libpq does not put the password into its messages; this makes sure.
+    fileprivate func hiding(_ secret: String?) -> String {
+        guard let secret, !secret.isEmpty else { return self }
+        return split(separator: secret, omittingEmptySubsequences: false).joined(separator: "***")
+    }
+}

@@ -1,0 +1,84 @@
+internal import CPostgres
+
+extension PostgresSession {
+    static let commit = "COMMIT"
+    private static let rollback = "ROLLBACK"
+    /// How often a transaction that lost a conflict is run again.
+    private static let maximumReruns = 5
+
+    /// Runs `body` in a transaction: COMMIT when it returns, ROLLBACK when it throws.
+    ///
+    /// An error that `body` catches does not save the transaction: PostgreSQL has ended it, and the first error is thrown here.
+    /// - Throws: What `body` threw, or `.connectionLost(outcomeUnknown: true)` when COMMIT left and its answer did not come.
+    @discardableResult
+    package func transaction<R>(
+        isolation: TransactionIsolation = .readCommitted, _ body: (PostgresSession) throws -> R
+    ) throws -> R {
+        guard case .none = transaction else {
+            throw PostgresError(.misuse, operation: "BEGIN", message: "a transaction is open already")
+        }
+        transaction = .pending(isolation)
+        failure = nil
+        defer { transaction = .none }
+        let result: R
+        do {
+            result = try body(self)
+        } catch {
+            rollBack()
+            throw error
+        }
+        try commitTransaction()
+        return result
+    }
+
+    /// As ``transaction(isolation:_:)``, and runs `body` again after a serialization failure or deadlock, whatever `body` made of
+    /// that error; once more also when a prepared statement was stale.
+    func retryingTransaction<R>(isolation: TransactionIsolation, _ body: (PostgresSession) throws -> R) throws -> R {
+        var reruns = 0
+        var mayPrepareAgain = true
+        while true {
+            do {
+                return try transaction(isolation: isolation, body)
+            } catch {
+                guard let failure, link.isAlive, !isOverdue else { throw error }
+                if hadStaleStatement, mayPrepareAgain {
+                    mayPrepareAgain = false
+                } else if failure.isConflict, reruns < Self.maximumReruns {
+                    reruns += 1
+                    // Doubling with full jitter: those who collided should not meet again.
+                    pause(.milliseconds(Double.random(in: 0...5 * Double(1 << reruns))))
+                } else {
+                    throw error
+                }
+            }
+        }
+    }
+
+    private func commitTransaction() throws(PostgresError) {
+        switch transaction {
+        case .none, .pending: return
+        case .open: break
+        }
+        if let failure {
+            rollBack()
+            throw failure
+        }
+        try check(Self.commit)
+        // COMMIT of a failed transaction is answered with success and the tag ROLLBACK.
+        guard try command(Self.commit) == Self.commit else {
+            throw failure
+                ?? PostgresError(.sqlState(.inFailedTransaction), operation: Self.commit, message: "the transaction had failed before")
+        }
+    }
+
+    /// Leaves the connection outside a transaction, or abandons it.
+    private func rollBack() {
+        guard link.isAlive, link.transactionStatus != PQTRANS_IDLE else { return }
+        guard !isOverdue else { return link.abandon() }
+        do throws(PostgresError) {
+            _ = try command(Self.rollback)
+        } catch {
+            link.abandon()
+        }
+    }
+}

@@ -1,0 +1,188 @@
+internal import CPostgres
+
+/// One caller's use of one connection, on the connection's own thread. Every call blocks that thread until the server has answered
+/// or the deadline is past, in which case the connection is closed. Of no use once the body that received it has returned.
+package final class PostgresSession {
+    enum Transaction {
+        /// Every batch commits by itself.
+        case none
+        /// BEGIN travels with the first statement and saves a round trip.
+        case pending(TransactionIsolation)
+        case open
+    }
+
+    let link: PostgresLink
+    var transaction = Transaction.none
+    /// The first error since the transaction began: later ones only say that it has failed.
+    var failure: PostgresError?
+    /// The failure was a prepared statement that the server no longer knows or whose plan is outdated; it will be prepared anew.
+    private(set) var hadStaleStatement = false
+    private var isOpen = true
+    private let deadline: Deadline?
+    private let operationTimeout: Duration
+
+    init(link: PostgresLink, deadline: Deadline?, operationTimeout: Duration) {
+        self.link = link
+        self.deadline = deadline
+        self.operationTimeout = operationTimeout
+    }
+
+    /// Runs one statement. Outside a transaction it commits by itself.
+    /// - Throws: What the server refused as `.sqlState`; `.connectionLost`, `.deadlineExceeded`.
+    @discardableResult
+    package func execute(_ statement: PostgresStatement, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
+        try run([(statement, parameters)], operation: "execute")[0]
+    }
+
+    /// Runs several statements in one round trip, all or nothing: outside a transaction they are one, which is committed when this
+    /// returns. The first error is thrown.
+    @discardableResult
+    package func pipeline(_ commands: [(PostgresStatement, [PostgresValue])]) throws(PostgresError) -> [PostgresRows] {
+        try run(commands, operation: "pipeline")
+    }
+
+    /// Runs one or more commands without parameters, separated by semicolons: migrations, `CREATE DATABASE`, session settings.
+    /// Results are dropped.
+    package func simple(_ sql: String) throws(PostgresError) {
+        try check("simple")
+        if case .pending = transaction { _ = try run([], operation: "BEGIN") }
+        var report = FailureReport()
+        let isSent = link.sendSimple(sql)
+        if isSent {
+            do throws(AnswerOverdue) {
+                while !link.isAbandoned, let result = try link.nextResult(deadline: operationDeadline) {
+                    report.note(result)
+                    if result.isCopy {
+                        report.note("COPY is not offered")
+                        link.abandon()
+                    }
+                }
+            } catch {
+                link.abandon()
+                throw remember(overdue("simple"))
+            }
+        } else {
+            report.note(link.errorMessage)
+            link.abandon()
+        }
+        if !report.isEmpty { throw remember(error(from: report, isSent: isSent, operation: "simple")) }
+        if case .open = transaction, link.transactionStatus != PQTRANS_INTRANS {
+            link.abandon()
+            throw remember(PostgresError(.misuse, operation: "simple", message: "the SQL ended the transaction that it ran in"))
+        }
+    }
+
+    /// Closes the connection after use instead of giving it back: for sessions that leave settings or locks behind.
+    package func discardConnection() { isDiscarded = true }
+    private(set) var isDiscarded = false
+
+    func close() { isOpen = false }
+}
+
+extension PostgresSession {
+    /// One batch; once more when a prepared statement turned out to be stale and nothing is lost by it.
+    func run(_ commands: [(PostgresStatement, [PostgresValue])], operation: String) throws(PostgresError) -> [PostgresRows] {
+        try check(operation)
+        var blocks: [ParameterBlock] = []
+        for (_, parameters) in commands { blocks.append(try ParameterBlock(parameters, operation: operation)) }
+        do throws(PostgresError) {
+            return try attempt(commands, blocks, operation: operation)
+        } catch {
+            guard hadStaleStatement, case .none = transaction else { throw error }
+            return try attempt(commands, blocks, operation: operation)
+        }
+    }
+
+    private func attempt(
+        _ commands: [(PostgresStatement, [PostgresValue])], _ blocks: [ParameterBlock], operation: String
+    ) throws(PostgresError) -> [PostgresRows] {
+        hadStaleStatement = false
+        var batch = PostgresBatch(on: link)
+        if case .pending(let isolation) = transaction {
+            batch.add(command: isolation.begin)
+            transaction = .open
+        }
+        for (command, block) in zip(commands, blocks) { batch.add(command.0, command.1, block) }
+        let answer = try finish(&batch, operation: operation)
+        guard answer.failure.isEmpty, answer.rows.count == commands.count else {
+            noteStaleStatements(answer.failure, batch.reused)
+            throw remember(error(from: answer.failure, isSent: answer.isSent, operation: operation))
+        }
+        return answer.rows
+    }
+
+    /// Runs one command without parameters, such as COMMIT, and returns its tag.
+    func command(_ sql: String) throws(PostgresError) -> String {
+        var batch = PostgresBatch(on: link)
+        batch.add(command: sql)
+        let answer = try finish(&batch, operation: sql)
+        guard answer.failure.isEmpty, let tag = answer.tags.first else {
+            throw remember(error(from: answer.failure, isSent: answer.isSent, operation: sql))
+        }
+        return tag
+    }
+
+    private func finish(_ batch: inout PostgresBatch, operation: String) throws(PostgresError) -> PostgresBatch.Answer {
+        do throws(AnswerOverdue) {
+            return try batch.finish(deadline: operationDeadline)
+        } catch {
+            throw remember(overdue(operation))
+        }
+    }
+
+    private func noteStaleStatements(_ failure: FailureReport, _ reused: Set<String>) {
+        hadStaleStatement = !reused.isEmpty && (failure.state == .invalidStatementName || failure.state == .featureNotSupported)
+        if hadStaleStatement { link.prepared.remove(reused) }
+    }
+}
+
+extension PostgresSession {
+    private var operationDeadline: Deadline { deadline ?? .after(operationTimeout) }
+
+    var isOverdue: Bool { deadline?.isPast ?? false }
+
+    /// Waits on this thread, not beyond the deadline.
+    func pause(_ duration: Duration) { PostgresLink.pause(min(duration, deadline?.remaining ?? duration)) }
+
+    func check(_ operation: String) throws(PostgresError) {
+        guard isOpen else { throw PostgresError(.closed, operation: operation, message: "the session was used after its end") }
+        guard link.isAlive else {
+            throw failure
+                ?? PostgresError(.connectionLost(outcomeUnknown: false), operation: operation, message: "the connection is closed")
+        }
+        guard !isOverdue else {
+            link.abandon()
+            throw remember(
+                PostgresError(
+                    .deadlineExceeded(outcomeUnknown: false), operation: operation, message: "the deadline passed before it was sent"))
+        }
+    }
+
+    /// Inside a transaction a lost statement is a rolled-back one, except for COMMIT itself.
+    private func isOutcomeUnknown(_ operation: String) -> Bool {
+        if case .none = transaction { true } else { operation == Self.commit }
+    }
+
+    private func overdue(_ operation: String) -> PostgresError {
+        PostgresError(
+            .deadlineExceeded(outcomeUnknown: isOutcomeUnknown(operation)), operation: operation,
+            message: "no answer in time; the connection was closed")
+    }
+
+    private func error(from report: FailureReport, isSent: Bool, operation: String) -> PostgresError {
+        guard link.isAlive else {
+            return report.orElse(link.farewell).error(
+                .connectionLost(outcomeUnknown: isSent && isOutcomeUnknown(operation)), operation: operation)
+        }
+        guard let state = report.state else { return report.error(.connectionLost(outcomeUnknown: false), operation: operation) }
+        // The old primary after a failover: another connection may reach the new one.
+        if state == .readOnlyTransaction { link.abandon() }
+        return report.error(.sqlState(state), operation: operation)
+    }
+
+    /// Keeps a transaction's first error; outside one, the latest.
+    func remember(_ error: PostgresError) -> PostgresError {
+        if case .none = transaction { failure = error } else { failure = failure ?? error }
+        return error
+    }
+}

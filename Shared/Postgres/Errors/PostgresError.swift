@@ -1,0 +1,89 @@
+/// Why the database did not do what was asked. Callers switch on `code`; people read `description`.
+///
+/// Neither shows a password, a parameter, SQL text, or the server's DETAIL, which quotes rows.
+package struct PostgresError: Error, Equatable, Sendable {
+    package enum Code: Equatable, Sendable {
+        /// The connection string, the password file or another setting cannot be used.
+        case configuration
+        /// No server could be reached, or none let us in.
+        case connectionFailed
+        /// The connection died under an operation. `outcomeUnknown`: the server may or may not have committed.
+        case connectionLost(outcomeUnknown: Bool)
+        /// The server refused a statement; the connection lives on.
+        case sqlState(SQLState)
+        /// No answer in time; the connection was closed. `outcomeUnknown` as above.
+        case deadlineExceeded(outcomeUnknown: Bool)
+        /// Every connection stayed busy for as long as a caller may wait.
+        case poolExhausted
+        /// A value that the protocol cannot carry (a time outside PostgreSQL's range, more than 2 GiB).
+        case invalidParameter
+        /// The answer has another shape or type than the caller asked for.
+        case decoding
+        /// The pool or session was closed before.
+        case closed
+        /// The library was used in a way it does not offer, such as a transaction inside a transaction.
+        case misuse
+    }
+
+    package var code: Code
+    /// What was attempted: `execute`, `COMMIT`, `connect`, …
+    package var operation: String
+    /// The server's or libpq's own words, or ours.
+    package var message: String
+    /// The first SQLSTATE that was seen, also when the connection died of it (57P01); nil where none came.
+    package var sqlState: SQLState?
+    /// The violated constraint's name (class 23).
+    package var constraint: String?
+
+    package init(_ code: Code, operation: String, message: String, sqlState: SQLState? = nil, constraint: String? = nil) {
+        self.code = code
+        self.operation = operation
+        self.message = message
+        self.sqlState = sqlState
+        self.constraint = constraint
+        if case .sqlState(let state) = code { self.sqlState = state }
+    }
+
+    /// Nothing was committed, and the very same call may succeed if it is made again.
+    package var isRetriable: Bool {
+        switch code {
+        case .connectionFailed, .poolExhausted, .connectionLost(outcomeUnknown: false), .deadlineExceeded(outcomeUnknown: false): true
+        case .sqlState(let state): isConflict || Self.isTemporary(state)
+        default: false
+        }
+    }
+
+    /// A serialization failure or deadlock: the whole transaction is to be run again (RELIABILITY.md 3.2).
+    package var isConflict: Bool { code == .sqlState(.serializationFailure) || code == .sqlState(.deadlockDetected) }
+
+    /// The database cannot serve now: what an HTTP service answers 503 to.
+    package var isUnavailable: Bool {
+        switch code {
+        case .connectionFailed, .connectionLost, .deadlineExceeded, .poolExhausted, .closed: true
+        case .sqlState(let state): isConflict || Self.isTemporary(state)
+        default: false
+        }
+    }
+
+    /// The server may or may not have committed: only a keyed, idempotent call may be repeated.
+    package var isOutcomeUnknown: Bool {
+        code == .connectionLost(outcomeUnknown: true) || code == .deadlineExceeded(outcomeUnknown: true)
+    }
+
+    /// Lock and statement timeouts, a server that became read-only, resources, shutdown, I/O (RELIABILITY.md 3.2).
+    private static func isTemporary(_ state: SQLState) -> Bool {
+        switch state {
+        case .lockNotAvailable, .queryCanceled, .readOnlyTransaction, .adminShutdown, .crashShutdown, .cannotConnectNow: true
+        default: ["08", "53", "58"].contains(state.classCode)
+        }
+    }
+}
+
+extension PostgresError: CustomStringConvertible {
+    package var description: String {
+        var text = "\(operation): \(message)"
+        if let sqlState { text += " (SQLSTATE \(sqlState))" }
+        if isOutcomeUnknown { text += "; whether it was committed is unknown" }
+        return text
+    }
+}

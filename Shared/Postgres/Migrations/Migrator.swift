@@ -1,0 +1,127 @@
+/// Brings a database's schema up to this program's: applies what is missing, in order, and records it in `schema_migrations`.
+///
+/// Any number of instances may do so at once: a session advisory lock lets them in one by one, and all but the first find nothing to do.
+package struct Migrator: Sendable {
+    /// Any number, as long as nobody else takes the same lock in the same database.
+    private static let lockKey: Int64 = 0x7075_7368_5f6d_6967
+
+    package let migrations: [Migration]
+
+    /// - Parameter directory: Holds `m0001_name.sql`, `m0002_…`; other files than `.sql` are passed over.
+    package init(directory: String) throws(MigrationError) {
+        try self.init(migrations: Migration.files(in: directory))
+    }
+
+    /// - Parameter migrations: Numbered 1, 2, 3, … without a gap.
+    package init(migrations: [Migration]) throws(MigrationError) {
+        let sorted = migrations.sorted { $0.version < $1.version }
+        for (index, migration) in sorted.enumerated() where migration.version != index + 1 {
+            throw Migration.unusable(
+                "migrations must be numbered without gap or repetition; \(migration.version) stands where \(index + 1) should")
+        }
+        self.migrations = sorted
+    }
+
+    /// - Parameters:
+    ///   - lockWait: How long to wait for another instance that migrates.
+    ///   - deadline: For everything.
+    /// - Returns: the versions that this call applied.
+    @discardableResult
+    package func migrate(
+        _ pool: PostgresPool, lockWait: Duration = .seconds(60), deadline: Duration = .seconds(15 * 60)
+    ) async throws(MigrationError) -> [Int] {
+        do {
+            return try await pool.session(deadline: deadline) { session in
+                // The lock and the settings end with the connection, however this ends.
+                session.discardConnection()
+                try takeLock(session, wait: lockWait)
+                return try apply(session)
+            }
+        } catch let error as MigrationError {
+            throw error
+        } catch let error as PostgresError {
+            throw Self.failed(nil, error)
+        } catch {
+            throw Self.failed(nil, PostgresError(.closed, operation: "migrate", message: "cancelled"))
+        }
+    }
+
+    private static func failed(_ version: Int?, _ error: PostgresError) -> MigrationError {
+        let what = version.map { "migration \($0) failed" } ?? "migrating failed"
+        return MigrationError(code: .failed(version: version, error), message: "\(what): \(error)")
+    }
+}
+
+extension Migrator {
+    private func takeLock(_ session: PostgresSession, wait: Duration) throws {
+        try session.execute(
+            "SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false)",
+            [.text("\(max(1, wait.milliseconds(rounding: .up)))ms")])
+        do throws(PostgresError) {
+            try session.execute("SELECT pg_advisory_lock($1)", [.int64(Self.lockKey)])
+        } catch {
+            guard error.sqlState == .lockNotAvailable else { throw error }
+            throw MigrationError(code: .lockTimedOut, message: "another instance has been migrating for too long; gave up waiting")
+        }
+        // Short from here on: everyone else's statements queue up behind a migration that waits for a table.
+        try session.simple(
+            """
+            SET lock_timeout = '5s';
+            CREATE TABLE IF NOT EXISTS schema_migrations (
+                version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
+                applied_at timestamptz NOT NULL DEFAULT now())
+            """)
+    }
+
+    private func apply(_ session: PostgresSession) throws -> [Int] {
+        let applied = try session.execute("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+        for (index, row) in applied.enumerated() { try check(row, expected: index + 1, session) }
+        var versions: [Int] = []
+        for migration in migrations.dropFirst(applied.count) {
+            try apply(migration, session)
+            versions.append(migration.version)
+        }
+        return versions
+    }
+
+    /// An applied migration must be one of ours, unchanged.
+    private func check(_ row: PostgresRow, expected: Int, _ session: PostgresSession) throws {
+        let version = Int(try row.int32(0))
+        guard version <= migrations.count else {
+            let newest = try session.execute("SELECT max(version) FROM schema_migrations").only().int32(0)
+            throw MigrationError(
+                code: .databaseIsNewer(database: Int(newest), program: migrations.count),
+                message: "the database has schema version \(newest), this program knows only \(migrations.count): start a newer program")
+        }
+        guard version == expected else {
+            throw MigrationError(
+                code: .outOfOrder(version: expected),
+                message: "migration \(version) is applied but \(expected) is not: was schema_migrations edited?")
+        }
+        let migration = migrations[version - 1]
+        guard try checksum(migration, session) == row.text(2) else {
+            throw MigrationError(
+                code: .edited(version: version),
+                message: "migration \(version) (\(migration.name)) was changed after it was applied: restore the file and write a new one")
+        }
+    }
+
+    private func apply(_ migration: Migration, _ session: PostgresSession) throws {
+        let sum = try checksum(migration, session)
+        do {
+            try session.transaction { session in
+                try session.simple(migration.sql)
+                try session.execute(
+                    "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+                    [.int32(Int32(clamping: migration.version)), .text(migration.name), .text(sum)])
+            }
+        } catch let error as PostgresError {
+            throw Self.failed(migration.version, error)
+        }
+    }
+
+    /// SHA-256 of the file's bytes; the server computes it, so that this module needs no cryptography.
+    private func checksum(_ migration: Migration, _ session: PostgresSession) throws -> String {
+        try session.execute("SELECT encode(sha256($1), 'hex')", [.bytes(Array(migration.sql.utf8))]).only().text(0)
+    }
+}

@@ -1,0 +1,52 @@
+internal import Synchronization
+internal import SystemIO
+
+/// A place for one connection, with a thread of its own. Connects when it is used and has no healthy connection.
+actor ConnectionSlot {
+    private let executor = BlockingExecutor(label: "postgres.connection")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    private let connector: PostgresConnector
+    private let breaker: ConnectBreaker
+    private var link: PostgresLink?
+    private let connected = Atomic<Bool>(false)
+
+    init(connector: PostgresConnector, breaker: ConnectBreaker) {
+        self.connector = connector
+        self.breaker = breaker
+    }
+
+    nonisolated var isConnected: Bool { connected.load(ordering: .relaxed) }
+
+    /// Runs `body` on this slot's thread and closes the connection if it cannot be used again.
+    func perform<R: Sendable>(deadline: Deadline?, _ body: @Sendable (PostgresSession) throws -> R) throws -> R {
+        let link = try healthyLink(deadline: deadline)
+        let session = PostgresSession(link: link, deadline: deadline, operationTimeout: connector.configuration.operationTimeout)
+        defer {
+            session.close()
+            if session.isDiscarded || !link.isIdle { close() }
+        }
+        return try body(session)
+    }
+
+    func close() {
+        link = nil
+        connected.store(false, ordering: .relaxed)
+    }
+
+    private func healthyLink(deadline: Deadline?) throws(PostgresError) -> PostgresLink {
+        if let link, link.isHealthy(), !link.expiry.isPast { return link }
+        close()
+        try breaker.check()
+        do throws(PostgresError) {
+            let fresh = try connector.connect(deadline: deadline)
+            breaker.noteSuccess()
+            link = fresh
+            connected.store(true, ordering: .relaxed)
+            return fresh
+        } catch {
+            breaker.note(error)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,66 @@
+/// Who has which slot, and who waits. Decides, never acts: the pool performs what these functions return.
+///
+/// A slot is a place for one connection; whether it is connected is its own affair.
+struct PoolState<Slot: AnyObject, Waiter> {
+    private let size: Int
+    private var idle: [Slot] = []
+    private var slotCount = 0
+    private var waiters: [(id: UInt64, waiter: Waiter)] = []
+    private var nextID: UInt64 = 0
+    private(set) var isClosed = false
+
+    init(size: Int) { self.size = size }
+
+    enum TakeAction { case use(Slot), create, wait, refuse }
+
+    /// Nobody overtakes those who wait.
+    mutating func take() -> TakeAction {
+        if isClosed { return .refuse }
+        if waiters.isEmpty, let slot = idle.popLast() { return .use(slot) }
+        guard waiters.isEmpty, slotCount < size else { return .wait }
+        slotCount += 1
+        return .create
+    }
+
+    /// After ``take()`` said `.wait`, under the same lock.
+    mutating func enqueue(_ waiter: Waiter) -> UInt64 {
+        nextID += 1
+        waiters.append((nextID, waiter))
+        return nextID
+    }
+
+    enum GiveAction { case resume(Waiter), keep, close }
+
+    /// - Parameter isConnected: A slot without a connection is used again last.
+    mutating func give(_ slot: Slot, isConnected: Bool) -> GiveAction {
+        if isClosed {
+            slotCount -= 1
+            return .close
+        }
+        if !waiters.isEmpty { return .resume(waiters.removeFirst().waiter) }
+        idle.insert(slot, at: isConnected ? idle.endIndex : 0)
+        return .keep
+    }
+
+    /// The waiter, if it waits still.
+    mutating func withdraw(_ id: UInt64) -> Waiter? {
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return nil }
+        return waiters.remove(at: index).waiter
+    }
+
+    /// Refuses everything from now on; returns what is to be closed and who is to be told.
+    mutating func close() -> (idle: [Slot], waiters: [Waiter]) {
+        isClosed = true
+        defer {
+            slotCount -= idle.count
+            idle = []
+            waiters = []
+        }
+        return (idle, waiters.map(\.waiter))
+    }
+
+    var idleCount: Int { idle.count }
+    var busyCount: Int { slotCount - idle.count }
+    var waitingCount: Int { waiters.count }
+    var isDrained: Bool { isClosed && slotCount == 0 }
+}

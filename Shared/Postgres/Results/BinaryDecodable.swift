@@ -1,0 +1,106 @@
+/// A type that reads PostgreSQL's binary formats (`…_send` in src/backend/utils/adt).
+protocol BinaryDecodable {
+    /// The column types it reads, the usual one first.
+    static var types: [PostgresType] { get }
+    /// `type` is one of `types`. nil when the bytes are not what the type says.
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType)
+}
+
+extension Bool: BinaryDecodable {
+    static let types: [PostgresType] = [.bool]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        guard bytes.count == 1 else { return nil }
+        self = bytes[0] != 0
+    }
+}
+
+extension Int32: BinaryDecodable {
+    static let types: [PostgresType] = [.int32, .int16]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        guard let value = type == .int16 ? bytes.bigEndian(Int16.self).map(Int32.init) : bytes.bigEndian(Int32.self) else { return nil }
+        self = value
+    }
+}
+
+extension Int64: BinaryDecodable {
+    static let types: [PostgresType] = [.int64, .int32, .int16]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        if type == .int64 {
+            guard let value = bytes.bigEndian(Int64.self) else { return nil }
+            self = value
+        } else {
+            guard let value = Int32(binary: bytes, type: type) else { return nil }
+            self = Int64(value)
+        }
+    }
+}
+
+extension Double: BinaryDecodable {
+    static let types: [PostgresType] = [.double, .float]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        if type == .double {
+            guard let bits = bytes.bigEndian(UInt64.self) else { return nil }
+            self.init(bitPattern: bits)
+        } else {
+            guard let bits = bytes.bigEndian(UInt32.self) else { return nil }
+            self.init(Float(bitPattern: bits))
+        }
+    }
+}
+
+extension String: BinaryDecodable {
+    static let types: [PostgresType] = [.text, .varchar, .paddedText, .name, .char, .unknown, .json, .jsonb]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        // `jsonb_send` puts a version byte, 1, before the text.
+        if type == .jsonb {
+            guard bytes.first == 1 else { return nil }
+            self.init(decoding: bytes.dropFirst(), as: UTF8.self)
+        } else {
+            self.init(decoding: bytes, as: UTF8.self)
+        }
+    }
+}
+
+extension [UInt8]: BinaryDecodable {
+    static var types: [PostgresType] { [.bytes] }
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) { self.init(bytes) }
+}
+
+extension PostgresUUID: BinaryDecodable {
+    static let types: [PostgresType] = [.uuid]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        guard bytes.count == 16, let high = UnsafeRawBufferPointer(rebasing: bytes[..<8]).bigEndian(UInt64.self),
+            let low = UnsafeRawBufferPointer(rebasing: bytes[8...]).bigEndian(UInt64.self)
+        else { return nil }
+        self.init(high: high, low: low)
+    }
+}
+
+/// A point in time in UNIX milliseconds. A `timestamp` without zone is taken as UTC.
+struct DecodedTimestamp: BinaryDecodable {
+    static let types: [PostgresType] = [.timestamp, .timestampWithoutZone]
+
+    let milliseconds: Int64
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        guard let microseconds = bytes.bigEndian(Int64.self),
+            let milliseconds = PostgresTimestamp.milliseconds(fromMicroseconds: microseconds)
+        else { return nil }
+        self.milliseconds = milliseconds
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The whole buffer as one number; nil unless it has exactly that many bytes.
+    func bigEndian<T: FixedWidthInteger>(_: T.Type) -> T? {
+        guard count == T.bitWidth / 8 else { return nil }
+        return T(bigEndian: loadUnaligned(as: T.self))
+    }
+}

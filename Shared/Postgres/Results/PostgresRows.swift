@@ -1,0 +1,26 @@
+/// The rows that one statement returned, in order. Values are decoded when asked for; nothing is copied before.
+package struct PostgresRows: Sendable, RandomAccessCollection {
+    private let result: PostgresResult?
+
+    init(_ result: PostgresResult) { self.result = result }
+
+    package var startIndex: Int { 0 }
+    package var endIndex: Int { result?.rowCount ?? 0 }
+
+    /// Like an array, traps outside `indices`; ``first`` and ``only()`` do not.
+    package subscript(row: Int) -> PostgresRow {
+        guard let result, row >= 0, row < result.rowCount else { preconditionFailure("row \(row) of \(count)") }
+        return PostgresRow(result: result, row: row)
+    }
+
+    /// Rows inserted, updated, deleted or selected; 0 for a command that has no such number.
+    package var affected: Int { result?.affectedRows ?? 0 }
+
+    /// The one row of a result that must have exactly one.
+    package func only() throws(PostgresError) -> PostgresRow {
+        guard count == 1 else {
+            throw PostgresError(.decoding, operation: "only", message: "the result has \(count) rows where one was expected")
+        }
+        return self[0]
+    }
+}

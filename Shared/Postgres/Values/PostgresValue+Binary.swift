@@ -1,0 +1,167 @@
+/// PostgreSQL's binary formats: network byte order, as its `…_send` functions write them (src/backend/utils/adt).
+extension PostgresValue {
+    /// - Returns: false when the value lies outside what its type can hold.
+    func appendBinary(to buffer: inout [UInt8]) -> Bool {
+        switch self {
+        case .null, .typedNull: return true
+        case .bool(let value): return value.appendElement(to: &buffer)
+        case .int32(let value): return value.appendElement(to: &buffer)
+        case .int64(let value): return value.appendElement(to: &buffer)
+        case .double(let value): return value.appendElement(to: &buffer)
+        case .text(let value): return value.appendElement(to: &buffer)
+        case .bytes(let value): return value.appendElement(to: &buffer)
+        case .uuid(let high, let low): return PostgresUUID(high: high, low: low).appendElement(to: &buffer)
+        case .timestamp(let milliseconds): return TimestampElement(milliseconds).appendElement(to: &buffer)
+        case .jsonb(let value): return JSONBElement(value).appendElement(to: &buffer)
+        default: return appendArray(to: &buffer)
+        }
+    }
+
+    private func appendArray(to buffer: inout [UInt8]) -> Bool {
+        switch self {
+        case .boolArray(let values): append(values, of: .bool, to: &buffer)
+        case .int32Array(let values): append(values, of: .int32, to: &buffer)
+        case .int64Array(let values): append(values, of: .int64, to: &buffer)
+        case .doubleArray(let values): append(values, of: .double, to: &buffer)
+        case .textArray(let values): append(values, of: .text, to: &buffer)
+        case .bytesArray(let values): append(values, of: .bytes, to: &buffer)
+        case .uuidArray(let values): append(values, of: .uuid, to: &buffer)
+        case .timestampArray(let values): append(values.lazy.map(TimestampElement.init), of: .timestamp, to: &buffer)
+        case .jsonbArray(let values): append(values.lazy.map(JSONBElement.init), of: .jsonb, to: &buffer)
+        case .optionalBoolArray(let values): append(values, of: .bool, to: &buffer)
+        case .optionalInt32Array(let values): append(values, of: .int32, to: &buffer)
+        case .optionalInt64Array(let values): append(values, of: .int64, to: &buffer)
+        case .optionalDoubleArray(let values): append(values, of: .double, to: &buffer)
+        case .optionalTextArray(let values): append(values, of: .text, to: &buffer)
+        case .optionalBytesArray(let values): append(values, of: .bytes, to: &buffer)
+        case .optionalUUIDArray(let values): append(values, of: .uuid, to: &buffer)
+        case .optionalTimestampArray(let values): append(values.lazy.map { $0.map(TimestampElement.init) }, of: .timestamp, to: &buffer)
+        case .optionalJSONBArray(let values): append(values.lazy.map { $0.map(JSONBElement.init) }, of: .jsonb, to: &buffer)
+        default: false
+        }
+    }
+
+    /// `array_send`: dimensions, whether there are NULLs, the element's type; then length and lower bound; then each element
+    /// behind its length, -1 for NULL.
+    private func append<Values: Collection>(_ values: Values, of element: PostgresType, to buffer: inout [UInt8]) -> Bool
+    where Values.Element: ArrayElement {
+        buffer.appendInteger(Int32(values.isEmpty ? 0 : 1))
+        buffer.appendInteger(Int32(values.contains(where: \.isNull) ? 1 : 0))
+        buffer.appendInteger(element.oid)
+        guard !values.isEmpty else { return true }
+        buffer.appendInteger(Int32(clamping: values.count))
+        buffer.appendInteger(Int32(1))
+        for value in values {
+            if value.isNull {
+                buffer.appendInteger(Int32(-1))
+                continue
+            }
+            let place = buffer.count
+            buffer.appendInteger(Int32(0))
+            guard value.appendElement(to: &buffer) else { return false }
+            buffer.replaceInteger(at: place, with: Int32(clamping: buffer.count - place - 4))
+        }
+        return true
+    }
+}
+
+/// Something that stands in a PostgreSQL array, or alone as a parameter.
+private protocol ArrayElement {
+    var isNull: Bool { get }
+    /// Appends the value without its length; false when it lies outside what its type can hold.
+    func appendElement(to buffer: inout [UInt8]) -> Bool
+}
+
+extension ArrayElement {
+    var isNull: Bool { false }
+}
+
+extension Optional: ArrayElement where Wrapped: ArrayElement {
+    var isNull: Bool { self == nil }
+    func appendElement(to buffer: inout [UInt8]) -> Bool { self?.appendElement(to: &buffer) ?? true }
+}
+
+extension Bool: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.append(self ? 1 : 0)
+        return true
+    }
+}
+
+extension Int32: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.appendInteger(self)
+        return true
+    }
+}
+
+extension Int64: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.appendInteger(self)
+        return true
+    }
+}
+
+extension Double: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.appendInteger(bitPattern)
+        return true
+    }
+}
+
+extension String: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.append(contentsOf: utf8)
+        return true
+    }
+}
+
+extension [UInt8]: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.append(contentsOf: self)
+        return true
+    }
+}
+
+extension PostgresUUID: ArrayElement {
+    fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.appendInteger(high)
+        buffer.appendInteger(low)
+        return true
+    }
+}
+
+private struct TimestampElement: ArrayElement {
+    let milliseconds: Int64
+
+    init(_ milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    func appendElement(to buffer: inout [UInt8]) -> Bool {
+        guard let microseconds = PostgresTimestamp.microseconds(fromMilliseconds: milliseconds) else { return false }
+        buffer.appendInteger(microseconds)
+        return true
+    }
+}
+
+/// `jsonb_send`: a version byte, then the text.
+private struct JSONBElement: ArrayElement {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+
+    func appendElement(to buffer: inout [UInt8]) -> Bool {
+        buffer.append(1)
+        buffer.append(contentsOf: text.utf8)
+        return true
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func appendInteger<T: FixedWidthInteger>(_ value: T) {
+        Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
+    }
+
+    fileprivate mutating func replaceInteger<T: FixedWidthInteger>(at place: Int, with value: T) {
+        Swift.withUnsafeBytes(of: value.bigEndian) { replaceSubrange(place..<place + $0.count, with: $0) }
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@Suite("A connection string is read as libpq reads it, and shows no secret", .timeLimit(.minutes(1)))
+struct ConnectionTests {
+    @Test func aDeadHostIsPassedOver() async throws {
+        let server = try ServerURI(TestServer.uri())
+        let hosts = try "127.0.0.1:\(Socket.unusedPort()),127.0.0.1:\(server.port)"
+        try await withPool(server.with(servers: hosts)) { pool in try await pool.session { session in try session.execute("SELECT 1") } }
+    }
+
+    @Test func aHostThatNeverAnswersIsPassedOver() async throws {
+        let server = try ServerURI(TestServer.uri())
+        let proxy = try FaultProxy(to: server.port, .silence)
+        defer { proxy.stop() }
+        let hosts = "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)"
+        try await withPool(server.with(servers: hosts), { $0.connectTimeout = .milliseconds(500) }) { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+        }
+        #expect(proxy.connections == 1)
+    }
+
+    @Test(.database) func ofSeveralHostsOneThatTakesWritesIsWanted() async throws {
+        let database = try #require(TestDatabase.current)
+        try await database.pool.session { session in
+            let name = try session.execute("SELECT current_database()").only().text(0)
+            try session.simple("ALTER DATABASE \(name) SET default_transaction_read_only = on")
+        }
+        let server = try ServerURI(database.uri)
+        try await withPool(server.with(servers: "127.0.0.1:\(server.port)")) { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+        }
+        let twice = "127.0.0.1:\(server.port),localhost:\(server.port)"
+        try await withPool(server.with(servers: twice)) { pool in
+            let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+            #expect(error.code == .connectionFailed)
+            #expect(error.message.contains("session is read-only"))
+            #expect(error.message.contains("127.0.0.1:") && error.message.contains("localhost:"))
+        }
+        try await withPool(server.with(servers: twice) + "?target_session_attrs=any") { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+        }
+    }
+
+    @Test func aNameIsResolved() async throws {
+        let server = try ServerURI(TestServer.uri())
+        try await withPool(server.with(servers: "localhost:\(server.port)")) { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+        }
+        try await withPool(server.with(servers: "no-such-host.invalid")) { pool in
+            let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+            #expect(error.code == .connectionFailed)
+            #expect(error.message.contains("no-such-host.invalid"))
+        }
+    }
+
+    @Test(arguments: [
+        "postgresql://user:hunter2@host:port:port/db", "postgresql://user:hunter2@[::1/db", "user=u password=hunter2 host",
+        "postgresql://user:hunter2@h/db?hunter2",
+        "host=a,b port=1,2,3 password=hunter2", "postgresql://user:hunter2/@host/db", "postgresql://user:hunter2%zz@h/db",
+    ])
+    func aBrokenStringIsRefusedWithoutShowingIt(_ uri: String) {
+        let error = #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: uri) }
+        #expect(error?.code == .configuration)
+        #expect(error.map { "\($0)".contains("hunter2") } == false)
+    }
+
+    @Test func whatTheStringSaysWinsOverTheDefaults() async throws {
+        let uri = try TestServer.uri() + "?connect_timeout=7&application_name=told&options=-c%20statement_timeout%3D1234"
+        let configuration = try PostgresConfiguration(uri: uri)
+        #expect(configuration.connectTimeout == .seconds(7))
+        let pool = PostgresPool(configuration)
+        let settings = try await pool.session { session in
+            let row = try session.execute("SELECT current_setting('application_name'), current_setting('statement_timeout')").only()
+            return try [row.text(0), row.text(1)]
+        }
+        await pool.close()
+        #expect(settings == ["told", "1234ms"])
+    }
+
+    @Test func aConfigurationShowsNoPassword() throws {
+        let configuration = try PostgresConfiguration(uri: "postgresql://user:hunter2@host/db")
+        var dumped = ""
+        dump(configuration, to: &dumped)
+        for text in ["\(configuration)", String(reflecting: configuration), dumped] { #expect(!text.contains("hunter2")) }
+        #expect("\(configuration)".contains("host:5432/db as user"))
+    }
+
+    @Test func aFailedConnectShowsNoPassword() async throws {
+        let port = try Socket.unusedPort()
+        try await withPool("postgresql://user:hunter2@127.0.0.1:\(port)/hunter2") { pool in
+            let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+            #expect(error.message.contains("Connection refused"))
+            #expect(!"\(error)".contains("hunter2"))
+        }
+    }
+
+    @Test func thePasswordFileIsReadAnewForEveryConnection() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "password-\(UUID().uuidString)")
+        #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: "postgresql://h/d", passwordFile: file.path) }
+        try Data("\n".utf8).write(to: file)
+        #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: "postgresql://h/d", passwordFile: file.path) }
+        try Data("secret\n".utf8).write(to: file)
+        let pool = try PostgresPool(PostgresConfiguration(uri: TestServer.uri(), passwordFile: file.path))
+        try await pool.session { session in
+            try session.execute("SELECT 1")
+            session.discardConnection()
+        }
+        try FileManager.default.removeItem(at: file)
+        let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+        #expect(error.code == .configuration)
+        await pool.close()
+    }
+
+    @Test func whileConnectingFailsOnlyOneTriesAndTheOthersAreToldAtOnce() async throws {
+        let server = try ServerURI(TestServer.uri())
+        let proxy = try FaultProxy(to: server.port, .silence)
+        defer { proxy.stop() }
+        try await withPool(server.with(port: proxy.port), { $0.connectTimeout = .milliseconds(50) }) { pool in
+            for _ in 0..<3 {
+                let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+                #expect(error.code == .connectionFailed)
+            }
+        }
+        #expect(proxy.connections < 3)
+    }
+}

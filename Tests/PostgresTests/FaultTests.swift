@@ -1,0 +1,127 @@
+import Postgres
+import TestDatabase
+import Testing
+
+@Suite("A server that stops answering stops nobody", .timeLimit(.minutes(1)))
+struct FaultTests {
+    @Test func aServerThatAcceptsAndNeverAnswersFailsTheConnect() async throws {
+        try await withProxy(.silence, { $0.connectTimeout = .milliseconds(100) }) { pool, proxy in
+            let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+            #expect(error.code == .connectionFailed)
+            #expect(error.message.contains("no answer within the connect timeout"))
+            #expect(proxy.connections == 1)
+        }
+    }
+
+    @Test func theCallersDeadlineCoversConnecting() async throws {
+        try await withProxy(.silence) { pool, _ in
+            let error = try await postgresError {
+                try await pool.session(deadline: .milliseconds(50)) { session in try session.execute("SELECT 1") }
+            }
+            #expect(error.code == .connectionFailed)
+        }
+    }
+
+    @Test func aConnectionThatFreezesUnderAStatementIsClosedAtTheDeadline() async throws {
+        try await withProxy(.freeze(at: "frozen")) { pool, proxy in
+            try await pool.session { session in try session.execute("SELECT 1") }
+            let error = try await postgresError {
+                try await pool.session(deadline: .milliseconds(200)) { session in try session.execute("SELECT 'frozen'") }
+            }
+            #expect(error.code == .deadlineExceeded(outcomeUnknown: true))
+            #expect(error.description.contains("the connection was closed"))
+            try await pool.session { session in try session.execute("SELECT 1") }
+            #expect(proxy.connections == 2)
+        }
+    }
+
+    @Test func withoutADeadlineTheOperationTimeoutHolds() async throws {
+        let change: (inout PostgresConfiguration) -> Void = {
+            $0.statementTimeout = .milliseconds(100)
+            $0.answerGrace = .milliseconds(100)
+        }
+        try await withProxy(.freeze(at: "frozen"), change) { pool, _ in
+            let error = try await postgresError {
+                try await pool.transaction { session in try session.execute("SELECT 'frozen'") }
+            }
+            #expect(error.code == .deadlineExceeded(outcomeUnknown: false))
+            let simple = try await postgresError { try await pool.session { session in try session.simple("SELECT 'frozen'") } }
+            #expect(simple.code == .deadlineExceeded(outcomeUnknown: true))
+        }
+    }
+
+    @Test func aFrozenCommitHasAnUnknownOutcome() async throws {
+        try await withProxy(.freeze(at: Self.commit)) { pool, _ in
+            try await pool.session { session in try session.execute("SELECT 1") }
+            let error = try await postgresError {
+                try await pool.transaction(deadline: .seconds(1)) { session in try session.execute("SELECT 1") }
+            }
+            #expect(error.code == .deadlineExceeded(outcomeUnknown: true))
+            #expect(error.isOutcomeUnknown && !error.isRetriable)
+        }
+    }
+
+    @Test func aDeadlineThatPassesBetweenStatementsSendsNothingMore() async throws {
+        try await withPool(TestServer.uri()) { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+            let error = try await postgresError {
+                try await pool.transaction(deadline: .milliseconds(50)) { session in
+                    while true { try session.execute("SELECT 1") }
+                }
+            }
+            #expect(error.code == .deadlineExceeded(outcomeUnknown: false))
+        }
+    }
+
+    @Test(.database, arguments: [true, false])
+    func aLostAnswerToCommitIsAnUnknownOutcome(_ reachesTheServer: Bool) async throws {
+        let database = try #require(TestDatabase.current)
+        try await database.pool.session { session in try session.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
+        let fault: FaultProxy.Fault = reachesTheServer ? .cutAfterAnswer(to: Self.commit) : .cutBefore(Self.commit)
+        try await withProxy(fault, uri: database.uri) { pool, _ in
+            let error = try await postgresError {
+                try await pool.transaction { session in try session.execute("INSERT INTO item VALUES (1)") }
+            }
+            #expect(error.code == .connectionLost(outcomeUnknown: true))
+            #expect(error.operation == "COMMIT")
+            #expect(!error.isRetriable && error.isUnavailable)
+        }
+        // And it is unknown indeed.
+        let count = try await database.pool.session { session in try session.execute("SELECT count(*) FROM item").only().int64(0) }
+        #expect(count == (reachesTheServer ? 1 : 0))
+    }
+
+    @Test(.database) func aLostAnswerToAStatementThatCommitsItselfIsAnUnknownOutcome() async throws {
+        let database = try #require(TestDatabase.current)
+        try await withProxy(.cutAfterAnswer(to: "CREATE TABLE"), uri: database.uri) { pool, _ in
+            let error = try await postgresError { try await pool.session { session in try session.execute("CREATE TABLE item (id int8)") } }
+            #expect(error.code == .connectionLost(outcomeUnknown: true))
+        }
+    }
+
+    @Test func aLostStatementInATransactionIsNotAnUnknownOutcome() async throws {
+        try await withProxy(.cutAfterAnswer(to: "lost")) { pool, _ in
+            let error = try await postgresError {
+                try await pool.transaction { session in
+                    try session.execute("SELECT 1")
+                    try session.execute("SELECT 'lost'")
+                }
+            }
+            #expect(error.code == .connectionLost(outcomeUnknown: false))
+            #expect(error.sqlState == nil)
+        }
+    }
+
+    /// As the Parse message carries it; without its end, `BEGIN … READ COMMITTED` would be meant too.
+    private static let commit = "COMMIT\0"
+
+    private func withProxy(
+        _ fault: FaultProxy.Fault, uri: String? = nil, _ change: (inout PostgresConfiguration) -> Void = { _ in },
+        _ body: (PostgresPool, FaultProxy) async throws -> Void
+    ) async throws {
+        let server = try ServerURI(uri ?? TestServer.uri())
+        let proxy = try FaultProxy(to: server.port, fault)
+        defer { proxy.stop() }
+        try await withPool(server.with(port: proxy.port), change) { pool in try await body(pool, proxy) }
+    }
+}

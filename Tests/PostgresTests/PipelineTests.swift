@@ -1,0 +1,86 @@
+import Postgres
+import TestDatabase
+import Testing
+
+@Suite("A pipeline is one round trip and all or nothing", .timeLimit(.minutes(1)))
+struct PipelineTests {
+    private static let insert: PostgresStatement = "INSERT INTO item (id) VALUES ($1)"
+    private static let count: PostgresStatement = "SELECT count(*) FROM item"
+
+    @Test(.database) func itsResultsComeInOrder() async throws {
+        try await withTable { pool in
+            let counts = try await pool.session { session in
+                try session.pipeline([(Self.count, []), (Self.insert, [.int64(1)]), (Self.insert, [.int64(2)]), (Self.count, [])])
+                    .map { rows in try rows.first?.int64(0) ?? Int64(rows.affected) }
+            }
+            #expect(counts == [0, 1, 1, 2])
+        }
+    }
+
+    @Test(.database) func anErrorAfterASuccessfulCommandCommitsNothingAndIsTheOneReported() async throws {
+        try await withTable { pool in
+            try await pool.session { session in
+                let error = #expect(throws: PostgresError.self) {
+                    try session.pipeline([
+                        (Self.insert, [.int64(1)]), (Self.insert, [.int64(1)]), ("SELECT 1 / 0", []), (Self.insert, [.int64(2)]),
+                    ])
+                }
+                #expect(error?.code == .sqlState(.uniqueViolation))
+                #expect(error?.constraint == "item_pkey")
+                #expect(error?.message == #"duplicate key value violates unique constraint "item_pkey""#)
+                try #expect(session.execute(Self.count).only().int64(0) == 0)
+                // Statements of the failed pipeline, prepared or not, work now.
+                try #expect(session.pipeline([(Self.insert, [.int64(1)]), ("SELECT 1 / 1", [])]).count == 2)
+            }
+        }
+    }
+
+    @Test(.database) func aStatementThatCannotBePreparedFailsTheWhole() async throws {
+        try await withTable { pool in
+            try await pool.session { session in
+                let error = #expect(throws: PostgresError.self) {
+                    try session.pipeline([(Self.insert, [.int64(1)]), ("SELECT * FROM nowhere", []), (Self.count, [])])
+                }
+                #expect(error?.code == .sqlState(.undefinedTable))
+                try #expect(session.execute(Self.count).only().int64(0) == 0)
+            }
+        }
+    }
+
+    @Test(.database) func inATransactionItIsPartOfIt() async throws {
+        try await withTable { pool in
+            let error = try await postgresError {
+                try await pool.transaction { session in
+                    try session.pipeline([(Self.insert, [.int64(1)]), (Self.insert, [.int64(2)])])
+                    try session.pipeline([(Self.insert, [.int64(3)]), (Self.insert, [.int64(1)])])
+                }
+            }
+            #expect(error.code == .sqlState(.uniqueViolation))
+            try await pool.session { session in try #expect(session.execute(Self.count).only().int64(0) == 0) }
+            #expect(pool.gauges == PostgresPool.Gauges(idle: 1, busy: 0, waiting: 0))
+        }
+    }
+
+    @Test(.database) func largeRequestsAndLargeAnswersTogetherDoNotBlockEachOther() async throws {
+        try await withTable { pool in
+            let text = String(repeating: "x", count: 100_000)
+            let total = try await pool.session { session in
+                try session.pipeline([(PostgresStatement, [PostgresValue])](repeating: ("SELECT $1", [.text(text)]), count: 200))
+                    .reduce(0) { sum, rows in try sum + rows.only().text(0).utf8.count }
+            }
+            #expect(total == 200 * 100_000)
+        }
+    }
+
+    @Test(.database) func anEmptyOneDoesNothing() async throws {
+        try await withTable { pool in
+            try await pool.session { session in try #expect(session.pipeline([]).isEmpty) }
+        }
+    }
+
+    private func withTable(_ body: (PostgresPool) async throws -> Void) async throws {
+        let pool = try #require(TestDatabase.current).pool
+        try await pool.session { session in try session.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
+        try await body(pool)
+    }
+}

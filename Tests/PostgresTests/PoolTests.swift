@@ -1,0 +1,197 @@
+import Postgres
+import Synchronization
+import TestDatabase
+import Testing
+
+@Suite("The pool lends each connection to one caller at a time", .timeLimit(.minutes(1)))
+struct PoolTests {
+    @Test func itGrowsOnlyWhenNeeded() async throws {
+        try await withPool { pool in
+            #expect(pool.gauges == PostgresPool.Gauges(idle: 0, busy: 0, waiting: 0))
+            for _ in 0..<5 { try await pool.session { session in try session.execute("SELECT 1") } }
+            #expect(pool.gauges == PostgresPool.Gauges(idle: 1, busy: 0, waiting: 0))
+        }
+    }
+
+    @Test func itNeverOpensMoreThanItsSizeAndLosesNobody() async throws {
+        try await withPool({ $0.poolSize = 3 }) { pool in
+            let pids = try await withThrowingTaskGroup(of: Int32.self) { group in
+                for _ in 0..<200 {
+                    group.addTask {
+                        try await pool.transaction { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(pids.count == 200)
+            #expect(Set(pids).count <= 3)
+            #expect(pool.gauges.busy == 0 && pool.gauges.waiting == 0)
+        }
+    }
+
+    @Test func whoWaitsTooLongIsToldThatItIsExhausted() async throws {
+        try await withPool({
+            $0.poolSize = 1
+            $0.checkOutTimeout = .milliseconds(20)
+        }) { pool in
+            try await whileHeld(pool) {
+                let error = try await postgresError { try await pool.session { _ in } }
+                #expect(error.code == .poolExhausted)
+                #expect(error.isUnavailable && error.isRetriable)
+                #expect(pool.gauges == PostgresPool.Gauges(idle: 0, busy: 1, waiting: 0))
+            }
+            try await pool.session { session in try session.execute("SELECT 1") }
+        }
+    }
+
+    @Test func theDeadlineCoversTheWait() async throws {
+        try await withPool({ $0.poolSize = 1 }) { pool in
+            try await whileHeld(pool) {
+                let error = try await postgresError { try await pool.session(deadline: .milliseconds(20)) { _ in } }
+                #expect(error.code == .poolExhausted)
+            }
+        }
+    }
+
+    @Test func whoCameFirstIsServedFirst() async throws {
+        try await withPool({ $0.poolSize = 1 }) { pool in
+            let order = Recorder<Int>()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await whileHeld(pool) {
+                    for number in 0..<10 {
+                        group.addTask { try await pool.session { _ in order.record(number) } }
+                        await waiting(pool, number + 1)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(order.records == Array(0..<10))
+        }
+    }
+
+    @Test func aCancelledWaiterLeavesTheQueue() async throws {
+        try await withPool({ $0.poolSize = 1 }) { pool in
+            try await whileHeld(pool) {
+                let waiter = Task { try await pool.session { _ in } }
+                await waiting(pool, 1)
+                waiter.cancel()
+                await #expect(throws: CancellationError.self) { try await waiter.value }
+                #expect(pool.gauges.waiting == 0)
+            }
+        }
+    }
+
+    @Test func aConnectionLeftInATransactionIsNotUsedAgain() async throws {
+        try await withPool({ $0.poolSize = 1 }) { pool in
+            let pid: PostgresStatement = "SELECT pg_backend_pid()"
+            let left = try await pool.session { session in
+                try session.simple("BEGIN")
+                return try session.execute(pid).only().int32(0)
+            }
+            let next = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            #expect(next != left)
+            let again = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            #expect(again == next)
+        }
+    }
+
+    @Test func anOldConnectionIsReplaced() async throws {
+        try await withPool({
+            $0.poolSize = 1
+            $0.maximumLifetime = .zero
+        }) { pool in
+            let pid: PostgresStatement = "SELECT pg_backend_pid()"
+            let first = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            let second = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            #expect(first != second)
+        }
+    }
+
+    @Test func aSessionIsOfNoUseAfterItsEnd() async throws {
+        final class Thief: @unchecked Sendable { var session: PostgresSession? }
+        try await withPool { pool in
+            let thief = Thief()
+            try await pool.session { session in thief.session = session }
+            let error = #expect(throws: PostgresError.self) { try thief.session?.execute("SELECT 1") }
+            #expect(error?.code == .closed)
+        }
+    }
+
+    @Test func closingLetsTheBusyFinishAndTurnsTheOthersAway() async throws {
+        let pool = try PostgresPool(configuration { $0.poolSize = 1 })
+        let (started, release) = (Signal(), Signal())
+        async let busy = pool.session { session in
+            started.send()
+            release.block()
+            return try session.execute("SELECT 7").only().int32(0)
+        }
+        await started.wait()
+        async let waiter = postgresError { try await pool.session { _ in } }
+        await waiting(pool, 1)
+        async let closing: Void = pool.close()
+        #expect(try await waiter.code == .closed)
+        let late = try await postgresError { try await pool.session { _ in } }
+        #expect(late.code == .closed)
+        release.send()
+        await closing
+        #expect(try await busy == 7)
+        #expect(pool.gauges == PostgresPool.Gauges(idle: 0, busy: 0, waiting: 0))
+        await pool.close()
+    }
+
+    @Test func closingEndsTheConnections() async throws {
+        let pool = try PostgresPool(configuration())
+        let pid = try await pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+        await pool.close()
+        try await withPool { other in
+            try await other.session { session in
+                let alive: PostgresStatement = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND application_name = 'push-tests'"
+                while try session.execute(alive, [.int32(pid)]).only().int64(0) > 0 {}
+            }
+        }
+    }
+
+    @Test func aBusyPoolIsHealthyAsLongAsAnswersCome() async throws {
+        try await withPool({
+            $0.poolSize = 1
+            $0.checkOutTimeout = .milliseconds(10)
+        }) { pool in
+            try await pool.session { session in try session.execute("SELECT 1") }
+            try await whileHeld(pool) { #expect(await pool.isHealthy()) }
+        }
+    }
+
+    /// Runs `body` while all of a pool of one is in use.
+    private func whileHeld(_ pool: PostgresPool, _ body: () async throws -> Void) async throws {
+        let (started, release) = (Signal(), Signal())
+        async let holder: Void = pool.session { _ in
+            started.send()
+            release.block()
+        }
+        await started.wait()
+        do {
+            try await body()
+        } catch {
+            release.send()
+            throw error
+        }
+        release.send()
+        try await holder
+    }
+
+    private func waiting(_ pool: PostgresPool, _ count: Int) async {
+        while pool.gauges.waiting < count { await Task.yield() }
+    }
+
+    private func configuration(_ change: (inout PostgresConfiguration) -> Void = { _ in }) throws -> PostgresConfiguration {
+        var configuration = try TestServer.configuration(uri: TestServer.uri())
+        change(&configuration)
+        return configuration
+    }
+
+    private func withPool(_ change: (inout PostgresConfiguration) -> Void = { _ in }, _ body: (PostgresPool) async throws -> Void)
+        async throws
+    {
+        try await PostgresTests.withPool(TestServer.uri(), change, body)
+    }
+}

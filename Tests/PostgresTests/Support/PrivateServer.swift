@@ -1,0 +1,116 @@
+import Foundation
+import Glibc
+
+/// A PostgreSQL of a test's own, with TLS, in a directory and on a port of its own; ended by its process id.
+final class PrivateServer {
+    let port: UInt16
+    /// Holds `ca.pem` and `other-ca.pem`, of which the first signed the server's certificate for `localhost`.
+    let directory: URL
+    private let process: Process
+
+    /// PostgreSQL refuses to run as root, so root hands it to the user `postgres`.
+    private static let isRoot = getuid() == 0
+
+    static func with<R>(_ body: (PrivateServer) async throws -> R) async throws -> R {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "postgres-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+        let result: R
+        do {
+            let server = try PrivateServer(in: directory)
+            do {
+                result = try await body(server)
+            } catch {
+                server.stop()
+                throw error
+            }
+            server.stop()
+        } catch {
+            try FileManager.default.removeItem(at: directory)
+            throw error
+        }
+        try FileManager.default.removeItem(at: directory)
+        return result
+    }
+
+    private init(in directory: URL) throws {
+        self.directory = directory
+        port = try Socket.unusedPort()
+        try Self.makeCertificates(in: directory)
+        if Self.isRoot { try Command.run("/bin/chown", ["-R", "postgres", directory.path], in: directory) }
+        let binaries = try Self.binaries()
+        let (setUp, arguments) = Self.asServerUser(
+            binaries + "/initdb",
+            ["-D", directory.appending(path: "data").path, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
+        try Command.run(setUp, arguments, in: directory)
+        process = try Self.start(binaries + "/postgres", port: port, in: directory)
+    }
+
+    /// - Parameter parameters: libpq's, as in `sslmode=disable`.
+    func uri(host: String = "localhost", _ parameters: String) -> String { "postgresql://postgres@\(host):\(port)/postgres?\(parameters)" }
+
+    /// SIGINT: PostgreSQL's fast shutdown.
+    private func stop() {
+        kill(process.processIdentifier, SIGINT)
+        process.waitUntilExit()
+    }
+
+    private static func start(_ path: String, port: UInt16, in directory: URL) throws -> Process {
+        let settings = [
+            "listen_addresses=127.0.0.1", "port=\(port)", "unix_socket_directories=", "fsync=off", "ssl=on", "max_connections=20",
+            "ssl_cert_file=\(directory.appending(path: "server.pem").path)", "ssl_key_file=\(directory.appending(path: "server.key").path)",
+        ]
+        let process = Process()
+        let (program, arguments) = asServerUser(path, ["-D", directory.appending(path: "data").path] + settings.flatMap { ["-c", $0] })
+        process.executableURL = URL(filePath: program)
+        process.arguments = arguments
+        process.currentDirectoryURL = directory
+        let log = Foundation.Pipe()
+        process.standardError = log
+        process.standardOutput = FileHandle(forWritingAtPath: "/dev/null")
+        try process.run()
+        var text = ""
+        while !text.contains("ready to accept connections") {
+            let data = log.fileHandleForReading.availableData
+            guard !data.isEmpty else { throw Command.Failure(description: "postgres did not start: \(text)") }
+            text += String(decoding: data, as: UTF8.self)
+        }
+        // Nobody may fill the pipe and so stop the server.
+        log.fileHandleForReading.readabilityHandler = { handle in
+            if handle.availableData.isEmpty { handle.readabilityHandler = nil }
+        }
+        return process
+    }
+
+    private static func asServerUser(_ path: String, _ arguments: [String]) -> (String, [String]) {
+        guard isRoot else { return (path, arguments) }
+        // Replaces itself by the program, so that the process id is the server's.
+        return ("/usr/bin/setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", path] + arguments)
+    }
+
+    /// The newest installed server.
+    private static func binaries() throws -> String {
+        let root = "/usr/lib/postgresql"
+        let versions = try FileManager.default.contentsOfDirectory(atPath: root).compactMap(Int.init)
+        guard let newest = versions.max() else { throw Command.Failure(description: "no PostgreSQL server in \(root)") }
+        return "\(root)/\(newest)/bin"
+    }
+
+    private static func makeCertificates(in directory: URL) throws {
+        for name in ["ca", "other-ca"] {
+            try openssl(
+                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name) "
+                    + "-keyout \(name).key -out \(name).pem",
+                directory)
+        }
+        try openssl(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+                + "-keyout server.key -out server.csr", directory)
+        try openssl(
+            "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out server.pem", directory)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: directory.appending(path: "server.key").path)
+    }
+
+    private static func openssl(_ arguments: String, _ directory: URL) throws {
+        try Command.run("/usr/bin/openssl", arguments.split(separator: " ").map(String.init), in: directory)
+    }
+}

@@ -1,0 +1,208 @@
+import Postgres
+import Synchronization
+import TestDatabase
+import Testing
+
+@Suite("A transaction is committed as a whole, or not at all", .timeLimit(.minutes(1)))
+struct TransactionTests {
+    private static let read: PostgresStatement = "SELECT balance FROM account WHERE id = $1"
+    private static let add: PostgresStatement = "UPDATE account SET balance = balance + $2 WHERE id = $1"
+    private static let write: PostgresStatement = "UPDATE account SET balance = $2 WHERE id = $1"
+
+    private struct Refusal: Error, Equatable {}
+
+    @Test(.database) func whatTheBodyDidIsCommittedWhenItReturns() async throws {
+        try await withAccounts { pool in
+            try await pool.transaction { session in
+                try session.execute(Self.add, [.int64(1), .int64(5)])
+                try session.execute(Self.add, [.int64(2), .int64(-5)])
+            }
+            try await expect(pool, [105, 95])
+        }
+    }
+
+    @Test(.database) func anErrorOfTheBodyRollsBackAndIsThrownAsItIs() async throws {
+        try await withAccounts { pool in
+            await #expect(throws: Refusal()) {
+                try await pool.transaction { session in
+                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    throw Refusal()
+                }
+            }
+            try await expect(pool, [100, 100])
+        }
+    }
+
+    @Test(.database) func aSwallowedErrorCannotPassForACommit() async throws {
+        try await withAccounts { pool in
+            let error = try await postgresError {
+                try await pool.transaction { session in
+                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    #expect(throws: PostgresError.self) { try session.execute("SELECT 1 / 0") }
+                    #expect(throws: PostgresError.self) { try session.execute(Self.read, [.int64(1)]) }
+                }
+            }
+            #expect(error.sqlState == SQLState("22012"))
+            try await expect(pool, [100, 100])
+        }
+    }
+
+    @Test(.database) func aDeferredConstraintFailsTheCommit() async throws {
+        try await withAccounts { pool in
+            let error = try await postgresError {
+                try await pool.transaction { session in try session.execute("UPDATE account SET twin = 3 WHERE id = 1") }
+            }
+            #expect(error.code == .sqlState(.foreignKeyViolation))
+            #expect(error.operation == "COMMIT")
+            #expect(!error.isOutcomeUnknown && !error.isRetriable)
+        }
+    }
+
+    @Test(.database) func oneInsideAnotherIsRefused() async throws {
+        try await withAccounts { pool in
+            let error = try await postgresError {
+                try await pool.transaction { session in
+                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    try session.transaction { _ in }
+                }
+            }
+            #expect(error.code == .misuse)
+            try await expect(pool, [100, 100])
+        }
+    }
+
+    @Test(.database) func sqlThatEndsItIsAnError() async throws {
+        try await withAccounts { pool in
+            let error = try await postgresError {
+                try await pool.transaction { session in try session.simple("COMMIT; SELECT 1") }
+            }
+            #expect(error.code == .misuse)
+        }
+    }
+
+    @Test(.database) func anEmptyOneSendsNothing() async throws {
+        try await withAccounts { pool in
+            let seven = try await pool.transaction { _ in 7 }
+            #expect(seven == 7)
+        }
+    }
+
+    @Test(.database) func isolationIsAsAskedFor() async throws {
+        try await withAccounts { pool in
+            for (isolation, name) in [
+                (TransactionIsolation.readCommitted, "read committed"), (.repeatableRead, "repeatable read"),
+                (.serializable, "serializable"),
+            ] {
+                let seen = try await pool.transaction(isolation: isolation) { session in
+                    try session.execute("SELECT current_setting('transaction_isolation')").only().text(0)
+                }
+                #expect(seen == name)
+            }
+        }
+    }
+
+    @Test(.database) func aSerializationFailureRunsTheWholeBodyAgain() async throws {
+        try await withAccounts { pool in
+            let attempts = Mutex(0)
+            let (hasRead, mayWrite) = (Signal(), Signal())
+            async let ours: Void = pool.transaction(isolation: .repeatableRead) { session in
+                let isFirst = attempts.withLock {
+                    $0 += 1; return $0 == 1
+                }
+                let balance = try session.execute(Self.read, [.int64(1)]).only().int64(0)
+                if isFirst {
+                    hasRead.send()
+                    mayWrite.block()
+                }
+                try session.execute(Self.write, [.int64(1), .int64(balance + 1)])
+            }
+            await hasRead.wait()
+            try await pool.transaction { session in try session.execute(Self.add, [.int64(1), .int64(10)]) }
+            mayWrite.send()
+            try await ours
+            #expect(attempts.withLock { $0 } == 2)
+            try await expect(pool, [111, 100])
+        }
+    }
+
+    @Test(.database) func aDeadlockEndsWithBothCommitted() async throws {
+        try await withAccounts { pool in
+            let (first, second) = (Signal(), Signal())
+            async let there = transfer(pool, from: 1, to: 2, says: first, waitsFor: second)
+            async let back = transfer(pool, from: 2, to: 1, says: second, waitsFor: first)
+            let attempts = try await there + back
+            #expect(attempts > 2)
+            try await expect(pool, [100, 100])
+        }
+    }
+
+    /// Locks one account, and on the first attempt the other only when that is locked too. Returns the number of attempts.
+    private func transfer(_ pool: PostgresPool, from: Int64, to: Int64, says: Signal, waitsFor: Signal) async throws -> Int {
+        let attempts = Mutex(0)
+        try await pool.transaction { session in
+            let isFirst = attempts.withLock {
+                $0 += 1; return $0 == 1
+            }
+            try session.execute(Self.add, [.int64(from), .int64(-1)])
+            if isFirst {
+                says.send()
+                waitsFor.block()
+            }
+            try session.execute(Self.add, [.int64(to), .int64(1)])
+        }
+        return attempts.withLock { $0 }
+    }
+
+    @Test(.database) func aConflictThatTheBodyHidesIsRetriedAllTheSame() async throws {
+        try await withAccounts { pool in
+            let attempts = Mutex(0)
+            try await pool.transaction { session in
+                guard
+                    attempts.withLock({
+                        $0 += 1; return $0 == 1
+                    })
+                else { return }
+                #expect(throws: PostgresError.self) { try session.simple(Self.conflict) }
+                throw Refusal()
+            }
+            #expect(attempts.withLock { $0 } == 2)
+        }
+    }
+
+    @Test(.database) func retryingEndsAfterFiveReruns() async throws {
+        try await withAccounts { pool in
+            let attempts = Mutex(0)
+            let error = try await postgresError {
+                try await pool.transaction { session in
+                    attempts.withLock { $0 += 1 }
+                    try session.simple(Self.conflict)
+                }
+            }
+            #expect(error.code == .sqlState(.serializationFailure))
+            #expect(error.isRetriable)
+            #expect(attempts.withLock { $0 } == 6)
+        }
+    }
+
+    private static let conflict = "DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$"
+
+    private func withAccounts(_ body: (PostgresPool) async throws -> Void) async throws {
+        let pool = try #require(TestDatabase.current).pool
+        try await pool.session { session in
+            try session.simple(
+                """
+                CREATE TABLE account (
+                    id int8 PRIMARY KEY, balance int8 NOT NULL, twin int8 REFERENCES account DEFERRABLE INITIALLY DEFERRED);
+                INSERT INTO account VALUES (1, 100), (2, 100)
+                """)
+        }
+        try await body(pool)
+    }
+
+    private func expect(_ pool: PostgresPool, _ balances: [Int64], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let found = try await pool.session { session in
+            try session.execute("SELECT balance FROM account ORDER BY id").map { row in try row.int64(0) }
+        }
+        #expect(found == balances, sourceLocation: sourceLocation)
+    }
+}

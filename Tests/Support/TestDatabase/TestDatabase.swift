@@ -1,0 +1,70 @@
+package import Postgres
+
+/// A database of a test's own on the real server: freshly created, dropped afterwards whatever happened.
+package struct TestDatabase: Sendable {
+    package let name: String
+    /// A libpq URI, for those who open connections of their own.
+    package let uri: String
+    /// Closed by ``withTestDatabase(migrations:poolSize:_:)``.
+    package let pool: PostgresPool
+
+    /// The database of the running test, where the `.database` trait gave it one.
+    @TaskLocal package static var current: TestDatabase?
+
+    static func create(migrations: String?, poolSize: Int) async throws -> TestDatabase {
+        let name = "push_test_" + String(UInt64.random(in: 0x1000_0000_0000_0000 ... .max), radix: 16)
+        // template0: nobody is ever connected to it, which would make the copy fail.
+        try await administer("CREATE DATABASE \(name) TEMPLATE template0 ENCODING 'UTF8'")
+        let uri = try TestServer.uri(database: name)
+        var configuration = try TestServer.configuration(uri: uri)
+        configuration.poolSize = poolSize
+        let database = TestDatabase(name: name, uri: uri, pool: PostgresPool(configuration))
+        guard let migrations else { return database }
+        do {
+            try await Migrator(directory: migrations).migrate(database.pool)
+        } catch {
+            try await database.drop()
+            throw error
+        }
+        return database
+    }
+
+    func drop() async throws {
+        await pool.close()
+        try await Self.administer("DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+    }
+
+    /// `sql` holds nothing but our own words and the random name.
+    private static func administer(_ sql: String) async throws {
+        var configuration = try TestServer.configuration(uri: TestServer.uri())
+        configuration.statementTimeout = .seconds(60)
+        configuration.poolSize = 1
+        let server = PostgresPool(configuration)
+        let result: Result<Void, any Error>
+        do {
+            try await server.session { session in try session.simple(sql) }
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        await server.close()
+        try result.get()
+    }
+}
+
+/// Creates a database, applies `migrations` (a directory of `m0001_name.sql`) if given, runs `body` with a pool on it and its libpq
+/// URI, and drops it, also when `body` throws.
+package func withTestDatabase<R: Sendable>(
+    migrations: String? = nil, poolSize: Int = 8, _ body: (PostgresPool, String) async throws -> R
+) async throws -> R {
+    let database = try await TestDatabase.create(migrations: migrations, poolSize: poolSize)
+    let result: R
+    do {
+        result = try await body(database.pool, database.uri)
+    } catch {
+        try await database.drop()
+        throw error
+    }
+    try await database.drop()
+    return result
+}

@@ -1,0 +1,43 @@
+internal import FoundationEssentials
+package import Postgres
+
+/// The PostgreSQL server that the tests may create databases on.
+package enum TestServer {
+    package static let variable = "PUSH_TEST_POSTGRES"
+
+    package struct Missing: Error, CustomStringConvertible {
+        package var description: String {
+            """
+            \(TestServer.variable) must name a PostgreSQL server on which databases may be created, \
+            as a libpq URI like postgresql://user@host:5432/postgres
+            """
+        }
+    }
+
+    /// The server's URI; its database is only used to create others from.
+    package static func uri() throws -> String {
+        guard let uri = ProcessInfo.processInfo.environment[variable], !uri.isEmpty else { throw Missing() }
+        return uri
+    }
+
+    /// The same URI with another database.
+    package static func uri(database: String) throws -> String {
+        let uri = try uri()
+        guard let scheme = uri.firstRange(of: "://") else { throw Missing() }
+        let place = uri[scheme.upperBound...]
+        let authority = place.prefix { $0 != "/" && $0 != "?" }
+        let parameters = place.drop { $0 != "?" }
+        return "\(uri[..<scheme.upperBound])\(authority)/\(database)\(parameters)"
+    }
+
+    /// A configuration for tests: patient, because the machine may be busy.
+    package static func configuration(uri: String) throws(PostgresError) -> PostgresConfiguration {
+        var configuration = try PostgresConfiguration(uri: uri)
+        configuration.applicationName = "push-tests"
+        configuration.connectTimeout = .seconds(20)
+        configuration.checkOutTimeout = .seconds(20)
+        configuration.statementTimeout = .seconds(20)
+        configuration.lockTimeout = .seconds(10)
+        return configuration
+    }
+}
