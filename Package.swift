@@ -82,6 +82,7 @@ let package = Package(
         wrapper("HTTP2", ["CNGHTTP2"]),
         wrapper("OpenSSL", ["COpenSSL"]),
 
+        shared("StrictJSON"),
 
 
         support("TestDatabase", ["Postgres"]),
@@ -89,5 +90,6 @@ let package = Package(
         tests("PostgresTests", ["Postgres", "TestDatabase"]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
+        tests("StrictJSONTests", ["StrictJSON"]),
     ]
 )

@@ -1,0 +1,61 @@
+/// Reads an object field by field, notes every problem instead of stopping at the first, and refuses fields nobody asked for.
+///
+/// A required field that is missing or wrong reads as nil and leaves a problem. An optional one may be absent or null.
+/// Ask for every field, then call ``finish()``; the values may be used only if ``problems`` is empty. Not Sendable: one request, one reader.
+package struct JSONObjectReader {
+    package let value: JSONValue
+    package let pointer: String
+    package let problems: JSONProblems
+    private let fields: [(key: String, value: JSONValue)]
+    private let isObject: Bool
+    private var asked: Set<String> = []
+
+    /// - Parameter value: If it is not an object, that is a problem, and every field reads as absent without a further one.
+    package init(_ value: JSONValue, at pointer: String = "", problems: JSONProblems = JSONProblems()) {
+        self.value = value
+        self.pointer = pointer
+        self.problems = problems
+        fields = value.objectValue ?? []
+        isObject = value.objectValue != nil
+        if !isObject {
+            problems.add(JSONProblem(pointer: pointer, code: "wrong_type", detail: "expected an object, found \(value.typeName)"))
+        }
+    }
+
+    /// Notes a problem with a field, or with what `step` (a JSON pointer) leads to inside it.
+    package func problem(_ key: String, step: String = "", _ code: String, _ detail: String) {
+        problems.add(JSONProblem(pointer: pointer + pointerStep(key) + step, code: code, detail: detail))
+    }
+
+    /// Whether the field is there, be it null.
+    package mutating func has(_ key: String) -> Bool {
+        asked.insert(key)
+        return fields.contains { $0.key == key }
+    }
+
+    /// Any value, null included; a problem where the field is absent.
+    package mutating func value(_ key: String) -> JSONValue? {
+        asked.insert(key)
+        if let field = fields.first(where: { $0.key == key }) { return field.value }
+        if isObject { problem(key, "missing", "required") }
+        return nil
+    }
+
+    /// Any value; nil where the field is absent or null.
+    package mutating func optionalValue(_ key: String) -> JSONValue? {
+        asked.insert(key)
+        guard let field = fields.first(where: { $0.key == key }), !field.value.isNull else { return nil }
+        return field.value
+    }
+
+    /// To be called when every field was asked for: what is left is unknown.
+    package func finish() {
+        for field in fields where !asked.contains(field.key) {
+            problem(field.key, "unknown_field", "not a field of this object")
+        }
+    }
+
+    func wrongType(_ key: String, step: String = "", expected: String, _ value: JSONValue) {
+        problem(key, step: step, "wrong_type", "expected \(expected), found \(value.typeName)")
+    }
+}

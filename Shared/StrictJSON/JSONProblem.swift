@@ -1,0 +1,46 @@
+/// One thing wrong with a body that is good JSON.
+package struct JSONProblem: Sendable, Equatable {
+    /// Where: a JSON pointer (RFC 6901). Empty for the whole body.
+    package let pointer: String
+    /// For programs: `missing`, `wrong_type`, `too_long`, `too_short`, `too_many`, `out_of_range`, `unsupported_value`,
+    /// `invalid_character`, `unknown_field`, or a caller's own word in `snake_case`.
+    package let code: String
+    /// For people. Never shows the value.
+    package let detail: String
+
+    package init(pointer: String, code: String, detail: String) {
+        self.pointer = pointer
+        self.code = code
+        self.detail = detail
+    }
+}
+
+/// Where the readers of one body put what they find wrong, so that a client hears of everything at once.
+package final class JSONProblems {
+    /// A body with more than this many faults is not worth more words.
+    package static let maximum = 50
+
+    package private(set) var list: [JSONProblem] = []
+
+    package init() {}
+
+    package var isEmpty: Bool { list.isEmpty }
+
+    package func add(_ problem: JSONProblem) {
+        if list.count < Self.maximum { list.append(problem) }
+    }
+}
+
+/// One step of a JSON pointer with `~` and `/` escaped (RFC 6901 section 3).
+func pointerStep(_ key: String) -> String {
+    guard key.utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return "/" + key }
+    var step = "/"
+    for character in key.unicodeScalars {
+        switch character {
+        case "~": step += "~0"
+        case "/": step += "~1"
+        default: step.unicodeScalars.append(character)
+        }
+    }
+    return step
+}

@@ -1,0 +1,131 @@
+/// A parsed JSON value that knows which bytes it was read from, so that a part of a body can be kept verbatim.
+package struct JSONValue: Sendable {
+    package enum Kind: Sendable {
+        case null
+        case bool(Bool)
+        /// Without fraction and exponent, and within 64 bits.
+        case integer(Int64)
+        case number(Double)
+        case string(String)
+        case array([JSONValue])
+        /// In the order of the text; names are unique.
+        case object([(key: String, value: JSONValue)])
+    }
+
+    package let kind: Kind
+    /// Where the value stands in the bytes it was parsed from.
+    package let range: Range<Int>
+
+    /// The largest text that is parsed unless said otherwise: a request's limit.
+    package static let defaultMaximumBytes = 1 << 20
+
+    /// Reads exactly one value.
+    ///
+    /// Refuses: more than `maximumBytes`, nesting beyond `maximumDepth`, a name twice in one object, broken UTF-8, half surrogate
+    /// pairs, numbers that begin with 0 or are not finite, and anything after the value.
+    package static func parse(
+        _ bytes: [UInt8], maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumBytes: Int = defaultMaximumBytes
+    ) throws(JSONError) -> JSONValue {
+        guard bytes.count <= maximumBytes else { throw JSONError(at: 0, in: bytes, "longer than \(maximumBytes) bytes") }
+        var scanner = JSONScanner(bytes, maximumDepth: maximumDepth)
+        let value = try scanner.value()
+        try scanner.finish()
+        return value
+    }
+
+    /// The field of that name; nil where there is none or this is not an object.
+    package subscript(_ key: String) -> JSONValue? {
+        guard case .object(let fields) = kind else { return nil }
+        return fields.first { $0.key == key }?.value
+    }
+
+    /// The element at that index; nil where there is none or this is not an array.
+    package subscript(_ index: Int) -> JSONValue? {
+        guard case .array(let elements) = kind, elements.indices.contains(index) else { return nil }
+        return elements[index]
+    }
+
+    package var isNull: Bool {
+        if case .null = kind { true } else { false }
+    }
+    package var boolValue: Bool? {
+        if case .bool(let value) = kind { value } else { nil }
+    }
+    package var integerValue: Int64? {
+        if case .integer(let value) = kind { value } else { nil }
+    }
+    /// Any number, also a whole one.
+    package var numberValue: Double? {
+        switch kind {
+        case .integer(let value): Double(value)
+        case .number(let value): value
+        default: nil
+        }
+    }
+    package var stringValue: String? {
+        if case .string(let value) = kind { value } else { nil }
+    }
+    package var arrayValue: [JSONValue]? {
+        if case .array(let value) = kind { value } else { nil }
+    }
+    package var objectValue: [(key: String, value: JSONValue)]? {
+        if case .object(let value) = kind { value } else { nil }
+    }
+
+    /// What a person calls this kind of value.
+    package var typeName: String {
+        switch kind {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .integer: "a whole number"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+extension JSONScanner {
+    /// Reads any one value into a tree. Recursion is bounded by the depth limit.
+    package mutating func value() throws(JSONError) -> JSONValue {
+        let first = peek()
+        let start = position
+        let kind: JSONValue.Kind
+        switch first {
+        case UInt8(ascii: "\""): kind = .string(try string())
+        case UInt8(ascii: "{"): kind = .object(try members())
+        case UInt8(ascii: "["): kind = .array(try elements())
+        case UInt8(ascii: "t"), UInt8(ascii: "f"): kind = .bool(try bool())
+        case UInt8(ascii: "n"):
+            _ = try null()
+            kind = .null
+        default:
+            guard Self.beginsNumber(first) else { throw error("expected a value") }
+            switch try number() {
+            case .integer(let value): kind = .integer(value)
+            case .fraction(let value): kind = .number(value)
+            }
+        }
+        return JSONValue(kind: kind, range: start..<position)
+    }
+
+    private mutating func members() throws(JSONError) -> [(key: String, value: JSONValue)] {
+        var members: [(key: String, value: JSONValue)] = []
+        var names = JSONNameSet()
+        try beginObject()
+        while let bytes = try nextName() {
+            let name = String(decoding: bytes, as: UTF8.self)
+            guard names.insert(name) else { throw error("the name before this place stands twice in its object") }
+            members.append((name, try value()))
+        }
+        return members
+    }
+
+    private mutating func elements() throws(JSONError) -> [JSONValue] {
+        var elements: [JSONValue] = []
+        try beginArray()
+        while try nextElement() { elements.append(try value()) }
+        return elements
+    }
+}
