@@ -83,6 +83,7 @@ let package = Package(
         wrapper("OpenSSL", ["COpenSSL"]),
 
         shared("StrictJSON"),
+        shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
 
 
         support("TestDatabase", ["Postgres"]),
@@ -91,5 +92,7 @@ let package = Package(
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),
+        tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
+        benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

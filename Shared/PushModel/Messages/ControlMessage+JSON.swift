@@ -1,0 +1,79 @@
+import StrictJSON
+
+/// The JSON form. Fields are described in PushModel.docc, Contracts.
+extension ControlMessage {
+    package static let contentType = "application/json"
+
+    package func encoded() -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.field("v", Self.currentVersion)
+            writer.field("kind", kind)
+            switch self {
+            case .fence(let app, let installation, let epochsBelow, let at):
+                writer.field("app", app.text)
+                writer.plainField("installation", installation.append)
+                writer.field("epochs_below", epochsBelow)
+                writer.field("at_ms", at)
+            case .cancel(let app, let notification, let at):
+                writer.field("app", app.text)
+                writer.plainField("notification", notification.append)
+                writer.field("at_ms", at)
+            case .marker(let id): writer.plainField("id", id.append)
+            case .other: break
+            }
+        }
+        return writer.bytes
+    }
+
+    /// - Throws: ``MessageError``, for any bytes whatever that are not a control message of a version up to ``currentVersion``.
+    package init(decoding bytes: [UInt8]) throws(MessageError) {
+        let entry: Entry
+        do throws(JSONError) { entry = Entry(value: try JSONValue.parse(bytes)) } catch { throw MessageError(error) }
+        try MessageVersion.check(Int(clamping: try entry.integer("v")), atMost: Self.currentVersion)
+        switch try entry.string("kind") {
+        case "fence":
+            self = .fence(
+                app: try entry.app(), installation: try entry.id("installation"), epochsBelow: try entry.integer("epochs_below"),
+                at: try entry.integer("at_ms"))
+        case "cancel":
+            self = .cancel(app: try entry.app(), notification: try entry.id("notification"), at: try entry.integer("at_ms"))
+        case "marker": self = .marker(id: try entry.id("id"))
+        case let kind: self = .other(kind: kind)
+        }
+    }
+
+    private var kind: String {
+        switch self {
+        case .fence: "fence"
+        case .cancel: "cancel"
+        case .marker: "marker"
+        case .other(let kind): kind
+        }
+    }
+
+    /// A parsed entry. A tree, because what the other fields mean is known only once `kind` is.
+    private struct Entry {
+        let value: JSONValue
+
+        func integer(_ field: String) throws(MessageError) -> Int64 {
+            guard let number = value[field]?.integerValue else { throw MessageError(.invalidField(field), "expected a whole number") }
+            return number
+        }
+
+        func string(_ field: String) throws(MessageError) -> String {
+            guard let text = value[field]?.stringValue else { throw MessageError(.invalidField(field), "expected a string") }
+            return text
+        }
+
+        func id(_ field: String) throws(MessageError) -> PushID {
+            guard let id = PushID(try string(field)) else { throw MessageError(.invalidField(field), "expected a UUID") }
+            return id
+        }
+
+        func app() throws(MessageError) -> AppSlug {
+            guard let app = AppSlug(try string("app")) else { throw MessageError(.invalidField("app"), "expected " + AppSlug.rule) }
+            return app
+        }
+    }
+}

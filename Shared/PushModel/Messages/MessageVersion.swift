@@ -1,0 +1,23 @@
+import StrictJSON
+
+/// The one rule of versions: a reader takes its own version and every one before it, and refuses a greater one by its number, whatever
+/// else such a message holds.
+enum MessageVersion {
+    /// The greatest number that is a version, so that a broken one is not taken for news.
+    static let limit = 1_000_000
+
+    static func check(_ version: Int, atMost current: Int) throws(MessageError) {
+        guard (1...limit).contains(version) else { throw MessageError(.invalidField("v"), "expected a version from 1") }
+        guard version <= current else {
+            throw MessageError(.unsupportedVersion(version), "this program reads versions up to \(current)")
+        }
+    }
+
+    /// What a message that could not be read as ours is: one of a greater version, whose fields may have any form, or a broken one.
+    static func explain(_ error: JSONError, _ bytes: [UInt8], version path: [String], atMost current: Int) -> MessageError {
+        guard let parsed = try? JSONValue.parse(bytes),
+            let version = path.reduce(parsed, { $0?[$1] })?.integerValue, version > Int64(current), version <= Int64(limit)
+        else { return MessageError(error) }
+        return MessageError(.unsupportedVersion(Int(version)), "this program reads versions up to \(current)")
+    }
+}

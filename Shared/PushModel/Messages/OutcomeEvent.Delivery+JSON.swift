@@ -1,0 +1,56 @@
+import StrictJSON
+
+extension OutcomeEvent.Delivery {
+    private enum Field: String, CaseIterable {
+        case id, notification, installation, attempt, status, reason
+        case timestamp = "timestamp_ms"
+        case sentAt = "sent_at_ms"
+        case retryAt = "retry_at_ms"
+
+        static let table = FieldTable(Field.self)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.plainField("id", id.append)
+            writer.plainField("notification", notification.append)
+            writer.plainField("installation", installation.append)
+            writer.field("attempt", attempt)
+            writer.field("status", status)
+            writer.field("reason", reason)
+            writer.field("timestamp_ms", timestamp)
+            writer.field("sent_at_ms", sentAt)
+            writer.field("retry_at_ms", retryAt)
+        }
+    }
+
+    init(from scanner: inout JSONScanner) throws(JSONError) {
+        var id: PushID?
+        var notification: PushID?
+        var installation: PushID?
+        var attempt: Int?
+        var status: Int?
+        var reason: String?
+        var timestamp: Int64?
+        var sentAt: Int64?
+        var retryAt: Int64?
+        var place = try scanner.fields(Field.table.names)
+        while let field = try Field.table.next(in: &scanner, &place) {
+            switch field {
+            case .id: id = try scanner.pushID("id")
+            case .notification: notification = try scanner.pushID("notification")
+            case .installation: installation = try scanner.pushID("installation")
+            case .attempt: attempt = try scanner.integer("attempt", in: 0...Int(Int32.max))
+            case .status: status = try scanner.null() ? nil : try scanner.integer("status", in: 0...999)
+            case .reason: reason = try scanner.null() ? nil : try scanner.string()
+            case .timestamp: timestamp = try scanner.null() ? nil : try scanner.integer()
+            case .sentAt: sentAt = try scanner.null() ? nil : try scanner.integer()
+            case .retryAt: retryAt = try scanner.null() ? nil : try scanner.integer()
+            }
+        }
+        self.init(
+            id: try scanner.require(id, "id"), notification: try scanner.require(notification, "notification"),
+            installation: try scanner.require(installation, "installation"), attempt: try scanner.require(attempt, "attempt"),
+            status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt)
+    }
+}

@@ -1,0 +1,68 @@
+/// One message in `push.outcomes`: what became of some deliveries of one app that ended in one class. A CloudEvents 1.0 event.
+///
+/// Deliveries of many jobs may share an event: its size is bounded by ``maximumDeliveries``, not by the job.
+package struct OutcomeEvent: Equatable, Sendable {
+    package static let currentVersion = 1
+    package static let maximumDeliveries = 500
+    package static let type = "push.delivery.outcome.v1"
+
+    /// CloudEvents `id`: unique for this event.
+    package var id: PushID
+    /// CloudEvents `source`: `/push/dispatcher/<instance>`.
+    package var source: String
+    /// CloudEvents `time`, UNIX milliseconds.
+    package var time: Int64
+    package var app: AppSlug
+    package var outcome: OutcomeClass
+    /// False: the delivery will be tried again, and another event follows.
+    package var isFinal: Bool
+    package var deliveries: [Delivery]
+
+    package struct Delivery: Equatable, Sendable {
+        package var id: PushID
+        package var notification: PushID
+        package var installation: PushID
+        /// 1 for the first attempt.
+        package var attempt: Int
+        /// APNs' status; nil where it said nothing.
+        package var status: Int?
+        /// APNs' reason, verbatim, or our own in `snake_case` where APNs was not asked.
+        package var reason: String?
+        /// APNs' `timestamp` of a 410, UNIX milliseconds.
+        package var timestamp: Int64?
+        /// When the request left, UNIX milliseconds; nil where it did not.
+        package var sentAt: Int64?
+        /// Where `isFinal` is false: not before when the next attempt is made, UNIX milliseconds.
+        package var retryAt: Int64?
+
+        package init(
+            id: PushID, notification: PushID, installation: PushID, attempt: Int, status: Int? = nil, reason: String? = nil,
+            timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil
+        ) {
+            self.id = id
+            self.notification = notification
+            self.installation = installation
+            self.attempt = attempt
+            self.status = status
+            self.reason = reason
+            self.timestamp = timestamp
+            self.sentAt = sentAt
+            self.retryAt = retryAt
+        }
+    }
+
+    package init(
+        id: PushID, source: String, time: Int64, app: AppSlug, outcome: OutcomeClass, isFinal: Bool, deliveries: [Delivery]
+    ) {
+        self.id = id
+        self.source = source
+        self.time = time
+        self.app = app
+        self.outcome = outcome
+        self.isFinal = isFinal
+        self.deliveries = deliveries
+    }
+
+    /// `<app>.<class>`: what a subscriber binds to (DESIGN.md section 7).
+    package var routingKey: String { "\(app.text).\(outcome.rawValue)" }
+}

@@ -1,0 +1,75 @@
+/// One message in `push.jobs`: one notification's payload and headers, and up to ``maximumDeliveries`` deliveries.
+///
+/// Times are UNIX milliseconds, except `apnsExpiration`, which is a header's value in seconds.
+package struct PushJob: Equatable, Sendable {
+    /// The version this program writes. A reader refuses a greater one.
+    package static let currentVersion = 1
+    package static let maximumDeliveries = 100
+
+    package var notification: PushID
+    package var app: AppSlug
+    package var lane: Lane
+    package var pushType: PushType
+    package var topic: String
+    package var priority: Int
+    package var collapseID: String?
+    /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
+    package var apnsExpiration: Int64?
+    /// Nothing of this job is sent at or after this moment.
+    package var expiresAt: Int64
+    package var acceptedAt: Int64
+    /// How many times the deliveries in this job were handed to APNs, or tried to, before.
+    package var attempt: Int
+    package var onUnknown: OnUnknown
+    /// The APNs body, verbatim.
+    package var payload: [UInt8]
+    package var deliveries: [Delivery]
+
+    /// What to do when a request left and no answer came.
+    package enum OnUnknown: String, Sendable, CaseIterable {
+        /// Send again under the same ids: at least once. The default.
+        case resend
+        /// Give up: at most once.
+        case drop
+    }
+
+    /// One notification × one token.
+    package struct Delivery: Equatable, Sendable {
+        /// Derived from (notification, token): the same on every attempt, and the `apns-id`.
+        package var id: PushID
+        package var token: DeviceToken
+        package var environment: APNsEnvironment
+        package var installation: PushID
+        /// The installation's owner epoch when the delivery was made; a fence above it stops the delivery.
+        package var ownerEpoch: Int64
+
+        package init(id: PushID, token: DeviceToken, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64) {
+            self.id = id
+            self.token = token
+            self.environment = environment
+            self.installation = installation
+            self.ownerEpoch = ownerEpoch
+        }
+    }
+
+    package init(
+        notification: PushID, app: AppSlug, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
+        apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0, onUnknown: OnUnknown = .resend,
+        payload: [UInt8], deliveries: [Delivery]
+    ) {
+        self.notification = notification
+        self.app = app
+        self.lane = lane
+        self.pushType = pushType
+        self.topic = topic
+        self.priority = priority
+        self.collapseID = collapseID
+        self.apnsExpiration = apnsExpiration
+        self.expiresAt = expiresAt
+        self.acceptedAt = acceptedAt
+        self.attempt = attempt
+        self.onUnknown = onUnknown
+        self.payload = payload
+        self.deliveries = deliveries
+    }
+}

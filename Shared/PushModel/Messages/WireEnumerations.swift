@@ -1,0 +1,59 @@
+/// Our enumerations and those of `push_job.proto`: one table each way, so that a new case cannot be forgotten.
+extension Lane {
+    init?(_ wire: WireLane) {
+        switch wire {
+        case .now: self = .now
+        case .soon: self = .soon
+        case .bulk: self = .bulk
+        case .unspecified, .UNRECOGNIZED: return nil
+        }
+    }
+}
+
+extension WireLane {
+    init(_ lane: Lane) {
+        switch lane {
+        case .now: self = .now
+        case .soon: self = .soon
+        case .bulk: self = .bulk
+        }
+    }
+}
+
+extension PushJob.OnUnknown {
+    init?(_ wire: WireOnUnknown) {
+        switch wire {
+        case .resend: self = .resend
+        case .drop: self = .drop
+        case .unspecified, .UNRECOGNIZED: return nil
+        }
+    }
+}
+
+extension WireOnUnknown {
+    init(_ policy: PushJob.OnUnknown) {
+        switch policy {
+        case .resend: self = .resend
+        case .drop: self = .drop
+        }
+    }
+}
+
+extension APNsEnvironment {
+    init?(_ wire: WireEnvironment) {
+        switch wire {
+        case .production: self = .production
+        case .sandbox: self = .sandbox
+        case .unspecified, .UNRECOGNIZED: return nil
+        }
+    }
+}
+
+extension WireEnvironment {
+    init(_ environment: APNsEnvironment) {
+        switch environment {
+        case .production: self = .production
+        case .sandbox: self = .sandbox
+        }
+    }
+}

@@ -1,0 +1,65 @@
+/// An APNs device token: any even number of hex digits (Apple asks to assume no size; APNS.md section 7, lesson 33).
+///
+/// Personal data: `description` shows only the last six digits, so that a token cannot reach a log line by accident.
+/// `hex` is the one way to the whole.
+package struct DeviceToken: Hashable, Sendable {
+    /// A token longer than this is refused: far above any seen, far below what would hurt.
+    package static let maximumBytes = 256
+
+    package let bytes: [UInt8]
+
+    /// - Returns: nil unless `hex` is a positive, even number of hex digits, at most twice ``maximumBytes``.
+    package init?(hex: String) { self.init(digits: hex.utf8) }
+
+    /// - Returns: nil unless `hex` is a positive, even number of hex digits, at most twice ``maximumBytes``.
+    package init?(hex: Substring) { self.init(digits: hex.utf8) }
+
+    /// The same from bytes of text.
+    package init?(asciiHex: ArraySlice<UInt8>) { self.init(digits: asciiHex) }
+
+    private init?(digits: some Collection<UInt8>) {
+        guard digits.count.isMultiple(of: 2), (1...Self.maximumBytes).contains(digits.count / 2) else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        var hex = HexAccumulator()
+        var isLow = false
+        var high: UInt8 = 0
+        for digit in digits {
+            let nibble = hex.value(digit)
+            if isLow { bytes.append(high << 4 | nibble) } else { high = nibble }
+            isLow.toggle()
+        }
+        guard hex.isValid else { return nil }
+        self.bytes = bytes
+    }
+
+    /// - Returns: nil when there are no bytes or more than ``maximumBytes``.
+    package init?(bytes: [UInt8]) {
+        guard !bytes.isEmpty, bytes.count <= Self.maximumBytes else { return nil }
+        self.bytes = bytes
+    }
+
+    /// The whole token in lower case. For APNs and the database only.
+    package var hex: String { hexText(bytes) }
+
+    /// The last six digits: enough for a person to recognise, too few to send with.
+    package var hint: String { "…" + hexText(bytes.suffix(3)) }
+
+    /// Appends the whole token as lower-case ASCII hex; the hot path's way to write `:path`.
+    package func appendHex(to buffer: inout [UInt8]) {
+        var place = buffer.count
+        buffer.append(contentsOf: repeatElement(0, count: bytes.count * 2))
+        var text = buffer.mutableSpan
+        for byte in bytes {
+            text[place] = hexDigit(byte >> 4)
+            text[place + 1] = hexDigit(byte & 0x0f)
+            place += 2
+        }
+    }
+}
+
+extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { hint }
+    package var debugDescription: String { hint }
+    package var customMirror: Mirror { Mirror(self, children: ["hint": hint]) }
+}

@@ -1,0 +1,42 @@
+/// The value of one ASCII hex digit, either case.
+package func hexValue(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+}
+
+/// The lower-case ASCII digit of a value below sixteen. Without a branch: which digits come next nobody can predict.
+package func hexDigit(_ nibble: UInt8) -> UInt8 {
+    let isLetter = (nibble &+ 6) >> 4
+    return UInt8(ascii: "0") &+ nibble &+ 39 &* isLetter
+}
+
+/// Reads hex digits one after another without a branch per digit; ask ``isValid`` at the end.
+struct HexAccumulator {
+    private var faults: UInt8 = 0
+
+    var isValid: Bool { faults == 0 }
+
+    /// The value of a digit of either case; anything for a byte that is none.
+    mutating func value(_ byte: UInt8) -> UInt8 {
+        let digit = byte &- UInt8(ascii: "0")
+        let letter = (byte | 0x20) &- UInt8(ascii: "a")
+        let isDigit: UInt8 = digit < 10 ? 1 : 0
+        let isLetter: UInt8 = letter < 6 ? 1 : 0
+        faults |= 1 &- (isDigit | isLetter)
+        return (byte & 0x0f) &+ 9 &* isLetter
+    }
+}
+
+/// Lower-case hex of any bytes.
+package func hexText(_ bytes: some Sequence<UInt8>) -> String {
+    var digits: [UInt8] = []
+    for byte in bytes {
+        digits.append(hexDigit(byte >> 4))
+        digits.append(hexDigit(byte & 0x0f))
+    }
+    return String(decoding: digits, as: UTF8.self)
+}

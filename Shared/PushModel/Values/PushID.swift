@@ -1,0 +1,104 @@
+/// A UUID (RFC 9562): sixteen bytes, written in lower case, because APNs refuses an upper-case `apns-id` (APNS.md section 2).
+package struct PushID: Hashable, Sendable, Comparable {
+    package let high: UInt64
+    package let low: UInt64
+
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
+    package init?(_ text: String) { self.init(digits: text.utf8) }
+
+    /// Any 8-4-4-4-12 spelling, either case; nil when it is not one.
+    package init?(_ text: Substring) { self.init(digits: text.utf8) }
+
+    /// The same from bytes of text; the hot path's way to read an id.
+    package init?(ascii: ArraySlice<UInt8>) { self.init(digits: ascii) }
+
+    private init?(digits ascii: some Sequence<UInt8>) {
+        var hex = HexAccumulator()
+        var high: UInt64 = 0
+        var low: UInt64 = 0
+        var position = 0
+        for byte in ascii {
+            switch position {
+            case 8, 13, 18, 23: guard byte == UInt8(ascii: "-") else { return nil }
+            case ..<19: high = high << 4 | UInt64(hex.value(byte))
+            case ..<36: low = low << 4 | UInt64(hex.value(byte))
+            default: return nil
+            }
+            position += 1
+        }
+        guard position == 36, hex.isValid else { return nil }
+        self.init(high: high, low: low)
+    }
+
+    /// Sixteen bytes, most significant first; nil for another count.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 16 else { return nil }
+        var high: UInt64 = 0
+        var low: UInt64 = 0
+        for (index, byte) in bytes.enumerated() {
+            if index < 8 { high = high << 8 | UInt64(byte) } else { low = low << 8 | UInt64(byte) }
+        }
+        self.init(high: high, low: low)
+    }
+
+    /// Version 7: ordered by time, so that rows made together lie together in an index.
+    /// - Parameter milliseconds: UNIX time.
+    package static func timeOrdered(milliseconds: Int64) -> PushID {
+        let random = UInt64.random(in: .min ... .max)
+        return PushID(
+            high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random & 0x0fff,
+            low: UInt64.random(in: .min ... .max) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
+    }
+
+    package static func random() -> PushID {
+        PushID(
+            high: UInt64.random(in: .min ... .max) & ~0xf000 | 0x4000,
+            low: UInt64.random(in: .min ... .max) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
+    }
+
+    package var bytes: [UInt8] {
+        [UInt8](filling: 16) { index in
+            UInt8(truncatingIfNeeded: (index < 8 ? high : low) >> UInt64(56 - 8 * (index % 8)))
+        }
+    }
+
+    /// Appends the 36 lower-case ASCII characters; the hot path's way to write an id.
+    package func append(to buffer: inout [UInt8]) {
+        var place = buffer.count
+        buffer.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: 36))
+        var text = buffer.mutableSpan
+        for index in 0..<16 {
+            if index == 4 || index == 6 || index == 8 || index == 10 { place += 1 }
+            let byte = UInt8(truncatingIfNeeded: (index < 8 ? high : low) >> UInt64(56 - 8 * (index % 8)))
+            text[place] = hexDigit(byte >> 4)
+            text[place + 1] = hexDigit(byte & 0x0f)
+            place += 2
+        }
+    }
+
+    package static func < (left: PushID, right: PushID) -> Bool {
+        (left.high, left.low) < (right.high, right.low)
+    }
+}
+
+extension PushID: CustomStringConvertible {
+    package var description: String {
+        var text: [UInt8] = []
+        text.reserveCapacity(36)
+        append(to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+extension [UInt8] {
+    fileprivate init(filling count: Int, _ byte: (Int) -> UInt8) {
+        self.init()
+        reserveCapacity(count)
+        for index in 0..<count { append(byte(index)) }
+    }
+}

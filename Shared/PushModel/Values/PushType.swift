@@ -1,0 +1,54 @@
+/// What a token was made for. Decides the topic's suffix (APNS.md 2.1).
+package enum Purpose: String, Sendable, CaseIterable, Hashable {
+    case alert, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
+
+    /// The `apns-topic` of this purpose for an app. An MDM topic is the subject UID of a certificate, which stands in `bundleID` then.
+    package func topic(bundleID: String) -> String {
+        switch self {
+        case .alert, .mdm: bundleID
+        case .voip: bundleID + ".voip"
+        case .pushtotalk: bundleID + ".voip-ptt"
+        case .location: bundleID + ".location-query"
+        case .complication: bundleID + ".complication"
+        case .fileprovider: bundleID + ".pushkit.fileprovider"
+        case .liveactivity: bundleID + ".push-type.liveactivity"
+        case .controls: bundleID + ".push-type.controls"
+        case .widgets: bundleID + ".push-type.widgets"
+        }
+    }
+}
+
+/// `apns-push-type`: Apple's exhaustive list (APNS.md 2.1).
+package enum PushType: String, Sendable, CaseIterable, Hashable {
+    case alert, background, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
+
+    /// Which tokens a push of this type goes to.
+    package var purpose: Purpose {
+        switch self {
+        case .alert, .background: .alert
+        case .voip: .voip
+        case .pushtotalk: .pushtotalk
+        case .location: .location
+        case .complication: .complication
+        case .fileprovider: .fileprovider
+        case .liveactivity: .liveactivity
+        case .controls: .controls
+        case .widgets: .widgets
+        case .mdm: .mdm
+        }
+    }
+
+    /// The largest body APNs takes, in bytes of UTF-8 (APNS.md 2.2).
+    package var maximumPayloadBytes: Int { self == .voip ? 5120 : 4096 }
+
+    /// The values of `apns-priority` that may go with this type (APNS.md 2.1).
+    package var allowedPriorities: Set<Int> {
+        switch self {
+        case .background: [5]
+        case .liveactivity: [5, 10]
+        default: [1, 5, 10]
+        }
+    }
+
+    package var defaultPriority: Int { self == .background ? 5 : 10 }
+}

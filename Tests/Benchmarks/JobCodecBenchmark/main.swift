@@ -1,0 +1,13 @@
+import PushModel
+import StrictJSON
+
+// How large a job is on the wire and how long it takes to write and to read, in each encoding: the figures of PD-0001.
+// Prints a table for people and, last, one line of JSON. Each figure is the median of rounds in which the codecs take turns.
+
+let codecs: [any JobCodec] = [FoundationCodec(), JSONJobCodec(), ProtobufCodec()]
+var figures: [Figure] = []
+for deliveries in [100, 1] {
+    figures += try measure(codecs, .sample(deliveries: deliveries), rounds: 9)
+}
+printTable(figures)
+printLine(figures, kept: ProtobufCodec().name)

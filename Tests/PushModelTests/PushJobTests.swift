@@ -1,0 +1,147 @@
+import FoundationEssentials
+import StrictJSON
+import SwiftProtobuf
+import Testing
+
+@testable import PushModel
+
+@Suite("What a job looks like on the wire")
+struct PushJobTests {
+    @Test("The documented bytes are the documented job, both ways")
+    func matchesTheContract() throws {
+        let bytes = try Fixture.bytes("push-job.v1.binpb")
+        #expect(try PushJob(decoding: bytes) == Sample.job())
+        #expect(try Sample.job().encoded() == bytes)
+    }
+
+    @Test("The documented readable form is what people are shown")
+    func matchesTheReadableForm() throws {
+        #expect(try Sample.job().jsonDescription(includingTokens: true) == Fixture.compact(Fixture.bytes("push-job.v1.json")))
+    }
+
+    @Test("What people are shown by default holds no whole token and no payload")
+    func describesWithoutSecrets() throws {
+        let job = try Sample.job()
+        let description = job.jsonDescription()
+        for delivery in job.deliveries {
+            #expect(!description.contains(delivery.token.hex))
+            #expect(description.contains(delivery.token.hint))
+        }
+        #expect(!description.contains("Paket"))
+        let value = try JSONValue.parse(Array(description.utf8))
+        #expect(value["payload_bytes"]?.integerValue == Int64(job.payload.count))
+        #expect(value["deliveries"]?[1]?["environment"]?.stringValue == "sandbox")
+    }
+
+    @Test("A payload that is not JSON is shown as text")
+    func describesBrokenPayloads() throws {
+        var job = try Sample.job()
+        job.payload = Array("{broken".utf8)
+        #expect(try JSONValue.parse(Array(job.jsonDescription(includingTokens: true).utf8))["payload"]?.stringValue == "{broken")
+    }
+
+    @Test("Optional fields that are nil come back nil, not zero or empty", arguments: [nil, "", "x"], [nil, 0, 1_782_300_600] as [Int64?])
+    func keepsNil(collapseID: String?, expiration: Int64?) throws {
+        var job = try Sample.job()
+        job.collapseID = collapseID
+        job.apnsExpiration = expiration
+        #expect(try PushJob(decoding: job.encoded()) == job)
+    }
+
+    @Test("Every lane, type and policy survives", arguments: Lane.allCases, PushType.allCases)
+    func keepsWords(lane: Lane, type: PushType) throws {
+        var job = try Sample.job()
+        (job.lane, job.pushType) = (lane, type)
+        for policy in PushJob.OnUnknown.allCases {
+            job.onUnknown = policy
+            #expect(try PushJob(decoding: job.encoded()) == job)
+        }
+    }
+
+    @Test("A full job with the longest tokens survives, and one delivery more is refused")
+    func limitsDeliveries() throws {
+        var job = try Sample.job()
+        let token = try #require(DeviceToken(bytes: Array(repeating: 0xff, count: DeviceToken.maximumBytes)))
+        job.payload = Array(repeating: UInt8(ascii: " "), count: 5120)
+        job.deliveries = (0..<PushJob.maximumDeliveries).map { _ in
+            PushJob.Delivery(id: .random(), token: token, environment: .production, installation: .random(), ownerEpoch: .max)
+        }
+        #expect(try PushJob(decoding: job.encoded()) == job)
+        #expect(job.encoded().count < PushJob.maximumBytes / 10)
+        job.deliveries.append(job.deliveries[0])
+        #expect(throws: MessageError(.invalidField("deliveries"), "more than 100")) { try PushJob(decoding: job.encoded()) }
+    }
+
+    @Test("A newer program's extra fields are passed over")
+    func toleratesUnknownFields() throws {
+        // Field 99, a varint, and field 100, four bytes of text.
+        let extra: [UInt8] = [0x98, 0x06, 0x2a, 0xa2, 0x06, 0x04] + Array("more".utf8)
+        #expect(try PushJob(decoding: Sample.job().encoded() + extra) == Sample.job())
+    }
+
+    @Test("A greater version is refused by its number, whatever else changed")
+    func refusesGreaterVersions() throws {
+        var message = try WireJob(serializedBytes: Sample.job().encoded())
+        message.v = 2
+        message.lane = .UNRECOGNIZED(77)
+        message.deliveries = []
+        let bytes: [UInt8] = try message.serializedBytes()
+        let error = try #require(throws: MessageError.self) { try PushJob(decoding: bytes) }
+        #expect(error.code == .unsupportedVersion(2))
+    }
+
+    private static let faults: [(String, @Sendable (inout WireJob) -> Void)] = [
+        ("v", { $0.v = 0 }), ("v", { $0.v = -1 }), ("v", { $0.v = .max }),
+        ("notification", { ($0.notificationHigh, $0.notificationLow) = (0, 0) }),
+        ("app", { $0.app = "" }), ("app", { $0.app = "Not.A.Slug" }), ("lane", { $0.lane = .unspecified }),
+        ("lane", { $0.lane = .UNRECOGNIZED(9) }),
+        ("push_type", { $0.pushType = "telegram" }), ("topic", { $0.topic = "" }), ("priority", { $0.priority = 0 }),
+        ("priority", { $0.priority = 11 }),
+        ("attempt", { $0.attempt = -1 }), ("on_unknown", { $0.onUnknown = .unspecified }), ("payload", { $0.payload = Data() }),
+        ("deliveries.id", { ($0.deliveries[0].idHigh, $0.deliveries[0].idLow) = (0, 0) }),
+        ("deliveries.token", { $0.deliveries[1].token = Data() }),
+        ("deliveries.token", { $0.deliveries[0].token = Data(repeating: 1, count: 257) }),
+        ("deliveries.environment", { $0.deliveries[0].environment = .UNRECOGNIZED(3) }),
+        ("deliveries.installation", { ($0.deliveries[0].installationHigh, $0.deliveries[0].installationLow) = (0, 0) }),
+    ]
+
+    @Test("A field that is missing or wrong is named", arguments: faults.indices)
+    func namesTheField(_ index: Int) throws {
+        let (field, spoil) = Self.faults[index]
+        var message = try WireJob(serializedBytes: Sample.job().encoded())
+        spoil(&message)
+        let bytes: [UInt8] = try message.serializedBytes()
+        let error = try #require(throws: MessageError.self) { try PushJob(decoding: bytes) }
+        #expect(error.code == .invalidField(field))
+    }
+
+    @Test("Bytes that are no job are refused as such")
+    func refusesOtherBytes() throws {
+        let whole = try Sample.job().encoded()
+        for bytes in [
+            Array("{}".utf8), Array(whole.dropLast()), Array(repeating: 0xff, count: 100),
+            Array(repeating: 0, count: PushJob.maximumBytes + 1),
+        ] {
+            let error = try #require(throws: MessageError.self) { try PushJob(decoding: bytes) }
+            #expect(error.code == .malformed)
+        }
+        let nothing = try #require(throws: MessageError.self) { try PushJob(decoding: []) }
+        #expect(nothing.code == .invalidField("v"))
+    }
+
+    @Test("Damaged bytes are read or refused, and never stop the process", arguments: [UInt64.random(in: 0 ... .max)])
+    func survivesDamage(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let good = try Sample.job().encoded()
+        var refused = 0
+        for _ in 0..<20_000 {
+            do {
+                let job = try PushJob(decoding: random.damage(good))
+                #expect(try PushJob(decoding: job.encoded()) == job, "seed \(seed): what was read must be writable")
+            } catch {
+                refused += 1
+            }
+        }
+        #expect(refused > 0 && refused < 20_000, "seed \(seed): the damage was meant to be sometimes harmless, \(refused)")
+    }
+}
