@@ -84,6 +84,7 @@ let package = Package(
 
         shared("StrictJSON"),
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
+        shared("Observability", ["PushModel", "StrictJSON", configuration, hummingbird, lifecycle, logging, metrics, nio, tracing]),
 
 
         support("TestDatabase", ["Postgres"]),
@@ -93,6 +94,7 @@ let package = Package(
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
+        tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

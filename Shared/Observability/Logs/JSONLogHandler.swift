@@ -1,0 +1,97 @@
+import FoundationEssentials
+package import Logging
+import PushModel
+import StrictJSON
+
+/// Writes each record as one line of JSON: `ts`, `level`, `logger`, `msg`, then the metadata, flattened (`a: {b: 1}` is `a.b`), sorted by key.
+///
+/// Metadata under one of the four fixed names appears as `metadata.<name>`. Nothing here looks for secrets: the types that hold them
+/// describe themselves without (`DeviceToken`), and payloads are never logged.
+package struct JSONLogHandler: LogHandler {
+    /// A longer message or value is cut: one record stays one line that every collector takes.
+    package static let maximumValueBytes = 8192
+
+    package var logLevel: Logger.Level
+    package var metadata: Logger.Metadata = [:]
+    package var metadataProvider: Logger.MetadataProvider?
+    private let label: String
+    private let sink: LogSink
+    private let now: @Sendable () -> Int64
+
+    /// - Parameter now: UNIX milliseconds.
+    package init(
+        label: String, level: Logger.Level, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil,
+        now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970 * 1000) }
+    ) {
+        self.label = label
+        self.logLevel = level
+        self.sink = sink
+        self.metadataProvider = metadataProvider
+        self.now = now
+    }
+
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    package func log(event: LogEvent) {
+        var fields: [String: FlatValue] = [:]
+        if let provided = metadataProvider?.get() { Self.flatten(provided, into: &fields) }
+        Self.flatten(metadata, into: &fields)
+        if let own = event.metadata { Self.flatten(own, into: &fields) }
+        if let error = event.error {
+            fields["error"] = .text("\(error)")
+            fields["error.type"] = .text(String(reflecting: type(of: error)))
+        }
+        sink.write(line(event, fields))
+    }
+
+    private func line(_ event: LogEvent, _ fields: [String: FlatValue]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.plainField("ts") { RFC3339.append(milliseconds: now(), to: &$0) }
+            writer.field("level", event.level.rawValue)
+            writer.field("logger", label)
+            writer.field("msg", Self.cut(event.message.description))
+            for (key, value) in fields.sorted(by: { $0.key < $1.key }) {
+                writer.name(Self.fixedNames.contains(key) ? "metadata.\(key)" : key)
+                value.write(to: &writer)
+            }
+        }
+        return writer.bytes + [UInt8(ascii: "\n")]
+    }
+
+    private static let fixedNames: Set<String> = ["ts", "level", "logger", "msg"]
+
+    private enum FlatValue {
+        case text(String)
+        case list([String])
+
+        func write(to writer: inout JSONWriter) {
+            switch self {
+            case .text(let text): writer.value(JSONLogHandler.cut(text))
+            case .list(let texts):
+                writer.array { writer in
+                    for text in texts { writer.value(JSONLogHandler.cut(text)) }
+                }
+            }
+        }
+    }
+
+    private static func flatten(_ metadata: Logger.Metadata, under prefix: String = "", into fields: inout [String: FlatValue]) {
+        for (key, value) in metadata {
+            switch value {
+            case .string(let text): fields[prefix + key] = .text(text)
+            case .stringConvertible(let convertible): fields[prefix + key] = .text(convertible.description)
+            case .array(let values): fields[prefix + key] = .list(values.map(\.description))
+            case .dictionary(let inner): flatten(inner, under: prefix + key + ".", into: &fields)
+            }
+        }
+    }
+
+    private static func cut(_ text: String) -> String {
+        guard text.utf8.count > maximumValueBytes else { return text }
+        return String(decoding: text.utf8.prefix(maximumValueBytes), as: UTF8.self) + "…"
+    }
+}

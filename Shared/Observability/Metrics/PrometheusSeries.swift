@@ -1,0 +1,99 @@
+import CoreMetrics
+import Synchronization
+
+/// One line, or one histogram, of the page.
+protocol PrometheusSeries: AnyObject, Sendable {
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels)
+}
+
+/// Only grows. Whole steps, which nearly all are, cost one atomic addition.
+final class PrometheusCounter: PrometheusSeries, CounterHandler, FloatingPointCounterHandler {
+    private let whole = Atomic<Int64>(0)
+    private let fraction = Mutex<Double>(0)
+
+    func increment(by amount: Int64) {
+        guard amount > 0 else { return }
+        whole.wrappingAdd(amount, ordering: .relaxed)
+    }
+
+    func increment(by amount: Double) {
+        guard amount > 0, amount.isFinite else { return }
+        fraction.withLock { $0 += amount }
+    }
+
+    func reset() {
+        whole.store(0, ordering: .relaxed)
+        fraction.withLock { $0 = 0 }
+    }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        page.sample(name, labels, Double(whole.load(ordering: .relaxed)) + fraction.withLock { $0 })
+    }
+}
+
+final class PrometheusGauge: PrometheusSeries, MeterHandler, RecorderHandler {
+    private let value = Mutex<Double>(0)
+
+    func set(_ value: Int64) { set(Double(value)) }
+    func set(_ value: Double) { self.value.withLock { $0 = value } }
+    func increment(by amount: Double) { value.withLock { $0 += amount } }
+    func decrement(by amount: Double) { value.withLock { $0 -= amount } }
+    func record(_ value: Int64) { set(Double(value)) }
+    func record(_ value: Double) { set(value) }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        page.sample(name, labels, value.withLock { $0 })
+    }
+}
+
+/// A value that is asked for when the page is made. Absent from the page while there is none.
+final class PrometheusObservation: PrometheusSeries {
+    private let read: @Sendable () -> Double?
+
+    init(read: @escaping @Sendable () -> Double?) { self.read = read }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        if let value = read() { page.sample(name, labels, value) }
+    }
+}
+
+/// Counts per bucket, with sum and count. Timers record seconds.
+final class PrometheusHistogram: PrometheusSeries, TimerHandler, RecorderHandler {
+    private struct State {
+        /// One more than there are bounds: the last is everything above.
+        var counts: [UInt64]
+        var sum: Double = 0
+    }
+
+    private let bounds: [Double]
+    private let state: Mutex<State>
+
+    init(bounds: [Double]) {
+        self.bounds = bounds
+        state = Mutex(State(counts: Array(repeating: 0, count: bounds.count + 1)))
+    }
+
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
+    func record(_ value: Int64) { record(Double(value)) }
+
+    func record(_ value: Double) {
+        guard !value.isNaN else { return }
+        let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
+        state.withLock { state in
+            state.counts[bucket] += 1
+            state.sum += value
+        }
+    }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        let (counts, sum) = state.withLock { ($0.counts, $0.sum) }
+        var total: UInt64 = 0
+        for (index, count) in counts.enumerated() {
+            total += count
+            let bound = index < bounds.count ? bounds[index] : .infinity
+            page.sample(name + "_bucket", labels.with("le", PrometheusText.number(bound)), Double(total))
+        }
+        page.sample(name + "_sum", labels, sum)
+        page.sample(name + "_count", labels, Double(total))
+    }
+}

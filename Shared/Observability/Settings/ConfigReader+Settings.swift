@@ -1,0 +1,103 @@
+package import Configuration
+import FoundationEssentials
+
+/// Settings read once at start, and checked: one that is set but wrong is an error, never the default. An empty value counts as not set.
+/// Every error is a ``ConfigurationError``.
+extension ConfigReader {
+    /// - Parameters:
+    ///   - expected: What to ask for when it is missing, to follow "must be".
+    ///   - isSecret: Keeps the value out of access reports.
+    package func text(_ key: String, _ expected: String, isSecret: Bool = false) throws(ConfigurationError) -> String {
+        guard let text = optionalText(key, isSecret: isSecret) else {
+            throw ConfigurationError(key, expected: expected + ", and is not set")
+        }
+        return text
+    }
+
+    package func text(_ key: String, default fallback: String) -> String { optionalText(key) ?? fallback }
+
+    package func optionalText(_ key: String, isSecret: Bool = false) -> String? {
+        string(forKey: ConfigKey(key), isSecret: isSecret).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    package func integer(_ key: String, default fallback: Int, in range: ClosedRange<Int>) throws(ConfigurationError) -> Int {
+        guard let number = try optionalInteger(key, in: range) else { return fallback }
+        return number
+    }
+
+    package func optionalInteger(_ key: String, in range: ClosedRange<Int>) throws(ConfigurationError) -> Int? {
+        let text = optionalText(key)
+        guard let number = int(forKey: ConfigKey(key)) ?? text.flatMap({ Int($0) }) else {
+            guard let text else { return nil }
+            throw ConfigurationError(key, expected: Self.sentence(range), given: text)
+        }
+        guard range.contains(number) else { throw ConfigurationError(key, expected: Self.sentence(range), given: "\(number)") }
+        return number
+    }
+
+    /// `true` or `false`, and what the provider takes for it (`yes`, `no`, `1`, `0`).
+    package func flag(_ key: String, default fallback: Bool) throws(ConfigurationError) -> Bool {
+        if let flag = bool(forKey: ConfigKey(key)) { return flag }
+        guard let text = optionalText(key) else { return fallback }
+        guard let flag = Bool(text) else { throw ConfigurationError(key, expected: "true or false", given: text) }
+        return flag
+    }
+
+    /// A whole number of seconds.
+    package func seconds(_ key: String, default fallback: Int, in range: ClosedRange<Int>) throws(ConfigurationError) -> Duration {
+        .seconds(try integer(key, default: fallback, in: range))
+    }
+
+    /// One of an enumeration's raw values.
+    package func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ key: String, default fallback: Choice
+    ) throws(ConfigurationError) -> Choice {
+        guard let text = optionalText(key) else { return fallback }
+        guard let choice = Choice(rawValue: text) else {
+            throw ConfigurationError(key, expected: "one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "), given: text)
+        }
+        return choice
+    }
+
+    private static func sentence(_ range: ClosedRange<Int>) -> String {
+        "a whole number from \(range.lowerBound) to \(range.upperBound)"
+    }
+
+    // MARK: URLs
+
+    /// A URL with a host. It may hold a password, so an error does not show it.
+    package func url(_ key: String, schemes: [String], default fallback: String? = nil) throws(ConfigurationError) -> SettingURL {
+        let expected = "a URL beginning with " + schemes.map { $0 + "://" }.joined(separator: " or ") + " and naming a host"
+        guard let text = optionalText(key, isSecret: true) ?? fallback else {
+            throw ConfigurationError(key, expected: expected + ", and is not set")
+        }
+        guard let url = SettingURL(text), schemes.contains(url.scheme) else { throw ConfigurationError(key, expected: expected) }
+        return url
+    }
+}
+
+/// A URL from a setting. Describes itself without user, password, path and query.
+package struct SettingURL: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The whole, with whatever secret is in it.
+    package let text: String
+    /// In lower case.
+    package let scheme: String
+    /// Without the brackets of an IPv6 address.
+    package let host: String
+    package let port: Int?
+
+    /// Nil unless there are a scheme, a host, and a port from 1 to 65535 if any.
+    package init?(_ text: String) {
+        guard let parts = URLComponents(string: text), let scheme = parts.scheme, let host = parts.host, !host.isEmpty,
+            parts.port.map({ (1...65_535).contains($0) }) ?? true
+        else { return nil }
+        self.text = text
+        self.scheme = scheme.lowercased()
+        self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        self.port = parts.port
+    }
+
+    package var description: String { "\(scheme)://\(host.contains(":") ? "[\(host)]" : host)" + (port.map { ":\($0)" } ?? "") }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
+}

@@ -1,0 +1,70 @@
+import PushModel
+
+/// The W3C trace context of one unit of work: which trace it belongs to, and which span is its parent (Trace Context level 1, section 3.2).
+package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
+    /// The header's name, in HTTP and in messages.
+    package static let headerName = "traceparent"
+
+    package let traceHigh: UInt64
+    package let traceLow: UInt64
+    package let span: UInt64
+    package let isSampled: Bool
+
+    package init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool) {
+        self.traceHigh = traceHigh
+        self.traceLow = traceLow
+        self.span = span
+        self.isSampled = isSampled
+    }
+
+    /// A new trace.
+    package static func random(isSampled: Bool = true) -> TraceContext {
+        TraceContext(
+            traceHigh: .random(in: 1 ... .max), traceLow: .random(in: 1 ... .max), span: .random(in: 1 ... .max), isSampled: isSampled)
+    }
+
+    /// Another span of the same trace.
+    package func child() -> TraceContext {
+        TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: .random(in: 1 ... .max), isSampled: isSampled)
+    }
+
+    /// Reads a `traceparent`. Nil unless it is exactly what the recommendation allows: lower-case hex, no zero ids, not version ff,
+    /// nothing after the flags in version 00, and a dash before whatever a later version adds.
+    package init?(traceparent: String) {
+        let bytes = Array(traceparent.utf8)
+        guard bytes.count >= 55, bytes[2] == Self.dash, bytes[35] == Self.dash, bytes[52] == Self.dash,
+            let version = Self.hex(bytes[0..<2]), version != 0xff,
+            bytes.count == 55 || (version > 0 && bytes[55] == Self.dash),
+            let high = Self.hex(bytes[3..<19]), let low = Self.hex(bytes[19..<35]), high | low != 0,
+            let span = Self.hex(bytes[36..<52]), span != 0,
+            let flags = Self.hex(bytes[53..<55])
+        else { return nil }
+        self.init(traceHigh: high, traceLow: low, span: span, isSampled: flags & 1 == 1)
+    }
+
+    /// Version 00. Of the flags only `sampled` is passed on: the others have no meaning in it.
+    package var traceparent: String {
+        "00-\(traceID)-\(spanID)-\(isSampled ? "01" : "00")"
+    }
+
+    /// 32 hex digits.
+    package var traceID: String { Self.text(traceHigh) + Self.text(traceLow) }
+    /// 16 hex digits.
+    package var spanID: String { Self.text(span) }
+    package var description: String { traceparent }
+
+    private static let dash = UInt8(ascii: "-")
+
+    private static func hex(_ digits: ArraySlice<UInt8>) -> UInt64? {
+        var value: UInt64 = 0
+        for digit in digits {
+            guard !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains(digit), let nibble = hexValue(digit) else { return nil }
+            value = value << 4 | UInt64(nibble)
+        }
+        return value
+    }
+
+    private static func text(_ value: UInt64) -> String {
+        hexText((0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) })
+    }
+}
