@@ -79,17 +79,23 @@ let package = Package(
 
         wrapper("SystemIO", ["CLinux"]),
         wrapper("Postgres", ["CPostgres", "SystemIO"]),
+        wrapper("RabbitMQ", ["CRabbitMQ", "COpenSSL", "SystemIO"]),
         wrapper("HTTP2", ["CNGHTTP2"]),
         wrapper("OpenSSL", ["COpenSSL"]),
 
         shared("StrictJSON"),
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
         shared("Observability", ["PushModel", "StrictJSON", configuration, hummingbird, lifecycle, logging, metrics, nio, tracing]),
+        shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
 
 
         support("TestDatabase", ["Postgres"]),
+        support("TestBroker", ["Broker", "PushModel", "RabbitMQ", logging]),
+        support("TestSupport", ["PushModel", "SystemIO"]),
         tests("SystemIOTests", ["SystemIO"]),
         tests("PostgresTests", ["Postgres", "TestDatabase"]),
+        tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
+        tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),

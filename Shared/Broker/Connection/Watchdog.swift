@@ -1,0 +1,31 @@
+import Logging
+import Metrics
+import SystemIO
+
+/// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline
+/// (RELIABILITY.md section 0.1). Looks four times per limit.
+final class Watchdog: Sendable {
+    /// Twice the heartbeat: what can be noticed in an orderly way has been noticed by then.
+    static let defaultLimit = Duration.seconds(20)
+
+    private let stopped: WakeUp
+
+    init(over pulse: LoopPulse, client: String, limit: Duration, logger: Logger) throws(SystemError) {
+        let stopped = try WakeUp()
+        self.stopped = stopped
+        _ = SystemThread.start(name: "\(client)-watch") {
+            do throws(SystemError) {
+                let rest = try Rest(wokenBy: stopped)
+                while try !rest.take(upTo: limit / 4) {
+                    guard pulse.cut(ifSilentFor: limit) else { continue }
+                    Counter(label: MetricName.watchdogCuts, dimensions: [(MetricName.client, client)]).increment()
+                    logger.error("A call to the broker hung: its connection was cut", metadata: [LogKey.client: "\(client)"])
+                }
+            } catch {
+                logger.critical("The watchdog cannot run", metadata: [LogKey.client: "\(client)", LogKey.error: "\(error)"])
+            }
+        }
+    }
+
+    func stop() { stopped.signal() }
+}

@@ -1,0 +1,121 @@
+/// Turns "this delivery is done" into as few acknowledgements as possible. Pure bookkeeping over one connection's delivery tags, which run from 1
+/// without gaps.
+///
+/// `multiple` covers only the contiguous finished front. What is finished behind an unfinished delivery waits a little for the front to reach it,
+/// and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything (RELIABILITY.md 1.2).
+struct AckBatcher {
+    enum Action: Equatable {
+        case acknowledge(tag: UInt64, multiple: Bool)
+        case refuse(tag: UInt64, requeue: Bool)
+    }
+
+    private enum State {
+        case outstanding, finished, answered
+    }
+
+    /// How long a finished delivery waits for those before it.
+    static let patience = Duration.milliseconds(50)
+
+    /// Finished deliveries behind an unfinished one that are acknowledged without waiting out the patience.
+    private let scatteredLimit: Int
+    private var states = FIFO<State>()
+    private var firstTag: UInt64 = 1
+    /// `finished` states, all of them.
+    private var finished = 0
+    private var oldestScattered: ContinuousClock.Instant?
+    /// Delivered and neither finished nor refused.
+    private(set) var outstanding = 0
+
+    /// - Parameter prefetch: of all consumers together; where it is small, waiting would starve them.
+    init(prefetch: Int) { scatteredLimit = max(1, min(64, prefetch / 8)) }
+
+    mutating func delivered() {
+        states.append(.outstanding)
+        outstanding += 1
+    }
+
+    /// - Returns: false when the tag is not outstanding.
+    @discardableResult
+    mutating func finish(_ tag: UInt64) -> Bool {
+        guard let position = outstandingPosition(tag) else { return false }
+        states[position] = .finished
+        finished += 1
+        return true
+    }
+
+    /// Hands one delivery back, at once.
+    mutating func refuse(_ tag: UInt64, requeue: Bool, into actions: inout [Action]) {
+        guard let position = outstandingPosition(tag) else { return }
+        states[position] = .answered
+        actions.append(.refuse(tag: tag, requeue: requeue))
+    }
+
+    private mutating func outstandingPosition(_ tag: UInt64) -> Int? {
+        guard tag >= firstTag, tag - firstTag < UInt64(states.count) else { return nil }
+        let position = Int(tag - firstTag)
+        guard states[position] == .outstanding else { return nil }
+        outstanding -= 1
+        return position
+    }
+
+    /// The acknowledgements that are due now.
+    mutating func flush(now: ContinuousClock.Instant, force: Bool = false, into actions: inout [Action]) {
+        guard finished > 0 else {
+            dropAnswered()
+            return
+        }
+        acknowledgeFront(&actions)
+        guard finished > 0 else {
+            oldestScattered = nil
+            return
+        }
+        let since = oldestScattered ?? now
+        oldestScattered = since
+        guard force || finished >= scatteredLimit || since.duration(to: now) >= Self.patience else { return }
+        for position in 0..<states.count where states[position] == .finished {
+            actions.append(.acknowledge(tag: firstTag + UInt64(position), multiple: false))
+            states[position] = .answered
+        }
+        finished = 0
+        oldestScattered = nil
+    }
+
+    private mutating func acknowledgeFront(_ actions: inout [Action]) {
+        var last: UInt64 = 0
+        var count = 0
+        while let state = states.first, state != .outstanding {
+            if state == .finished {
+                // The tag must be one that the broker still waits for, also with `multiple`.
+                last = firstTag
+                count += 1
+            }
+            _ = states.popFirst()
+            firstTag += 1
+        }
+        guard count > 0 else { return }
+        finished -= count
+        actions.append(.acknowledge(tag: last, multiple: count > 1))
+    }
+
+    private mutating func dropAnswered() {
+        while states.first == .answered {
+            _ = states.popFirst()
+            firstTag += 1
+        }
+    }
+
+    /// Something is finished and not acknowledged yet.
+    var isBehind: Bool { finished > 0 }
+
+    /// When ``flush(now:force:into:)`` is to be called again though nothing happens.
+    var deadline: ContinuousClock.Instant? { oldestScattered.map { $0 + Self.patience } }
+
+    /// A new connection: nothing of the old one can be answered any more.
+    mutating func reset() {
+        states.removeAll()
+        firstTag = 1
+        finished = 0
+        outstanding = 0
+        oldestScattered = nil
+    }
+}

@@ -1,0 +1,69 @@
+package import Logging
+package import RabbitMQ
+import ServiceLifecycle
+import Synchronization
+package import SystemIO
+
+/// Takes messages from queues and streams, and settles them when told to.
+///
+/// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a consumer
+/// because its queue was deleted, it connects anew (full jitter, 0.1 to 10 s), declares the topology and subscribes again; what was not settled by
+/// then is delivered again, and its old receipts mean nothing any more.
+package final class Consumer: Service, Sendable {
+    private let core: ConsumerCore
+    private let hasRun = Mutex(false)
+
+    /// - Parameters:
+    ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
+    ///   - drainTimeout: how long ``run()`` waits for outstanding messages to be settled once a graceful shutdown has begun.
+    ///   - onMessages: called on the consumer's thread with what one read gave, one message or more: it must hand over and return.
+    ///   - onConnectionChange: called on the consumer's thread: true when all subscriptions are in place, false when that ended.
+    /// - Throws: when the process has no file descriptor left.
+    package init(
+        name: String = "consumer", configuration: RabbitMQConfiguration, topology: Topology, subscriptions: [Subscription],
+        drainTimeout: Duration = .seconds(20), watchdogLimit: Duration = .seconds(20), logger: Logger,
+        onMessages: @escaping @Sendable ([ReceivedMessage]) -> Void, onConnectionChange: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) throws(SystemError) {
+        core = try ConsumerCore(
+            settings: ConsumerSettings(
+                name: name, configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
+                watchdogLimit: watchdogLimit, onMessages: onMessages, onConnectionChange: onConnectionChange),
+            logger: logger)
+    }
+
+    /// These messages are done: the broker forgets them. Never blocks; receipts of a connection that is gone are ignored, and so is a second settlement.
+    package func acknowledge(_ receipts: [Receipt]) { core.inbox.post(.acknowledge(receipts)) }
+
+    /// Back to their queues, to be delivered again, here or elsewhere.
+    package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
+
+    /// To the queue's dead-letter exchange: for a message that nobody can read.
+    package func discard(_ receipts: [Receipt]) { core.inbox.post(.discard(receipts)) }
+
+    /// Cancels the subscriptions for good. What was received may still be settled; what arrives on the way is given back unseen.
+    package func stopTaking() { core.inbox.post(.stopTaking) }
+
+    /// Whether all subscriptions are in place.
+    package var isConnected: Bool { core.status.withLock { $0.isConnected } }
+
+    /// Received and not settled yet.
+    package var unsettled: Int { core.status.withLock { $0.unsettled } }
+
+    /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for `drainTimeout`, and
+    /// returns. Cancelling the task returns without waiting. What is unsettled then is delivered again. May be called once.
+    package func run() async throws {
+        guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
+        let core = core
+        try await withTaskCancellationHandler {
+            try await withGracefulShutdownHandler {
+                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                    _ = SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
+                }
+            } onGracefulShutdown: {
+                core.stop(within: core.settings.drainTimeout)
+            }
+        } onCancel: {
+            core.stop(within: .zero)
+        }
+    }
+}

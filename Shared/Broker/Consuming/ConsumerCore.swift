@@ -1,0 +1,82 @@
+import Logging
+import Metrics
+import RabbitMQ
+import Synchronization
+import SystemIO
+
+struct ConsumerSettings: Sendable {
+    let name: String
+    let configuration: RabbitMQConfiguration
+    let topology: Topology
+    let subscriptions: [Subscription]
+    let drainTimeout: Duration
+    let watchdogLimit: Duration
+    let onMessages: @Sendable ([ReceivedMessage]) -> Void
+    let onConnectionChange: @Sendable (Bool) -> Void
+}
+
+/// What callers and the consumer's thread share.
+final class ConsumerCore: Sendable {
+    enum Command: Sendable {
+        case acknowledge([Receipt])
+        case giveBack([Receipt])
+        case discard([Receipt])
+        case stopTaking
+    }
+
+    struct Status {
+        var isConnected = false
+        var unsettled = 0
+        /// Set once a stop was asked for.
+        var stopAt: ContinuousClock.Instant?
+    }
+
+    let settings: ConsumerSettings
+    let logger: Logger
+    let wakeUp: WakeUp
+    let inbox: Mailbox<Command>
+    let status = Mutex(Status())
+    let pulse = LoopPulse()
+    let metrics: ConsumerMetrics
+
+    init(settings: ConsumerSettings, logger: Logger) throws(SystemError) {
+        self.settings = settings
+        self.logger = logger
+        wakeUp = try WakeUp()
+        inbox = Mailbox(wakeUp: wakeUp)
+        metrics = ConsumerMetrics(client: settings.name)
+    }
+
+    func stop(within bound: Duration) {
+        status.withLock { status in
+            let moment = ContinuousClock.now + bound
+            status.stopAt = min(status.stopAt ?? moment, moment)
+        }
+        wakeUp.signal()
+    }
+
+    /// The whole life of the consumer's thread.
+    func runLoop() -> Result<Void, any Error> {
+        Result {
+            let watchdog = try Watchdog(over: pulse, client: settings.name, limit: settings.watchdogLimit, logger: logger)
+            defer { watchdog.stop() }
+            let loop = try ConsumerLoop(self)
+            try loop.run()
+        }
+    }
+}
+
+struct ConsumerMetrics: Sendable {
+    let received: Counter
+    let oversized: Counter
+    let connected: Gauge
+    let connectionFailures: Counter
+
+    init(client: String) {
+        let dimensions = [(MetricName.client, client)]
+        received = Counter(label: MetricName.received, dimensions: dimensions)
+        oversized = Counter(label: MetricName.oversized, dimensions: dimensions)
+        connected = Gauge(label: MetricName.connected, dimensions: dimensions)
+        connectionFailures = Counter(label: MetricName.connectionFailures, dimensions: dimensions)
+    }
+}

@@ -1,0 +1,250 @@
+import Logging
+import Metrics
+import RabbitMQ
+import Synchronization
+import SystemIO
+
+/// The consumer's thread: owns the connection and the bookkeeping of what is unsettled. Single-threaded, hence plain variables.
+final class ConsumerLoop {
+    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
+    private static let longestWait = Duration.milliseconds(2500)
+
+    private let core: ConsumerCore
+    private let rest: Rest
+    private var connection: RabbitMQConnection?
+    /// Grows with every connection: receipts of an older one are recognised by it.
+    private var generation: UInt64 = 0
+    private var batcher: AckBatcher
+    private var actions: [AckBatcher.Action] = []
+    private var events: [RabbitMQEvent] = []
+    /// Per subscription: the last stream offset that was handed over.
+    private var lastOffsets: [Int64?]
+    private var isTaking = true
+    private var isCancelled = false
+    private var delay = ReconnectDelay()
+    private var retryAt = ContinuousClock.now
+    private var failures = 0
+
+    init(_ core: ConsumerCore) throws(SystemError) {
+        self.core = core
+        rest = try Rest(wokenBy: core.wakeUp)
+        batcher = AckBatcher(prefetch: core.settings.subscriptions.reduce(0) { $0 + Int($1.prefetch) })
+        lastOffsets = core.settings.subscriptions.map { _ in nil }
+    }
+
+    /// Goes round until a stop was asked for and everything is settled, or its time is up.
+    func run() throws {
+        defer { end() }
+        while true {
+            core.pulse.beat()
+            core.wakeUp.clear()
+            core.inbox.takeAll().forEach(obey)
+            let stopAt = core.status.withLock { status in
+                status.unsettled = batcher.outstanding
+                return status.stopAt
+            }
+            if let stopAt {
+                isTaking = false
+                if .now >= stopAt || (isSettled && (isCancelled || connection == nil)) { return }
+            }
+            var patience = stopAt.map { min(Self.longestWait, ContinuousClock.now.duration(to: $0)) } ?? Self.longestWait
+            if connection == nil {
+                let pause = ContinuousClock.now.duration(to: retryAt)
+                // Nothing can be settled any more once taking has stopped and the connection is gone: there is nothing to connect for.
+                if pause > .zero || !isTaking {
+                    try rest.take(upTo: isTaking ? min(pause, patience) : patience)
+                    continue
+                }
+                connect()
+            }
+            if let deadline = batcher.deadline { patience = min(patience, ContinuousClock.now.duration(to: deadline)) }
+            if let connection { exchange(connection, patience) }
+        }
+    }
+
+    // MARK: Connection
+
+    private func connect() {
+        do throws(RabbitMQError) {
+            var configuration = core.settings.configuration
+            configuration.connectionName += " \(core.settings.name)"
+            let connection = try RabbitMQConnection.open(configuration)
+            // Every call of these has a deadline of its own: the watchdog is for what comes after.
+            try core.settings.topology.establish(on: connection)
+            try subscribe(connection)
+            self.connection = connection
+            core.pulse.connected(connection.breaker)
+            generation += 1
+            failures = 0
+            delay.reset()
+            setConnected(true)
+            core.logger.info(
+                "Connected to the broker", metadata: [LogKey.client: "\(core.settings.name)", LogKey.broker: "\(configuration)"])
+        } catch {
+            lost(error)
+        }
+    }
+
+    private func subscribe(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for (index, subscription) in core.settings.subscriptions.enumerated() {
+            var arguments = subscription.arguments
+            if let last = lastOffsets[index] { arguments[Subscription.streamOffset] = .integer(last + 1) }
+            try connection.limitUnacknowledged(subscription.prefetch)
+            try connection.consume(queue: subscription.queue, consumer: index, arguments: arguments)
+        }
+        isCancelled = false
+    }
+
+    private func lost(_ error: RabbitMQError) {
+        core.pulse.disconnected()
+        let wasConnected = connection != nil
+        connection = nil
+        let unsettled = batcher.outstanding
+        batcher.reset()
+        // These tags mean other messages on the next connection.
+        actions.removeAll(keepingCapacity: true)
+        events.removeAll(keepingCapacity: true)
+        core.metrics.connectionFailures.increment()
+        let pause = delay.next()
+        retryAt = .now + pause
+        failures += 1
+        // The first failure is news; what follows while the broker is away is not.
+        core.logger.log(
+            level: failures == 1 ? .warning : .debug, "No connection to the broker",
+            metadata: [
+                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unsettled: "\(unsettled)",
+                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",
+            ])
+        if wasConnected { setConnected(false) }
+    }
+
+    private func setConnected(_ isConnected: Bool) {
+        core.status.withLock {
+            $0.isConnected = isConnected
+            $0.unsettled = batcher.outstanding
+        }
+        core.metrics.connected.record(isConnected ? 1 : 0)
+        core.settings.onConnectionChange(isConnected)
+    }
+
+    private var isSettled: Bool { batcher.outstanding == 0 && !batcher.isBehind && actions.isEmpty }
+
+    private func end() {
+        core.inbox.close().forEach(obey)
+        if let connection {
+            // What was settled in time is told, also when the time was up for the rest.
+            do throws(RabbitMQError) {
+                batcher.flush(now: .now, force: true, into: &actions)
+                try perform(connection)
+                connection.close()
+            } catch {
+                core.logger.debug(
+                    "The connection ended before its goodbye", metadata: [LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)"])
+            }
+            self.connection = nil
+            setConnected(false)
+        }
+        core.pulse.disconnected()
+    }
+
+    // MARK: One round
+
+    private func exchange(_ connection: RabbitMQConnection, _ patience: Duration) {
+        do throws(RabbitMQError) {
+            if !isTaking, !isCancelled {
+                for index in core.settings.subscriptions.indices { try connection.cancel(consumer: index) }
+                isCancelled = true
+            }
+            try connection.receive(into: &events)
+            try handleEvents()
+            batcher.flush(now: .now, force: !isTaking, into: &actions)
+            try perform(connection)
+            try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience)
+        } catch {
+            lost(error)
+        }
+    }
+
+    private func perform(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for action in actions {
+            switch action {
+            case .acknowledge(let tag, let multiple): try connection.acknowledge(tag, multiple: multiple)
+            case .refuse(let tag, let requeue): try connection.refuse(tag, requeue: requeue)
+            }
+        }
+        actions.removeAll(keepingCapacity: true)
+    }
+
+    private func obey(_ command: ConsumerCore.Command) {
+        switch command {
+        case .acknowledge(let receipts):
+            for receipt in receipts where receipt.generation == generation && connection != nil { batcher.finish(receipt.tag) }
+        case .giveBack(let receipts): refuse(receipts, requeue: true)
+        case .discard(let receipts): refuse(receipts, requeue: false)
+        case .stopTaking: isTaking = false
+        }
+    }
+
+    private func refuse(_ receipts: [Receipt], requeue: Bool) {
+        for receipt in receipts where receipt.generation == generation && connection != nil {
+            batcher.refuse(receipt.tag, requeue: requeue, into: &actions)
+        }
+    }
+
+    private func handleEvents() throws(RabbitMQError) {
+        guard !events.isEmpty else { return }
+        var messages: [ReceivedMessage] = []
+        messages.reserveCapacity(events.count)
+        var end: RabbitMQError?
+        for event in events {
+            switch event {
+            case .delivery(let delivery):
+                if let message = received(delivery) { messages.append(message) }
+            case .consumerCancelled(let consumer):
+                end = RabbitMQError(.channelClosed(404), "consume", "the broker cancelled the consumer of \(queueName(consumer))")
+            case .confirmed, .refused, .returned, .blocked, .unblocked: break
+            }
+        }
+        events.removeAll(keepingCapacity: true)
+        core.metrics.received.increment(by: messages.count)
+        if !messages.isEmpty { core.settings.onMessages(messages) }
+        if let end { throw end }
+    }
+
+    private func queueName(_ consumer: Int) -> String {
+        core.settings.subscriptions.indices.contains(consumer) ? core.settings.subscriptions[consumer].queue : "?"
+    }
+
+    /// - Returns: nil when the message is not for the caller: it is answered for here.
+    private func received(_ delivery: RabbitMQDelivery) -> ReceivedMessage? {
+        batcher.delivered()
+        guard isTaking, core.settings.subscriptions.indices.contains(delivery.consumer) else {
+            batcher.refuse(delivery.tag, requeue: true, into: &actions)
+            return nil
+        }
+        let subscription = core.settings.subscriptions[delivery.consumer]
+        if delivery.isOversized {
+            batcher.refuse(delivery.tag, requeue: false, into: &actions)
+            core.metrics.oversized.increment()
+            core.logger.error(
+                "A message is too large and was dead-lettered",
+                metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
+            return nil
+        }
+        var offset: Int64?
+        if subscription.isStream {
+            offset = delivery.properties.header(Subscription.streamOffset)?.integer
+            if let offset {
+                // The broker begins with the chunk that holds the wanted offset.
+                if let last = lastOffsets[delivery.consumer], offset <= last {
+                    batcher.finish(delivery.tag)
+                    return nil
+                }
+                lastOffsets[delivery.consumer] = offset
+            }
+        }
+        return ReceivedMessage(
+            receipt: Receipt(generation: generation, tag: delivery.tag), queue: subscription.queue, routingKey: delivery.routingKey,
+            redelivered: delivery.isRedelivered, body: delivery.body, streamOffset: offset, properties: delivery.properties)
+    }
+}

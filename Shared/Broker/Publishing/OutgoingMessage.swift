@@ -1,0 +1,34 @@
+package import PushModel
+import RabbitMQ
+
+/// One message to publish: always persistent and mandatory, so it is stored on disk in a queue, or we hear of it.
+package struct OutgoingMessage: Sendable, Equatable {
+    /// Empty: the default exchange, which routes to the queue or stream named by the routing key.
+    package var exchange: String
+    package var routingKey: String
+    /// The same on every attempt to publish it.
+    package var messageID: PushID
+    package var contentType: String
+    package var headers: [String: String]
+    package var body: [UInt8]
+
+    package init(
+        exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8]
+    ) {
+        self.exchange = exchange
+        self.routingKey = routingKey
+        self.messageID = messageID
+        self.contentType = contentType
+        self.headers = headers
+        self.body = body
+    }
+
+    /// As it goes to the wire.
+    var wireMessage: RabbitMQMessage {
+        var id: [UInt8] = []
+        id.reserveCapacity(36)
+        messageID.append(to: &id)
+        return RabbitMQMessage(
+            exchange: exchange, routingKey: routingKey, messageID: id, contentType: contentType, headers: headers, body: body)
+    }
+}

@@ -1,0 +1,35 @@
+/// What became of one message.
+package enum PublishOutcome: Sendable, Equatable {
+    /// The broker has stored it on a majority of its nodes.
+    case confirmed
+    case failed(PublishFailure)
+
+    package var isConfirmed: Bool { self == .confirmed }
+}
+
+/// Why a message was not confirmed.
+package enum PublishFailure: Sendable, Equatable {
+    /// The broker refused it: the queue is full. It is not stored; try later.
+    case nacked
+    /// No queue is bound for it: a fault in the topology. It is not stored.
+    case unroutable
+    /// Too much waits to be published already. It was not taken; try later.
+    case full
+    /// The publisher ended before the broker had confirmed it: it may be stored or not.
+    case stopped
+    /// The caller's deadline passed, or its task was cancelled, first: it may be stored already, or be stored later.
+    case deadlineExceeded
+    /// It cannot be encoded: a name over 255 bytes, or more than 64 KiB of headers. It is not stored.
+    case invalid
+}
+
+/// What a publisher is doing.
+package enum PublisherState: Sendable, Equatable {
+    /// Not connected, trying. Messages are taken and wait.
+    case connecting
+    case ready
+    /// The broker has raised a resource alarm and takes nothing. Messages are taken and wait.
+    case blocked
+    /// Ended; takes nothing any more.
+    case stopped
+}

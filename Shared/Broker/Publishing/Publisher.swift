@@ -1,0 +1,100 @@
+package import Logging
+import Metrics
+package import RabbitMQ
+import ServiceLifecycle
+import Synchronization
+package import SystemIO
+
+/// Publishes messages so that each gets one outcome, whatever happens to the connection.
+///
+/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the connection
+/// is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten while this
+/// process lives. Reconnects with full jitter between 0.1 and 10 s; a call that hangs in the library is cut after 20 s by a watchdog.
+package final class Publisher: Service, Sendable {
+    private let core: PublisherCore
+    private let hasRun = Mutex(false)
+
+    /// - Parameters:
+    ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
+    ///   - window: unconfirmed messages at most.
+    ///   - maximumPending: messages that are taken from callers and have no outcome yet; what comes above it is `.full`. Their bodies may hold
+    ///     64 MiB together.
+    ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
+    /// - Throws: when the process has no file descriptor left.
+    package init(
+        name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
+        maximumPending: Int = 10_000,
+        drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(20), logger: Logger
+    ) throws(SystemError) {
+        core = try PublisherCore(
+            settings: PublisherSettings(
+                name: name, configuration: configuration, topology: topology, window: window, maximumPending: maximumPending,
+                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit), logger: logger)
+    }
+
+    package var state: PublisherState { core.status.withLock { $0.state } }
+
+    /// Messages that were taken and have no outcome yet.
+    package var pending: Int { core.status.withLock { $0.pending } }
+
+    /// Hands messages over; never blocks. Before ``run()`` and without a connection they wait.
+    /// - Parameter completion: called once, with one outcome per message in their order: from the publisher's thread, which it must not hold up; or,
+    ///   when nothing was taken (all `.full` or all `.stopped`), before this returns.
+    package func publish(_ messages: [OutgoingMessage], completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
+        core.submit(messages, completion)
+    }
+
+    /// As ``publish(_:completion:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every message that has no
+    /// outcome yet is `.deadlineExceeded`, though it may still be stored.
+    package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
+        guard !messages.isEmpty else { return [] }
+        let answer = PublishAnswer(count: messages.count)
+        let timer = deadline.map { deadline in
+            Task {
+                // Cancelled when the outcomes are there: then nobody waits for this.
+                guard (try? await Task.sleep(for: deadline)) != nil else { return }
+                answer.giveUp()
+            }
+        }
+        defer { timer?.cancel() }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                guard answer.wait(continuation) else { return }
+                core.submit(messages) { answer.complete($0) }
+            }
+        } onCancel: {
+            answer.giveUp()
+        }
+    }
+
+    /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and returns;
+    /// the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.
+    package func run() async throws {
+        guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
+        let core = core
+        try await withTaskCancellationHandler {
+            try await withGracefulShutdownHandler {
+                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                    _ = SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
+                }
+            } onGracefulShutdown: {
+                core.stop(within: core.settings.drainTimeout)
+            }
+        } onCancel: {
+            core.stop(within: .zero)
+        }
+    }
+}
+
+/// A service's `run()` was called twice.
+struct AlreadyRun: Error, CustomStringConvertible {
+    var description: String { "run() may be called once" }
+}
+
+extension Bool {
+    /// Sets a new value and returns the old one.
+    mutating func exchange(_ value: Bool) -> Bool {
+        defer { self = value }
+        return self
+    }
+}

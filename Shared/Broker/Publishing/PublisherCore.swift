@@ -1,0 +1,134 @@
+import Logging
+import Metrics
+import RabbitMQ
+import Synchronization
+import SystemIO
+
+struct PublisherSettings: Sendable {
+    let name: String
+    let configuration: RabbitMQConfiguration
+    let topology: Topology
+    let window: Int
+    let windowBytes = 1 << 20
+    let maximumPending: Int
+    let maximumPendingBytes = 64 << 20
+    let drainTimeout: Duration
+    let watchdogLimit: Duration
+}
+
+/// What callers and the publisher's thread share.
+final class PublisherCore: Sendable {
+    struct Submission: Sendable {
+        let messages: [OutgoingMessage]
+        let completion: @Sendable ([PublishOutcome]) -> Void
+    }
+
+    struct Status {
+        var state = PublisherState.connecting
+        var pending = 0
+        var pendingBytes = 0
+        /// Set once a stop was asked for.
+        var stopAt: ContinuousClock.Instant?
+    }
+
+    let settings: PublisherSettings
+    let logger: Logger
+    let wakeUp: WakeUp
+    let inbox: Mailbox<Submission>
+    let status = Mutex(Status())
+    let pulse = LoopPulse()
+    let metrics: PublisherMetrics
+
+    init(settings: PublisherSettings, logger: Logger) throws(SystemError) {
+        self.settings = settings
+        self.logger = logger
+        wakeUp = try WakeUp()
+        inbox = Mailbox(wakeUp: wakeUp)
+        metrics = PublisherMetrics(client: settings.name)
+    }
+
+    func submit(_ messages: [OutgoingMessage], _ completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
+        let bytes = messages.reduce(0) { $0 + $1.body.count }
+        let isTaken = status.withLock { status in
+            // One submission is always taken by an idle publisher, whatever its size: refusing it would not help anybody.
+            guard
+                status.pending == 0
+                    || (status.pending + messages.count <= settings.maximumPending
+                        && status.pendingBytes + bytes <= settings.maximumPendingBytes)
+            else { return false }
+            status.pending += messages.count
+            status.pendingBytes += bytes
+            return true
+        }
+        guard isTaken else { return refuse(messages, .full, completion) }
+        guard inbox.post(Submission(messages: messages, completion: completion)) else {
+            settled(messages: messages.count, bytes: bytes)
+            return refuse(messages, .stopped, completion)
+        }
+    }
+
+    private func refuse(_ messages: [OutgoingMessage], _ failure: PublishFailure, _ completion: ([PublishOutcome]) -> Void) {
+        metrics.count(.failed(failure), messages.count)
+        completion([PublishOutcome](repeating: .failed(failure), count: messages.count))
+    }
+
+    /// Gives room back.
+    func settled(messages: Int, bytes: Int) {
+        let pending = status.withLock { status in
+            status.pending -= messages
+            status.pendingBytes -= bytes
+            return status.pending
+        }
+        metrics.pending.record(pending)
+    }
+
+    func stop(within bound: Duration) {
+        status.withLock { status in
+            let moment = ContinuousClock.now + bound
+            status.stopAt = min(status.stopAt ?? moment, moment)
+        }
+        wakeUp.signal()
+    }
+
+    /// The whole life of the publisher's thread.
+    func runLoop() -> Result<Void, any Error> {
+        Result {
+            let watchdog = try Watchdog(over: pulse, client: settings.name, limit: settings.watchdogLimit, logger: logger)
+            defer { watchdog.stop() }
+            let loop = try PublisherLoop(self)
+            try loop.run()
+        }
+    }
+}
+
+struct PublisherMetrics: Sendable {
+    let pending: Gauge
+    let connected: Gauge
+    let blocked: Gauge
+    let republished: Counter
+    let connectionFailures: Counter
+    private let outcomes: [String: Counter]
+
+    init(client: String) {
+        let dimensions = [(MetricName.client, client)]
+        pending = Gauge(label: MetricName.publishPending, dimensions: dimensions)
+        connected = Gauge(label: MetricName.connected, dimensions: dimensions)
+        blocked = Gauge(label: MetricName.blocked, dimensions: dimensions)
+        republished = Counter(label: MetricName.republished, dimensions: dimensions)
+        connectionFailures = Counter(label: MetricName.connectionFailures, dimensions: dimensions)
+        let labels = ["confirmed", "nacked", "unroutable", "full", "stopped", "invalid"]
+        outcomes = Dictionary(
+            uniqueKeysWithValues: labels.map {
+                ($0, Counter(label: MetricName.published, dimensions: dimensions + [(MetricName.outcome, $0)]))
+            })
+    }
+
+    func count(_ outcome: PublishOutcome, _ messages: Int) {
+        let label =
+            switch outcome {
+            case .confirmed: "confirmed"
+            case .failed(let failure): "\(failure)"
+            }
+        outcomes[label]?.increment(by: messages)
+    }
+}

@@ -1,0 +1,265 @@
+import Logging
+import Metrics
+import PushModel
+import RabbitMQ
+import Synchronization
+import SystemIO
+
+/// The publisher's thread: owns the connection, the backlog and the unconfirmed window. Single-threaded, hence plain variables.
+final class PublisherLoop {
+    /// One call to `publish`; its messages come home one by one.
+    private final class Batch {
+        var outcomes: [PublishOutcome]
+        var missing: Int
+        let completion: @Sendable ([PublishOutcome]) -> Void
+
+        init(_ submission: PublisherCore.Submission) {
+            outcomes = [PublishOutcome](repeating: .failed(.stopped), count: submission.messages.count)
+            missing = submission.messages.count
+            completion = submission.completion
+        }
+    }
+
+    private struct Pending {
+        let message: OutgoingMessage
+        let batch: Batch
+        let index: Int
+    }
+
+    /// At most so many are written before the broker's answers are read again (RELIABILITY.md 2.4).
+    private static let burst = 64
+    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
+    private static let longestWait = Duration.milliseconds(2500)
+
+    private let core: PublisherCore
+    private let rest: Rest
+    private var connection: RabbitMQConnection?
+    private var backlog = FIFO<Pending>()
+    private var tracker = ConfirmTracker<Pending>()
+    private var events: [RabbitMQEvent] = []
+    private var settled: [ConfirmTracker<Pending>.Settled] = []
+    private var isBlocked = false
+    /// False until this connection has had its first answer. The alarm is announced only to a connection that has published (RELIABILITY.md 1.2): one
+    /// message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
+    private var isProven = false
+    private var delay = ReconnectDelay()
+    private var retryAt = ContinuousClock.now
+    private var failures = 0
+
+    init(_ core: PublisherCore) throws(SystemError) {
+        self.core = core
+        rest = try Rest(wokenBy: core.wakeUp)
+    }
+
+    /// Goes round until a stop was asked for and everything is settled, or its time is up.
+    func run() throws {
+        defer { end() }
+        while true {
+            core.pulse.beat()
+            core.wakeUp.clear()
+            core.inbox.takeAll().forEach(accept)
+            let stopAt = core.status.withLock { $0.stopAt }
+            if let stopAt {
+                core.inbox.close().forEach(accept)
+                if (backlog.isEmpty && tracker.count == 0) || .now >= stopAt { return }
+            }
+            let patience = min(Self.longestWait, stopAt.map { ContinuousClock.now.duration(to: $0) } ?? Self.longestWait)
+            if connection == nil {
+                let pause = ContinuousClock.now.duration(to: retryAt)
+                if pause > .zero {
+                    try rest.take(upTo: min(pause, patience))
+                    continue
+                }
+                connect()
+            }
+            if let connection { exchange(connection, patience) }
+        }
+    }
+
+    private func accept(_ submission: PublisherCore.Submission) {
+        let batch = Batch(submission)
+        if submission.messages.isEmpty { return batch.completion([]) }
+        for (index, message) in submission.messages.enumerated() {
+            backlog.append(Pending(message: message, batch: batch, index: index))
+        }
+    }
+
+    // MARK: Connection
+
+    private func connect() {
+        do throws(RabbitMQError) {
+            var configuration = core.settings.configuration
+            configuration.connectionName += " \(core.settings.name)"
+            let connection = try RabbitMQConnection.open(configuration)
+            // Every call of these has a deadline of its own: the watchdog is for what comes after.
+            try core.settings.topology.establish(on: connection)
+            try connection.selectConfirms()
+            self.connection = connection
+            core.pulse.connected(connection.breaker)
+            isBlocked = false
+            isProven = false
+            failures = 0
+            delay.reset()
+            core.metrics.connected.record(1)
+            setState(.ready)
+            core.logger.info(
+                "Connected to the broker", metadata: [LogKey.client: "\(core.settings.name)", LogKey.broker: "\(configuration)"])
+        } catch {
+            lost(error)
+        }
+    }
+
+    private func lost(_ error: RabbitMQError) {
+        core.pulse.disconnected()
+        connection = nil
+        let unconfirmed = tracker.reset()
+        backlog.prepend(unconfirmed)
+        core.metrics.republished.increment(by: unconfirmed.count)
+        core.metrics.connectionFailures.increment()
+        core.metrics.connected.record(0)
+        setState(.connecting)
+        let pause = delay.next()
+        retryAt = .now + pause
+        failures += 1
+        // The first failure is news; what follows while the broker is away is not.
+        core.logger.log(
+            level: failures == 1 ? .warning : .debug, "No connection to the broker",
+            metadata: [
+                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed.count)",
+                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",
+            ])
+    }
+
+    private func setState(_ state: PublisherState) {
+        core.status.withLock { $0.state = state }
+        core.metrics.blocked.record(state == .blocked ? 1 : 0)
+    }
+
+    private func end() {
+        let left = tracker.reset() + remaining()
+        for pending in left { settle(pending, .failed(.stopped)) }
+        report()
+        core.pulse.disconnected()
+        // A goodbye only where nothing is owed: otherwise the broker finds out by itself.
+        if left.isEmpty { connection?.close() }
+        connection = nil
+        core.metrics.connected.record(0)
+        setState(.stopped)
+        // A late submission that slipped in while the loop ended.
+        core.inbox.close().forEach(accept)
+        for pending in remaining() { settle(pending, .failed(.stopped)) }
+        report()
+    }
+
+    private func remaining() -> [Pending] {
+        var left: [Pending] = []
+        while let pending = backlog.popFirst() { left.append(pending) }
+        return left
+    }
+
+    // MARK: One round
+
+    private func exchange(_ connection: RabbitMQConnection, _ patience: Duration) {
+        do throws(RabbitMQError) {
+            // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
+            try connection.receive(into: &events)
+            handleEvents()
+            try publishBurst(connection)
+            report()
+            if !canPublish { try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience) }
+        } catch {
+            report()
+            lost(error)
+        }
+    }
+
+    private var canPublish: Bool {
+        guard let next = backlog.first, !isBlocked else { return false }
+        if tracker.count == 0 { return true }
+        return isProven && tracker.count < core.settings.window && tracker.bytes + next.message.body.count <= core.settings.windowBytes
+    }
+
+    private func publishBurst(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for _ in 0..<Self.burst {
+            guard canPublish, let pending = backlog.popFirst() else { return }
+            let message = pending.message.wireMessage
+            guard message.isEncodable else {
+                settle(pending, .failed(.invalid))
+                continue
+            }
+            // Before the write: a message whose write failed half way is unconfirmed too.
+            tracker.published(pending, id: pending.message.messageID, bytes: message.body.count)
+            try connection.publish(message)
+        }
+    }
+
+    private func handleEvents() {
+        for event in events {
+            switch event {
+            case .confirmed(let tag, let multiple): answered(tag, multiple, isRefusal: false)
+            case .refused(let tag, let multiple): answered(tag, multiple, isRefusal: true)
+            case .returned(let message): returned(message)
+            case .blocked(let reason): blocked(reason)
+            case .unblocked: unblocked()
+            case .delivery, .consumerCancelled: break
+            }
+        }
+        events.removeAll(keepingCapacity: true)
+    }
+
+    private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool) {
+        isProven = true
+        tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
+        for item in settled { settle(item.entry, item.outcome) }
+        settled.removeAll(keepingCapacity: true)
+    }
+
+    private func returned(_ message: RabbitMQReturn) {
+        if let id = PushID(message.messageID) { tracker.returned(id) }
+        core.logger.error(
+            "The broker has no queue for a message",
+            metadata: [LogKey.client: "\(core.settings.name)", LogKey.reason: "\(message.replyText)"])
+    }
+
+    private func blocked(_ reason: String) {
+        isBlocked = true
+        setState(.blocked)
+        core.logger.warning(
+            "The broker is short of resources", metadata: [LogKey.client: "\(core.settings.name)", LogKey.reason: "\(reason)"])
+    }
+
+    private func unblocked() {
+        isBlocked = false
+        setState(.ready)
+        core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.name)"])
+    }
+
+    // MARK: Outcomes
+
+    private var finishedMessages = 0
+    private var finishedBytes = 0
+    private var finishedConfirmed = 0
+    private var finishedBatches: [Batch] = []
+
+    private func settle(_ pending: Pending, _ outcome: PublishOutcome) {
+        pending.batch.outcomes[pending.index] = outcome
+        pending.batch.missing -= 1
+        finishedMessages += 1
+        finishedBytes += pending.message.body.count
+        if outcome.isConfirmed { finishedConfirmed += 1 } else { core.metrics.count(outcome, 1) }
+        if pending.batch.missing == 0 { finishedBatches.append(pending.batch) }
+    }
+
+    /// Gives room back first, so that a caller that publishes from its completion finds it.
+    private func report() {
+        guard finishedMessages > 0 else { return }
+        core.settled(messages: finishedMessages, bytes: finishedBytes)
+        core.metrics.count(.confirmed, finishedConfirmed)
+        finishedMessages = 0
+        finishedBytes = 0
+        finishedConfirmed = 0
+        let batches = finishedBatches
+        finishedBatches.removeAll(keepingCapacity: true)
+        for batch in batches { batch.completion(batch.outcomes) }
+    }
+}

@@ -1,0 +1,30 @@
+/// How long a retried job waits. One queue per delay, because messages expire only at a queue's head: with mixed delays a short one would wait
+/// behind a long one (RELIABILITY.md 1.2).
+package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
+    case oneSecond = "1s"
+    case fiveSeconds = "5s"
+    case thirtySeconds = "30s"
+    case twoMinutes = "2m"
+    case tenMinutes = "10m"
+    case fifteenMinutes = "15m"
+
+    package var milliseconds: Int64 {
+        switch self {
+        case .oneSecond: 1_000
+        case .fiveSeconds: 5_000
+        case .thirtySeconds: 30_000
+        case .twoMinutes: 120_000
+        case .tenMinutes: 600_000
+        case .fifteenMinutes: 900_000
+        }
+    }
+
+    package var duration: Duration { .milliseconds(milliseconds) }
+
+    /// The shortest delay that is not shorter than `wanted`; the longest where none is: the job comes back early then and may be sent round again.
+    package static func atLeast(_ wanted: Duration) -> RetryDelay {
+        allCases.first { $0.duration >= wanted } ?? .fifteenMinutes
+    }
+
+    package static func < (left: RetryDelay, right: RetryDelay) -> Bool { left.milliseconds < right.milliseconds }
+}

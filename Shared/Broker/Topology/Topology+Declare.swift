@@ -1,0 +1,32 @@
+package import RabbitMQ
+
+extension Topology {
+    /// Makes sure that everything is there, as ``ownership`` says. Declaring what exists with other arguments is a 406, missing what operators
+    /// should have made a 404; both end the connection and name the object.
+    package func establish(on connection: RabbitMQConnection) throws(RabbitMQError) {
+        switch ownership {
+        case .services: try declare(on: connection)
+        case .operators: try check(on: connection)
+        }
+    }
+
+    /// Declares everything, idempotently. Dead-letter targets come before what points at them.
+    package func declare(on connection: RabbitMQConnection) throws(RabbitMQError) {
+        for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind) }
+        for queue in queues { try connection.declareQueue(queue.name, arguments: queue.arguments) }
+        for binding in bindings { try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey) }
+    }
+
+    /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable publish.
+    package func check(on connection: RabbitMQConnection) throws(RabbitMQError) {
+        for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind, passive: true) }
+        for queue in queues { try connection.declareQueue(queue.name, passive: true) }
+    }
+
+    /// Deletes everything with all messages.
+    package func remove(on connection: RabbitMQConnection) throws(RabbitMQError) {
+        // Sources first: a queue that is gone dead-letters nothing.
+        for queue in queues.reversed() { try connection.deleteQueue(queue.name) }
+        for exchange in exchanges.reversed() { try connection.deleteExchange(exchange.name) }
+    }
+}

@@ -1,0 +1,82 @@
+import PushModel
+import RabbitMQ
+
+/// One queue or stream as it is declared.
+struct DeclaredQueue {
+    let name: String
+    let arguments: [String: RabbitMQValue]
+}
+
+struct DeclaredExchange {
+    let name: String
+    let kind: ExchangeKind
+}
+
+struct DeclaredBinding {
+    let exchange: String
+    let queue: String
+    let routingKey: String
+}
+
+extension Topology {
+    /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because 4.x would say 20 and 3.x for ever, and high
+    /// enough that a crash loop with a full prefetch does not condemn jobs that did nothing (RELIABILITY.md section 0.3).
+    private static let deliveryLimit: Int64 = 50
+    /// The parking lot has nowhere to pass a message on to: a limit that is reached would drop it. 3.x knows no "unlimited".
+    private static let noDeliveryLimit: Int64 = 1_000_000_000
+    /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers have in
+    /// flight may still come on top (RELIABILITY.md 1.2).
+    private static let maximumBytes: Int64 = 1 << 30
+    /// Longer than a notification may live (72 h): a fence is there as long as any job that it stops.
+    private static let controlRetention = "4D"
+    /// Retention drops whole segments only. Small ones, or else a quiet installation replays months of fences at every start.
+    private static let controlSegmentBytes: Int64 = 4 << 20
+
+    var exchanges: [DeclaredExchange] {
+        [
+            DeclaredExchange(name: deadExchange, kind: .fanout), DeclaredExchange(name: jobsExchange, kind: .direct),
+            DeclaredExchange(name: outcomesExchange, kind: .topic),
+        ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .fanout) }
+    }
+
+    var queues: [DeclaredQueue] {
+        [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: Self.noDeliveryLimit))]
+            + Lane.allCases.map { DeclaredQueue(name: jobQueue($0), arguments: quorum(deadLettersTo: deadExchange)) }
+            + RetryDelay.allCases.map { delay in
+                var arguments = quorum(deadLettersTo: jobsExchange)
+                arguments["x-message-ttl"] = .integer(delay.milliseconds)
+                return DeclaredQueue(name: retryQueue(delay), arguments: arguments)
+            }
+            + [
+                DeclaredQueue(name: tokenServiceOutcomesQueue, arguments: quorum(deadLettersTo: deadExchange)),
+                // No length limit: it would drop the oldest fences, and with them what they protect.
+                DeclaredQueue(
+                    name: controlStream,
+                    arguments: [
+                        "x-queue-type": "stream", "x-max-age": .string(Self.controlRetention),
+                        "x-stream-max-segment-size-bytes": .integer(Self.controlSegmentBytes),
+                    ]),
+            ]
+    }
+
+    var bindings: [DeclaredBinding] {
+        [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
+            + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
+            + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
+            + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
+    }
+
+    /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it: `at-least-once`, which
+    /// works with `reject-publish` only and falls back silently without it (RELIABILITY.md 1.2).
+    private func quorum(deadLettersTo exchange: String? = nil, deliveryLimit: Int64 = deliveryLimit) -> [String: RabbitMQValue] {
+        var arguments: [String: RabbitMQValue] = [
+            "x-queue-type": "quorum", "x-delivery-limit": .integer(deliveryLimit), "x-overflow": "reject-publish",
+            "x-max-length-bytes": .integer(Self.maximumBytes),
+        ]
+        if let exchange {
+            arguments["x-dead-letter-exchange"] = .string(exchange)
+            arguments["x-dead-letter-strategy"] = "at-least-once"
+        }
+        return arguments
+    }
+}

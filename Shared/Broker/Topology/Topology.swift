@@ -1,0 +1,42 @@
+package import PushModel
+
+/// The names of everything in the broker (DESIGN.md section 7). Every name begins with the prefix, so that several installations, and tests,
+/// share a virtual host. What the names stand for is in `Topology+Objects.swift`.
+package struct Topology: Sendable, Hashable {
+    /// Who makes the objects.
+    package enum Ownership: Sendable, Hashable {
+        /// The services declare everything, idempotently, at every connect.
+        case services
+        /// Operators import ``definitions(virtualHost:)``; the services only check that everything is there.
+        case operators
+    }
+
+    package let prefix: String
+    package let ownership: Ownership
+
+    package init(prefix: String = "push", ownership: Ownership = .services) {
+        self.prefix = prefix
+        self.ownership = ownership
+    }
+
+    // MARK: Exchanges
+
+    /// Direct; the routing key is the lane.
+    package var jobsExchange: String { "\(prefix).jobs" }
+    /// Fanout, so that a job keeps its routing key and returns to its own lane.
+    package func retryExchange(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
+    /// Topic; the routing key is `<app>.<class>`.
+    package var outcomesExchange: String { "\(prefix).outcomes" }
+    /// Fanout.
+    package var deadExchange: String { "\(prefix).dead" }
+
+    // MARK: Queues
+
+    package func jobQueue(_ lane: Lane) -> String { "\(prefix).jobs.\(lane.rawValue)" }
+    package func jobRoutingKey(_ lane: Lane) -> String { lane.rawValue }
+    package func retryQueue(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
+    package var deadQueue: String { "\(prefix).dead" }
+    package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
+    /// A stream. Publish to it through the default exchange with this routing key.
+    package var controlStream: String { "\(prefix).control" }
+}

@@ -1,0 +1,89 @@
+import CRabbitMQ
+import Glibc
+
+/// Where the broker is and who we are there.
+///
+/// The password stands in the URI or, better, in a file that is read again at every connect, so that it can be rotated under a running process.
+/// It never shows: `description` is host, port and virtual host only.
+package struct RabbitMQConfiguration: Sendable {
+    package var host: String
+    package var port: Int
+    package let virtualHost: String
+    /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
+    package let usesTLS: Bool
+    let user: String
+    let uriPassword: String
+    package let passwordFile: String?
+    /// PEM file with the authorities that may have signed the broker's certificate. Required with TLS: librabbitmq 0.11 knows no system store.
+    package let authorityFile: String?
+    /// Shown in the broker's list of connections.
+    package var connectionName: String
+    /// 5 to 20 s is what RabbitMQ advises; zero would switch heartbeats off and is refused.
+    package var heartbeat: Duration = .seconds(10)
+    /// Per address, TCP and TLS together.
+    package var connectTimeout: Duration = .seconds(3)
+    /// A larger message is not kept: it arrives as ``RabbitMQDelivery/isOversized``. Never allocated.
+    package var maximumBodyBytes = 16 << 20
+
+    /// - Parameters:
+    ///   - uri: `amqp[s]://user:password@host:port/vhost`, percent-encoded; no path or `/` means the virtual host `/`.
+    ///   - passwordFile: its first line replaces the URI's password.
+    /// - Throws: ``RabbitMQError`` with code `configuration`; the message never repeats the URI.
+    package init(
+        uri: String, passwordFile: String? = nil, authorityFile: String? = nil, connectionName: String = "push"
+    ) throws(RabbitMQError) {
+        guard uri.utf8.count <= 2048, let parts = ParsedURI(uri) else {
+            throw RabbitMQError(.configuration, "amqp_parse_url", "not an AMQP URI of the form amqp[s]://user:password@host:port/vhost")
+        }
+        host = parts.host
+        port = parts.port
+        virtualHost = parts.virtualHost.isEmpty ? "/" : parts.virtualHost
+        usesTLS = parts.usesTLS
+        user = parts.user
+        uriPassword = parts.password
+        self.passwordFile = passwordFile
+        self.authorityFile = authorityFile
+        self.connectionName = connectionName
+        if usesTLS, authorityFile == nil {
+            throw RabbitMQError(.configuration, "amqps", "TLS to the broker needs a file with its certificate authority")
+        }
+    }
+
+    /// The password as it is now.
+    func password() throws(RabbitMQError) -> String {
+        guard let passwordFile else { return uriPassword }
+        guard let file = fopen(passwordFile, "re") else {
+            throw RabbitMQError(.configuration, "open the password file", String(cString: strerror(errno)))
+        }
+        defer { fclose(file) }
+        var line = [UInt8](repeating: 0, count: 1024)
+        let count = fread(&line, 1, line.count, file)
+        return String(decoding: line[..<count].prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }, as: UTF8.self)
+    }
+}
+
+extension RabbitMQConfiguration: CustomStringConvertible, CustomReflectable {
+    package var description: String { "\(usesTLS ? "amqps" : "amqp")://\(host):\(port)/\(virtualHost == "/" ? "" : virtualHost)" }
+    package var customMirror: Mirror { Mirror(self, children: ["broker": description]) }
+}
+
+/// Copies what `amqp_parse_url` finds; it writes into the text it is given and points into it.
+private struct ParsedURI {
+    var user, password, host, virtualHost: String
+    var port: Int
+    var usesTLS: Bool
+
+    init?(_ uri: String) {
+        guard let text = strdup(uri) else { return nil }
+        defer { free(text) }
+        var info = amqp_connection_info()
+        amqp_default_connection_info(&info)
+        guard amqp_parse_url(text, &info) == AMQP_STATUS_OK.rawValue, (1...65_535).contains(info.port) else { return nil }
+        user = String(cString: info.user)
+        password = String(cString: info.password)
+        host = String(cString: info.host)
+        virtualHost = String(cString: info.vhost)
+        port = Int(info.port)
+        usesTLS = info.ssl != 0
+    }
+}

@@ -1,0 +1,217 @@
+import CRabbitMQ
+import Glibc
+import SystemIO
+
+/// Owns one AMQP 0-9-1 connection with one channel, through librabbitmq. Not Sendable: librabbitmq is not thread-safe at all, so exactly one
+/// thread opens, uses and closes it; only ``breaker`` may be touched from another.
+///
+/// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the socket;
+/// `TCP_USER_TIMEOUT` ends that after 15 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and every
+/// call throws: close it and open another.
+package final class RabbitMQConnection {
+    /// The only channel.
+    static let channel: amqp_channel_t = 1
+    /// Not negotiated below 8192 by any broker; 131072 is what every version takes (RELIABILITY.md 1.3).
+    private static let frameMaximum: Int32 = 131_072
+    private static let answerTimeout = timeval(tv_sec: 5, tv_usec: 0)
+
+    let state: amqp_connection_state_t
+    let pool = ScratchPool()
+    package let breaker: SocketBreaker
+    let maximumBodyBytes: Int
+    var assembly = MessageAssembly()
+    /// True when the last ``receive(into:limit:)`` ended because nothing more had come.
+    var isDrained = false
+    var lastDrain = ContinuousClock.now
+    /// What came while we were about to write; the next receive begins with it.
+    var earlyEvents: [RabbitMQEvent] = []
+    private var isUsable = true
+    private var isOpen = true
+
+    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries every address of the host in turn, each for at most
+    /// `connectTimeout`; the login has 5 s.
+    package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
+        let addresses: [SocketAddress]
+        do {
+            addresses = try SocketAddress.resolve(host: configuration.host, port: configuration.port)
+        } catch {
+            throw RabbitMQError(.unreachable, "resolve \(configuration.host)", "\(error)")
+        }
+        var failure = RabbitMQError(.unreachable, "resolve \(configuration.host)", "no address")
+        for address in addresses {
+            do throws(RabbitMQError) {
+                return try RabbitMQConnection(configuration, address: address)
+            } catch {
+                failure = error
+                guard error.code == .unreachable || error.code == .timedOut else { throw error }
+            }
+        }
+        throw failure
+    }
+
+    private init(_ configuration: RabbitMQConfiguration, address: SocketAddress) throws(RabbitMQError) {
+        guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
+        self.state = state
+        maximumBodyBytes = configuration.maximumBodyBytes
+        do throws(RabbitMQError) {
+            let socket = try configuration.usesTLS ? Self.makeTLSSocket(state, configuration) : Self.makeSocket(state)
+            var timeout = timeval(configuration.connectTimeout)
+            let status = amqp_socket_open_noblock(socket, numericHost(of: address), Int32(configuration.port), &timeout)
+            guard status == AMQP_STATUS_OK.rawValue else {
+                let error = RabbitMQError(status: status, "connect to \(address)")
+                throw error.code == .untrusted ? error : RabbitMQError(.unreachable, error.operation, error.message)
+            }
+            breaker = SocketBreaker(amqp_get_sockfd(state))
+        } catch {
+            amqp_destroy_connection(state)
+            isOpen = false
+            throw error
+        }
+        do throws(RabbitMQError) {
+            try limitUnansweredBytes()
+            try logIn(configuration)
+        } catch {
+            abandon()
+            throw error
+        }
+    }
+
+    deinit { abandon() }
+
+    private static func makeSocket(_ state: amqp_connection_state_t) throws(RabbitMQError) -> OpaquePointer {
+        guard let socket = amqp_tcp_socket_new(state) else { throw RabbitMQError(.connectionLost, "amqp_tcp_socket_new", "out of memory") }
+        return socket
+    }
+
+    /// The library's sends have no deadline (L2): the kernel's is the only one. Works under a zero window too.
+    private func limitUnansweredBytes() throws(RabbitMQError) {
+        var milliseconds: UInt32 = 15_000
+        let result = setsockopt(
+            amqp_get_sockfd(state), Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, socklen_t(MemoryLayout<UInt32>.size))
+        guard result == 0 else { throw RabbitMQError(.connectionLost, "TCP_USER_TIMEOUT", String(cString: strerror(errno))) }
+    }
+
+    private func logIn(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) {
+        var timeout = Self.answerTimeout
+        amqp_set_handshake_timeout(state, &timeout)
+        amqp_set_rpc_timeout(state, &timeout)
+        let heartbeat = Int32(configuration.heartbeat.components.seconds)
+        guard heartbeat > 0 else { throw RabbitMQError(.configuration, "heartbeat", "must be at least one second") }
+        // Without the first two the broker never tells us of an alarm or of a deleted queue (RELIABILITY.md section 0.2).
+        var properties = pool.table(
+            ["connection_name": configuration.connectionName, "product": "push"],
+            capabilities: [
+                "connection.blocked", "consumer_cancel_notify", "basic.nack", "publisher_confirms", "authentication_failure_close",
+            ])
+        let password = try configuration.password()
+        let reply = push_amqp_login_plain(
+            state, configuration.virtualHost, Self.frameMaximum, heartbeat, &properties, configuration.user, password)
+        pool.recycle()
+        try check(reply, "log in to \(configuration)")
+        guard amqp_get_heartbeat(state) > 0 else { throw RabbitMQError(.malformed, "log in", "the broker switched heartbeats off") }
+        _ = amqp_channel_open(state, Self.channel)
+        try check(amqp_get_rpc_reply(state), "channel.open")
+    }
+
+    // MARK: The end
+
+    /// Says goodbye (at most 2 s) and frees everything. Only worth calling when nothing is unconfirmed; otherwise drop the object.
+    package func close() {
+        if isUsable, isOpen {
+            var budget = timeval(tv_sec: 2, tv_usec: 0)
+            amqp_set_rpc_timeout(state, &budget)
+            _ = amqp_connection_close(state, AMQP_REPLY_SUCCESS)
+        }
+        abandon()
+    }
+
+    private func abandon() {
+        isUsable = false
+        guard isOpen else { return }
+        isOpen = false
+        breaker.disarm()
+        amqp_destroy_connection(state)
+    }
+
+    // MARK: Errors
+
+    func requireUsable(_ operation: String) throws(RabbitMQError) {
+        guard isUsable else { throw RabbitMQError(.connectionLost, operation, "the connection has ended") }
+    }
+
+    /// Notes that the connection cannot be used any more, and passes the error on.
+    func dead(_ error: RabbitMQError) -> RabbitMQError {
+        isUsable = false
+        return error
+    }
+
+    /// Any send that is not OK leaves the stream in the middle of something (L15).
+    func check(_ status: Int32, _ operation: String) throws(RabbitMQError) {
+        guard status == AMQP_STATUS_OK.rawValue else { throw dead(RabbitMQError(status: status, operation)) }
+    }
+
+    /// Turns librabbitmq's reply union into success or one typed error.
+    func check(_ reply: amqp_rpc_reply_t, _ operation: String) throws(RabbitMQError) {
+        switch reply.reply_type {
+        case AMQP_RESPONSE_NORMAL: return
+        case AMQP_RESPONSE_LIBRARY_EXCEPTION: throw dead(RabbitMQError(status: reply.library_error, operation))
+        case AMQP_RESPONSE_SERVER_EXCEPTION: throw closed(by: reply.reply, operation)
+        default: throw dead(RabbitMQError(.connectionLost, operation, "the broker sent no reply"))
+        }
+    }
+
+    /// The broker closed the channel or the connection: answers with close-ok, which the library does not (L11).
+    func closed(by method: amqp_method_t, _ operation: String) -> RabbitMQError {
+        switch (method.id, method.decoded) {
+        case (MethodID.connectionClose, let decoded?):
+            let close = decoded.load(as: amqp_connection_close_t.self)
+            var answer = amqp_connection_close_ok_t()
+            _ = amqp_send_method(state, 0, MethodID.connectionCloseOK, &answer)
+            return dead(RabbitMQError(.connectionClosed(close.reply_code), operation, String(close.reply_text)))
+        case (MethodID.channelClose, let decoded?):
+            let close = decoded.load(as: amqp_channel_close_t.self)
+            var answer = amqp_channel_close_ok_t()
+            _ = amqp_send_method(state, Self.channel, MethodID.channelCloseOK, &answer)
+            return dead(RabbitMQError(.channelClosed(close.reply_code), operation, String(close.reply_text)))
+        default:
+            return dead(RabbitMQError(.malformed, operation, "unexpected method \(method.id)"))
+        }
+    }
+}
+
+/// The method numbers we look at (AMQP 0-9-1, class in the high half). The header's macros hold casts, which Swift does not import.
+enum MethodID {
+    static let connectionClose: UInt32 = 0x000a_0032
+    static let connectionCloseOK: UInt32 = 0x000a_0033
+    static let connectionBlocked: UInt32 = 0x000a_003c
+    static let connectionUnblocked: UInt32 = 0x000a_003d
+    static let channelFlow: UInt32 = 0x0014_0014
+    static let channelFlowOK: UInt32 = 0x0014_0015
+    static let channelClose: UInt32 = 0x0014_0028
+    static let channelCloseOK: UInt32 = 0x0014_0029
+    static let basicCancel: UInt32 = 0x003c_001e
+    static let basicReturn: UInt32 = 0x003c_0032
+    static let basicDeliver: UInt32 = 0x003c_003c
+    static let basicAck: UInt32 = 0x003c_0050
+    static let basicNack: UInt32 = 0x003c_0078
+}
+
+/// `192.0.2.1` or `2001:db8::1`: the address without its port.
+private func numericHost(of address: SocketAddress) -> String {
+    let text = address.description.prefix { $0 != "]" }
+    if text.first == "[" { return String(text.dropFirst()) }
+    return String(text.prefix { $0 != ":" })
+}
+
+extension String {
+    init(_ bytes: amqp_bytes_t) {
+        self.init(decoding: UnsafeRawBufferPointer(start: bytes.bytes, count: bytes.len), as: UTF8.self)
+    }
+}
+
+extension timeval {
+    init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        self.init(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
+    }
+}

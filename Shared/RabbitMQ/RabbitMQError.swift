@@ -1,0 +1,57 @@
+import CRabbitMQ
+
+/// Why a broker operation failed: what to switch on, what was attempted, and the library's or the broker's own words.
+///
+/// Only `invalidArgument` leaves the connection usable. After anything else it is dead: whatever was published and not confirmed has an unknown
+/// fate, and what was received and not acknowledged will be delivered again (RELIABILITY.md 2.1, L11 and L15).
+package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
+    package enum Code: Equatable, Sendable {
+        /// The settings cannot work: a bad URI, an unreadable password or authority file.
+        case configuration
+        /// No address gave a TCP (and TLS) connection.
+        case unreachable
+        /// The broker's certificate or name did not check out.
+        case untrusted
+        /// The broker closed the connection, or refused the login (403). The number is AMQP's reply code.
+        case connectionClosed(UInt16)
+        /// The broker closed the channel (404 not found, 406 precondition failed, …).
+        case channelClosed(UInt16)
+        /// Nothing came for two heartbeats.
+        case heartbeatTimeout
+        /// An answer did not come in time.
+        case timedOut
+        /// The connection ended under us.
+        case connectionLost
+        /// Bytes that are not AMQP, or frames out of order.
+        case malformed
+        /// Refused before anything was sent: a name over 255 bytes, headers over 64 KiB.
+        case invalidArgument
+    }
+
+    package let code: Code
+    package let operation: String
+    package let message: String
+
+    package init(_ code: Code, _ operation: String, _ message: String) {
+        self.code = code
+        self.operation = operation
+        self.message = message
+    }
+
+    package var description: String { "\(operation): \(message) (\(code))" }
+
+    /// Maps an `amqp_status_enum` value.
+    init(status: Int32, _ operation: String) {
+        let code: Code =
+            switch amqp_status_enum(rawValue: status) {
+            case AMQP_STATUS_HEARTBEAT_TIMEOUT: .heartbeatTimeout
+            case AMQP_STATUS_TIMEOUT: .timedOut
+            case AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED, AMQP_STATUS_SSL_PEER_VERIFY_FAILED, AMQP_STATUS_SSL_CONNECTION_FAILED: .untrusted
+            case AMQP_STATUS_BAD_AMQP_DATA, AMQP_STATUS_UNKNOWN_CLASS, AMQP_STATUS_UNKNOWN_METHOD, AMQP_STATUS_WRONG_METHOD,
+                AMQP_STATUS_UNEXPECTED_STATE, AMQP_STATUS_INCOMPATIBLE_AMQP_VERSION:
+                .malformed
+            default: .connectionLost
+            }
+        self.init(code, operation, String(cString: amqp_error_string2(status)))
+    }
+}

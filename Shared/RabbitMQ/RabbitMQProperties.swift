@@ -1,0 +1,72 @@
+/// The properties of a received message, kept as the bytes that arrived and read when asked: most messages are handled without looking at most
+/// of them. Layout: AMQP 0-9-1 section 4.2.6.1, property flags first.
+package struct RabbitMQProperties: Sendable, Equatable {
+    /// Flag word and fields, as on the wire.
+    let encoded: [UInt8]
+
+    init(encoded: [UInt8]) { self.encoded = encoded }
+
+    private enum Flag {
+        static let contentType: UInt16 = 1 << 15
+        static let contentEncoding: UInt16 = 1 << 14
+        static let headers: UInt16 = 1 << 13
+        static let deliveryMode: UInt16 = 1 << 12
+        static let priority: UInt16 = 1 << 11
+        static let correlationID: UInt16 = 1 << 10
+        static let replyTo: UInt16 = 1 << 9
+        static let expiration: UInt16 = 1 << 8
+        static let messageID: UInt16 = 1 << 7
+    }
+
+    /// Empty when the publisher gave none.
+    package var contentType: String {
+        var reader = WireReader(encoded)
+        guard let flags = reader.uint16(), flags & Flag.contentType != 0 else { return "" }
+        return reader.shortString() ?? ""
+    }
+
+    /// Whether the content type is exactly this text; makes no string.
+    package func hasContentType(_ text: String) -> Bool {
+        var reader = WireReader(encoded)
+        guard let flags = reader.uint16(), flags & Flag.contentType != 0, let count = reader.uint8() else { return text.isEmpty }
+        return reader.bytes(Int(count))?.elementsEqual(text.utf8) ?? false
+    }
+
+    /// Empty when the publisher gave none.
+    package var messageID: String {
+        var reader = WireReader(encoded)
+        guard let flags = reader.uint16(), flags & Flag.messageID != 0 else { return "" }
+        for flag in [Flag.contentType, Flag.contentEncoding] where flags & flag != 0 { reader.skipShortString() }
+        if flags & Flag.headers != 0 { reader.skipTable() }
+        for flag in [Flag.deliveryMode, Flag.priority] where flags & flag != 0 { reader.skip(1) }
+        for flag in [Flag.correlationID, Flag.replyTo, Flag.expiration] where flags & flag != 0 { reader.skipShortString() }
+        return reader.shortString() ?? ""
+    }
+
+    /// One header, or nil when it is absent.
+    package func header(_ name: String) -> RabbitMQValue? {
+        guard var reader = headerReader() else { return nil }
+        while let count = reader.uint8(), let key = reader.bytes(Int(count)) {
+            let isWanted = key.elementsEqual(name.utf8)
+            guard let value = reader.fieldValue(keep: isWanted) else { return nil }
+            if isWanted { return value }
+        }
+        return nil
+    }
+
+    /// Every header.
+    package var headers: [String: RabbitMQValue] {
+        guard var reader = headerReader() else { return [:] }
+        var headers: [String: RabbitMQValue] = [:]
+        while let key = reader.shortString(), let value = reader.fieldValue(keep: true) { headers[key] = value }
+        return headers
+    }
+
+    private func headerReader() -> WireReader? {
+        var reader = WireReader(encoded)
+        guard let flags = reader.uint16(), flags & Flag.headers != 0 else { return nil }
+        for flag in [Flag.contentType, Flag.contentEncoding] where flags & flag != 0 { reader.skipShortString() }
+        guard let count = reader.uint32(), let table = reader.bytes(Int(count)) else { return nil }
+        return WireReader(table)
+    }
+}

@@ -1,0 +1,20 @@
+import Glibc
+import Synchronization
+
+/// The one thing another thread may do to a connection: shut its socket down, so that a call that hangs in the library returns
+/// (RELIABILITY.md 2.1, L1 to L3). Knows when the descriptor is gone, so it never touches a number that somebody else got.
+package final class SocketBreaker: Sendable {
+    private let descriptor: Mutex<Int32?>
+
+    init(_ descriptor: Int32) { self.descriptor = Mutex(descriptor) }
+
+    /// Ends the connection both ways. Harmless when it is gone already.
+    package func shutDown() {
+        descriptor.withLock { descriptor in
+            if let descriptor { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
+        }
+    }
+
+    /// To be called before the descriptor is closed.
+    func disarm() { descriptor.withLock { $0 = nil } }
+}

@@ -1,0 +1,81 @@
+import PushModel
+import Testing
+
+@testable import Broker
+
+@Suite("Which publishes the broker has answered for")
+struct ConfirmTrackerTests {
+    @Test func agreesWithASimpleModelWhateverTheBrokerAnswersInWhateverOrder() {
+        let seed = UInt64.random(in: 1 ... .max)
+        print("confirm tracker seed \(seed)")
+        for round in 0..<10_000 as Range<UInt64> {
+            var random = SplitMix(seed: seed &+ round)
+            guard check(&random) else {
+                Issue.record("seed \(seed &+ round)")
+                return
+            }
+        }
+    }
+
+    /// The model: a dictionary of what is open, no windows, no positions.
+    private func check(_ random: inout SplitMix) -> Bool {
+        var tracker = ConfirmTracker<Int>()
+        var open: [UInt64: (entry: Int, id: PushID, bytes: Int, wasReturned: Bool)] = [:]
+        var lastTag: UInt64 = 0
+        var lastEntry = 0
+        for _ in 0..<(5 + random.next(below: 60)) {
+            switch random.next(below: 12) {
+            case 0..<6:
+                lastTag += 1
+                lastEntry += 1
+                // Few ids, so that the same one is in flight twice.
+                let id = PushID(high: 0, low: UInt64(random.next(below: 6)))
+                let bytes = random.next(below: 100)
+                tracker.published(lastEntry, id: id, bytes: bytes)
+                open[lastTag] = (lastEntry, id, bytes, false)
+            case 6:
+                let id = PushID(high: 0, low: UInt64(random.next(below: 8)))
+                tracker.returned(id)
+                if let tag = open.filter({ $0.value.id == id && !$0.value.wasReturned }).keys.min() { open[tag]?.wasReturned = true }
+            case 7..<11:
+                // Now and then a tag that is answered already, or was never given.
+                let tag = UInt64(random.next(below: Int(lastTag) + 3))
+                let multiple = random.next(below: 3) == 0
+                let isRefusal = random.next(below: 4) == 0
+                guard !(multiple && tag > lastTag) else { continue }
+                var settled: [ConfirmTracker<Int>.Settled] = []
+                tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
+                let covered = open.keys.filter { multiple ? (tag == 0 || $0 <= tag) : $0 == tag }.sorted()
+                let expected = covered.compactMap { open.removeValue(forKey: $0) }
+                guard settled.map(\.entry) == expected.map(\.entry) else { return false }
+                for (left, right) in zip(settled, expected) {
+                    let outcome: PublishOutcome = isRefusal ? .failed(.nacked) : right.wasReturned ? .failed(.unroutable) : .confirmed
+                    guard left.outcome == outcome else { return false }
+                }
+            default:
+                guard random.next(below: 10) == 0 else { continue }
+                let left = tracker.reset()
+                guard left == open.sorted(by: { $0.key < $1.key }).map(\.value.entry) else { return false }
+                open = [:]
+                lastTag = 0
+            }
+            guard tracker.count == open.count, tracker.bytes == open.values.reduce(0, { $0 + $1.bytes }) else { return false }
+        }
+        return true
+    }
+}
+
+/// A small reproducible generator.
+struct SplitMix {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next(below bound: Int) -> Int {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return Int((z ^ (z >> 31)) % UInt64(bound))
+    }
+}

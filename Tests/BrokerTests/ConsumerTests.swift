@@ -1,0 +1,243 @@
+import Broker
+import PushModel
+import RabbitMQ
+import ServiceLifecycleTestKit
+import TestBroker
+import TestSupport
+import Testing
+
+@Suite("A consumer", .timeLimit(.minutes(1)))
+struct ConsumerTests {
+    private func fill(_ configuration: RabbitMQConfiguration, _ topology: Topology, _ lane: Lane = .now, _ bodies: [[UInt8]]) async throws {
+        let publisher = try makePublisher(configuration, topology)
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish(bodies.map { .job(topology, lane, body: $0) }, deadline: nil).allSatisfy(\.isConfirmed))
+        }
+    }
+
+    @Test func settlesWhatIsAcknowledgedInAnyOrder() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, (0..<300).map { [UInt8(truncatingIfNeeded: $0)] })
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 300)])
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    let messages = try await watching.messages.next(300)
+                    #expect(messages.map { $0.body[0] } == (0..<300).map { UInt8(truncatingIfNeeded: $0) })
+                    for message in messages.shuffled() { watching.consumer.acknowledge([message.receipt]) }
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            #expect(watching.consumer.unsettled == 0)
+            #expect(try await TestBroker.messageCount(topology.jobQueue(.now), configuration) == 0)
+        }
+    }
+
+    @Test func holdsNoMoreThanThePrefetchOfEachSubscription() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, (0..<20).map { [$0] })
+            try await fill(configuration, topology, .bulk, (0..<20).map { [$0] })
+            let watching = try Watching(
+                configuration, topology,
+                [Subscription(queue: topology.jobQueue(.now), prefetch: 7), Subscription(queue: topology.jobQueue(.bulk), prefetch: 3)])
+            try await whileRunning(watching.consumer) {
+                let messages = try await watching.messages.next(10)
+                #expect(messages.count { $0.queue == topology.jobQueue(.now) } == 7)
+                #expect(messages.count { $0.queue == topology.jobQueue(.bulk) } == 3)
+                // Room in one lane brings messages of that lane only.
+                let now = messages.filter { $0.queue == topology.jobQueue(.now) }
+                watching.consumer.acknowledge(now.map(\.receipt))
+                #expect(try await watching.messages.next(7).allSatisfy { $0.queue == topology.jobQueue(.now) })
+                #expect(watching.messages.waiting.isEmpty)
+            }
+        }
+    }
+
+    @Test func givesBackWhatIsNotWanted() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, [[1]])
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
+            try await whileRunning(watching.consumer) {
+                let first = try await watching.messages.next()
+                #expect(!first.redelivered)
+                watching.consumer.giveBack([first.receipt])
+                let again = try await watching.take()
+                #expect(again.body == [1])
+                #expect(again.redelivered)
+            }
+        }
+    }
+
+    @Test func getsUnsettledMessagesAgainAfterACutAndIgnoresTheirOldReceipts() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            try await fill(direct, topology, .now, (0..<10).map { [$0] })
+            let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 20)])
+            try await whileRunning(watching.consumer) {
+                #expect(try await watching.connections.next())
+                let first = try await watching.messages.next(10)
+                proxy.cut()
+                #expect(try await watching.connections.next() == false)
+                #expect(try await watching.connections.next())
+                let again = try await watching.messages.next(10)
+                #expect(Set(again.map(\.body)) == Set(first.map(\.body)))
+                // These name deliveries of a connection that is gone: taken at their word they would settle the wrong messages.
+                watching.consumer.acknowledge(first.map(\.receipt))
+                watching.consumer.giveBack(first.map(\.receipt))
+                watching.consumer.acknowledge(again.prefix(4).map(\.receipt))
+                watching.consumer.giveBack(again.dropFirst(4).map(\.receipt))
+                let last = try await watching.messages.next(6)
+                #expect(Set(last.map(\.body)) == Set(again.dropFirst(4).map(\.body)))
+                #expect(watching.consumer.isConnected)
+            }
+        }
+    }
+
+    @Test func comesBackFromANetworkThatIsGoneWithoutSayingSo() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 20)])
+            try await whileRunning(watching.consumer) {
+                _ = try await watching.connections.first { $0 }
+                proxy.set(.deafClient)
+                // The broker sends this one into the void.
+                try await fill(direct, topology, .now, [[1]])
+                _ = try await watching.connections.first { !$0 }
+                proxy.set(.forwarding)
+                _ = try await watching.connections.first { $0 }
+                let message = try await watching.take()
+                #expect(message.body == [1])
+                #expect(message.redelivered)
+            }
+        }
+    }
+
+    @Test func survivesASecondSettlement() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, [[1], [2]])
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 1)])
+            try await whileRunning(watching.consumer) {
+                let first = try await watching.messages.next()
+                watching.consumer.acknowledge([first.receipt, first.receipt])
+                watching.consumer.giveBack([first.receipt])
+                watching.consumer.discard([first.receipt])
+                #expect(try await watching.take().body == [2])
+                // A tag that is answered twice would have closed the channel.
+                #expect(try await watching.connections.next())
+                #expect(watching.connections.waiting.isEmpty)
+            }
+        }
+    }
+
+    @Test func comesBackWhenItsQueueWasDeleted() async throws {
+        try await withTestBroker { configuration, topology in
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
+            let publisher = try makePublisher(configuration, topology)
+            try await whileRunning(watching.consumer, publisher) {
+                #expect(try await watching.connections.next())
+                try await TestBroker.withConnection(configuration) { try $0.deleteQueue(topology.jobQueue(.now)) }
+                #expect(try await watching.connections.next() == false)
+                #expect(try await watching.connections.next())
+                #expect(await publisher.publish([.job(topology, body: [3])], deadline: nil) == [.confirmed])
+                #expect(try await watching.take().body == [3])
+            }
+        }
+    }
+
+    @Test func takesNothingMoreOnceToldSoAndSettlesWhatItHas() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, (0..<10).map { [$0] })
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 4)])
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    let held = try await watching.messages.next(4)
+                    watching.consumer.stopTaking()
+                    watching.consumer.acknowledge(held.map(\.receipt))
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            #expect(watching.messages.waiting.isEmpty)
+            let left = try await TestBroker.messageCount(topology.jobQueue(.now), configuration)
+            #expect(left == 6)
+        }
+    }
+
+    @Test func waitsAtAGracefulStopForWhatIsUnsettledButNotForEver() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, [[1], [2]])
+            let watching = try Watching(
+                configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)], drainTimeout: .milliseconds(300))
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    _ = try await watching.take()
+                    _ = try await watching.messages.next()
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            // The acknowledged one is gone, the other one is back.
+            let again = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
+            let left = try await whileRunning(again.consumer) { try await again.take() }
+            #expect(left.body == [2])
+        }
+    }
+
+    @Test func deadLettersAMessageThatIsTooLarge() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, [[UInt8](repeating: 1, count: 5000), [2]])
+            var careful = configuration
+            careful.maximumBodyBytes = 4999
+            let watching = try Watching(careful, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
+            let dead = try Watching(configuration, topology, [Subscription(queue: topology.deadQueue, prefetch: 5)])
+            try await whileRunning(watching.consumer, dead.consumer) {
+                let taken = try await watching.take()
+                #expect(taken.body == [2])
+                let parked = try await dead.take()
+                #expect(parked.body.count == 5000)
+            }
+        }
+    }
+
+    @Test func readsAStreamFromItsFirstMessageToAMarkerOfItsOwn() async throws {
+        try await withTestBroker { configuration, topology in
+            let publisher = try makePublisher(configuration, topology)
+            try await whileRunning(publisher) {
+                let old = (0..<500).map { OutgoingMessage.control(topology, body: [UInt8(truncatingIfNeeded: $0)]) }
+                #expect(await publisher.publish(old, deadline: nil).allSatisfy(\.isConfirmed))
+                let watching = try Watching(configuration, topology, [.stream(topology.controlStream, prefetch: 100)])
+                try await whileRunning(watching.consumer) {
+                    let marker = PushID.random()
+                    #expect(await publisher.publish([.control(topology, body: [99], id: marker)], deadline: nil) == [.confirmed])
+                    var offsets: [Int64] = []
+                    while true {
+                        let message = try await watching.take()
+                        offsets.append(try #require(message.streamOffset))
+                        if message.messageID == marker { break }
+                    }
+                    #expect(offsets == Array(0...500))
+                }
+            }
+        }
+    }
+
+    @Test func goesOnInAStreamBehindTheLastMessageItGave() async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            let publisher = try makePublisher(direct, topology)
+            let watching = try Watching(proxied, topology, [.stream(topology.controlStream, prefetch: 50)])
+            try await whileRunning(publisher, watching.consumer) {
+                _ = try await watching.connections.first { $0 }
+                for round in 0..<4 {
+                    let some = (0..<100).map { OutgoingMessage.control(topology, body: [UInt8($0)]) }
+                    #expect(await publisher.publish(some, deadline: nil).allSatisfy(\.isConfirmed))
+                    let taken = try await watching.take(100)
+                    #expect(taken.compactMap(\.streamOffset) == (0..<100).map { Int64(round * 100 + $0) })
+                    proxy.cut()
+                    _ = try await watching.connections.first { !$0 }
+                    _ = try await watching.connections.first { $0 }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import Broker
+import Foundation
+import Logging
+import PushModel
+import RabbitMQ
+import TestBroker
+import TestSupport
+import Testing
+
+/// One private broker for all of them, because it takes ten seconds to start; one after another, because they freeze and starve it.
+@Suite("With a broker that is frozen, starved or guarded", .serialized, .timeLimit(.minutes(5)))
+struct PrivateBrokerTests {
+    @Test func clientsKeepTheirPromises() async throws {
+        let broker = try await PrivateBroker.start()
+        let result: Result<Void, any Error>
+        do {
+            try await importsTheDefinitionsThatDeclareWouldMake(broker)
+            try await checksTheBrokersCertificateInsideTheHandshake(broker)
+            try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
+            try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        await broker.stop()
+        try result.get()
+    }
+
+    private func importsTheDefinitionsThatDeclareWouldMake(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "imported", ownership: .operators)
+        let file = "\(broker.folder)/definitions.json"
+        try Data(topology.definitions()).write(to: URL(fileURLWithPath: file))
+        try await broker.control("import_definitions", file)
+        try await TestBroker.withConnection(configuration) { connection in
+            try topology.check(on: connection)
+            // A single differing argument would be a 406.
+            try topology.declare(on: connection)
+        }
+        let publisher = try makePublisher(configuration, topology)
+        try await whileRunning(publisher) {
+            // The bindings are there too.
+            let messages = Lane.allCases.map { OutgoingMessage.job(topology, $0) }
+            #expect(await publisher.publish(messages, deadline: nil).allSatisfy(\.isConfirmed))
+        }
+    }
+
+    private func checksTheBrokersCertificateInsideTheHandshake(_ broker: PrivateBroker) async throws {
+        for host in ["localhost", "127.0.0.1"] {
+            let configuration = try RabbitMQConfiguration(
+                uri: "amqps://guest:guest@\(host):\(broker.tlsPort)/", authorityFile: broker.authorityFile)
+            let count = try await TestBroker.withConnection(configuration) { connection in
+                try connection.declareQueue("tls", arguments: ["x-queue-type": "quorum"])
+                return try connection.messageCount("tls")
+            }
+            #expect(count == 0)
+        }
+        // Another authority; and a name that leads to the broker and is not in its certificate (an old spelling of 127.0.0.1).
+        for (host, authority) in [("localhost", "\(broker.folder)/server.pem"), ("127.1", broker.authorityFile)] {
+            let configuration = try RabbitMQConfiguration(uri: "amqps://guest:guest@\(host):\(broker.tlsPort)/", authorityFile: authority)
+            await #expect {
+                try await TestBroker.withConnection(configuration) { _ in }
+            } throws: {
+                ($0 as? RabbitMQError)?.code == .untrusted
+            }
+        }
+    }
+
+    private func saysThatItIsBlockedAndGoesOnAfterwards(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "alarm")
+        let blocked = Gate()
+        let unblocked = Gate()
+        let publisher = try Publisher(
+            configuration: configuration, topology: topology,
+            logger: Logger(label: "test") { _ in
+                LogWatcher { message in
+                    if message.contains("short of resources") { blocked.open() }
+                    if message.contains("takes messages again") { unblocked.open() }
+                }
+            })
+        let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 100)])
+        try await whileRunning(publisher, watching.consumer) {
+            #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+            _ = try await watching.take()
+            try await broker.control("set_vm_memory_high_watermark", "0")
+            let outcomes = Signal<[PublishOutcome]>()
+            let ids = (0..<500).map { _ in PushID.random() }
+            publisher.publish(ids.map { .job(topology, id: $0) }) { outcomes.send($0) }
+            try await blocked.wait()
+            #expect(publisher.state == .blocked)
+            #expect(outcomes.waiting.isEmpty)
+            // A caller is not held longer than it asked for.
+            #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
+            try await broker.control("set_vm_memory_high_watermark", "0.4")
+            try await unblocked.wait()
+            #expect(try await outcomes.next() == [PublishOutcome](repeating: .confirmed, count: 500))
+            #expect(publisher.state == .ready)
+            let stored = try await watching.take(500)
+            #expect(Set(stored.compactMap(\.messageID)).isSuperset(of: ids.prefix(400)))
+        }
+    }
+
+    private func neverHangsACallerWhileTheBrokerIsFrozen(_ broker: PrivateBroker) async throws {
+        var configuration = try RabbitMQConfiguration(uri: broker.uri)
+        configuration.heartbeat = .seconds(2)
+        let topology = Topology(prefix: "frozen")
+        let away = Gate()
+        let publisher = try Publisher(
+            configuration: configuration, topology: topology,
+            logger: Logger(label: "test") { _ in LogWatcher { if $0.contains("No connection") { away.open() } } })
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+            try broker.freeze()
+            let outcomes = Signal<[PublishOutcome]>()
+            publisher.publish((0..<300).map { _ in .job(topology) }) { outcomes.send($0) }
+            #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
+            // Twice the heartbeat: the library's own publish would hang here for ever (#780).
+            try await away.wait()
+            #expect(publisher.state == .connecting)
+            #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
+            #expect(outcomes.waiting.isEmpty)
+            try broker.thaw()
+            #expect(try await outcomes.next() == [PublishOutcome](repeating: .confirmed, count: 300))
+        }
+    }
+}
+
+/// Tells a test what is logged.
+struct LogWatcher: LogHandler {
+    let onMessage: @Sendable (String) -> Void
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    init(_ onMessage: @escaping @Sendable (String) -> Void) { self.onMessage = onMessage }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { onMessage(event.message.description) }
+}

@@ -1,0 +1,94 @@
+import Broker
+import Logging
+import PushModel
+import RabbitMQ
+import ServiceLifecycle
+import TestBroker
+import TestSupport
+
+let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+/// Runs services while `body` runs, then cancels them and waits until they have ended.
+func whileRunning<R: Sendable>(_ services: any Service..., body: () async throws -> R) async throws -> R {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        for service in services { group.addTask { try await service.run() } }
+        let result: Result<R, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        group.cancelAll()
+        try await group.waitForAll()
+        return try result.get()
+    }
+}
+
+extension OutgoingMessage {
+    /// To a lane's queue.
+    static func job(_ topology: Topology, _ lane: Lane = .now, id: PushID = .random(), headers: [String: String] = [:], body: [UInt8] = [1])
+        -> Self
+    {
+        OutgoingMessage(
+            exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(lane), messageID: id, contentType: "application/test",
+            headers: headers, body: body)
+    }
+
+    static func control(_ topology: Topology, body: [UInt8], id: PushID = .random()) -> Self {
+        OutgoingMessage(exchange: "", routingKey: topology.controlStream, messageID: id, contentType: "application/test", body: body)
+    }
+}
+
+/// A consumer whose messages and connection changes are signals.
+final class Watching: Sendable {
+    let consumer: Consumer
+    let messages: Signal<ReceivedMessage>
+    let connections: Signal<Bool>
+
+    init(
+        _ configuration: RabbitMQConfiguration, _ topology: Topology, _ subscriptions: [Subscription], drainTimeout: Duration = .seconds(20)
+    ) throws {
+        let messages = Signal<ReceivedMessage>()
+        let connections = Signal<Bool>()
+        consumer = try Consumer(
+            configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout, logger: quiet,
+            onMessages: { messages.send(contentsOf: $0) }, onConnectionChange: { connections.send($0) })
+        self.messages = messages
+        self.connections = connections
+    }
+
+    /// The next message, acknowledged.
+    func take() async throws -> ReceivedMessage {
+        let message = try await messages.next()
+        consumer.acknowledge([message.receipt])
+        return message
+    }
+
+    func take(_ count: Int) async throws -> [ReceivedMessage] {
+        var taken: [ReceivedMessage] = []
+        while taken.count < count { taken.append(try await take()) }
+        return taken
+    }
+}
+
+func makePublisher(
+    _ configuration: RabbitMQConfiguration, _ topology: Topology, maximumPending: Int = 10_000, drainTimeout: Duration = .seconds(10),
+    watchdogLimit: Duration = .seconds(20)
+) throws -> Publisher {
+    try Publisher(
+        configuration: configuration, topology: topology, maximumPending: maximumPending, drainTimeout: drainTimeout,
+        watchdogLimit: watchdogLimit,
+        logger: quiet)
+}
+
+/// Gives a test a topology on the real broker and a fault proxy on the way to it.
+func withProxiedBroker(
+    _ body: (_ direct: RabbitMQConfiguration, _ proxied: RabbitMQConfiguration, Topology, FaultProxy) async throws -> Void
+) async throws {
+    try await withTestBroker { direct, topology in
+        let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
+        defer { proxy.stop() }
+        var proxied = direct
+        proxied.host = "127.0.0.1"
+        proxied.port = proxy.port
+        // Silence is noticed after two of them.
+        proxied.heartbeat = .seconds(1)
+        try await body(direct, proxied, topology, proxy)
+    }
+}

@@ -1,0 +1,109 @@
+import PushModel
+import RabbitMQ
+import SystemIO
+import TestSupport
+import Testing
+
+@Suite("A connection to the broker", .timeLimit(.minutes(1)))
+struct ConnectionTests {
+    @Test func isRefusedWithAWrongPasswordAndSaysSo() throws {
+        let uri = try testURI().replacing("guest:guest", with: "guest:wrong")
+        let configuration = try RabbitMQConfiguration(uri: uri)
+        #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .connectionClosed(403) }
+    }
+
+    @Test func isUnreachableWhereNobodyListens() throws {
+        let listener = try TCPListener(host: "127.0.0.1", port: 0)
+        let port = listener.port
+        listener.close()
+        let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(port)/")
+        #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .unreachable }
+    }
+
+    @Test func givesUpOnAServerThatNeverAnswers() throws {
+        let listener = try TCPListener(host: "127.0.0.1", port: 0)
+        let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(listener.port)/")
+        #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .timedOut }
+    }
+
+    @Test func refusesToDoWithoutHeartbeats() throws {
+        var configuration = try RabbitMQConfiguration(uri: testURI())
+        configuration.heartbeat = .zero
+        #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .configuration }
+    }
+
+    @Test func endsWhenAQueueIsDeclaredDifferently() async throws {
+        try await LiveConnection.use { live in
+            #expect { try live.connection.declareQueue(live.queue, arguments: ["x-max-length": 5]) } throws: {
+                ($0 as? RabbitMQError)?.code == .channelClosed(406)
+            }
+            #expect { try live.connection.messageCount(live.queue) } throws: { ($0 as? RabbitMQError)?.code == .connectionLost }
+        }
+    }
+
+    @Test func endsWhenAQueueIsMissing() async throws {
+        try await LiveConnection.use { live in
+            #expect { try live.connection.messageCount("test-missing-\(PushID.random())") } throws: {
+                ($0 as? RabbitMQError)?.code == .channelClosed(404)
+            }
+        }
+    }
+
+    @Test func endsWhenItsSocketIsShutDownFromAnotherThread() async throws {
+        try await LiveConnection.use { live in
+            let breaker = live.connection.breaker
+            let thread = SystemThread.start(name: "breaker") { breaker.shutDown() }
+            #expect { try live.next { _ in nil as Bool? } } throws: { ($0 as? RabbitMQError)?.code == .connectionLost }
+            thread.join()
+            live.connection.close()
+            breaker.shutDown()
+        }
+    }
+
+    @Test func answersHeartbeatsWhileItOnlyWaits() async throws {
+        // Three heartbeats of one second each way: whoever missed them would have been disconnected.
+        try await LiveConnection.use(configure: { $0.heartbeat = .seconds(1) }) { live in
+            let end = ContinuousClock.now + .seconds(4)
+            let wakeUp = try WakeUp()
+            var events: [RabbitMQEvent] = []
+            while ContinuousClock.now < end {
+                try live.connection.receive(into: &events)
+                try live.connection.wait(orUntil: wakeUp.descriptor, timeout: .milliseconds(250))
+            }
+            #expect(try live.connection.messageCount(live.queue) == 0)
+        }
+    }
+
+    @Test func noticesABrokerThatFallsSilent() async throws {
+        var configuration = try RabbitMQConfiguration(uri: testURI())
+        let proxy = try FaultProxy(toHost: configuration.host, port: configuration.port)
+        defer { proxy.stop() }
+        configuration.host = "127.0.0.1"
+        configuration.port = proxy.port
+        configuration.heartbeat = .seconds(1)
+        let connection = try RabbitMQConnection.open(configuration)
+        try connection.selectConfirms()
+        proxy.set(.blackHole)
+        let wakeUp = try WakeUp()
+        var events: [RabbitMQEvent] = []
+        #expect {
+            while true {
+                try connection.receive(into: &events)
+                try connection.wait(orUntil: wakeUp.descriptor, timeout: .milliseconds(250))
+            }
+        } throws: {
+            ($0 as? RabbitMQError)?.code == .heartbeatTimeout
+        }
+    }
+
+    @Test func wakesFromAWaitWhenToldTo() async throws {
+        try await LiveConnection.use { live in
+            let wakeUp = try WakeUp()
+            var events: [RabbitMQEvent] = []
+            try live.connection.receive(into: &events)
+            let thread = SystemThread.start(name: "waker") { wakeUp.signal() }
+            try live.connection.wait(orUntil: wakeUp.descriptor, timeout: .seconds(50))
+            thread.join()
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import Dispatch
+import Foundation
+import PushModel
+import RabbitMQ
+import SystemIO
+import Testing
+
+struct NoBroker: Error, CustomStringConvertible {
+    var description: String { "PUSH_TEST_AMQP is not set: it names the broker for tests, for example amqp://guest:guest@127.0.0.1:5672/" }
+}
+
+struct NothingCame: Error {}
+
+func testURI() throws -> String {
+    guard let uri = ProcessInfo.processInfo.environment["PUSH_TEST_AMQP"] else { throw NoBroker() }
+    return uri
+}
+
+/// A connection in the hands of one test, on a thread that may block, with one queue of its own.
+final class LiveConnection {
+    let connection: RabbitMQConnection
+    let queue: String
+    private let wakeUp: WakeUp
+    private(set) var events: [RabbitMQEvent] = []
+
+    private init(_ configuration: RabbitMQConfiguration, queue: String) throws {
+        connection = try RabbitMQConnection.open(configuration)
+        self.queue = queue
+        wakeUp = try WakeUp()
+    }
+
+    /// - Parameter arguments: of the queue, which is declared before `body` and deleted after it over another connection.
+    static func use(
+        queue arguments: [String: RabbitMQValue] = [:], configure: (inout RabbitMQConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (LiveConnection) throws -> Void
+    ) async throws {
+        var configuration = try RabbitMQConfiguration(uri: testURI(), connectionName: "rabbitmq-tests")
+        configure(&configuration)
+        let settings = configuration
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            DispatchQueue.global().async {
+                continuation.resume(
+                    with: Result {
+                        let name = "test-\(PushID.random())"
+                        let result = Result {
+                            let live = try LiveConnection(settings, queue: name)
+                            try live.connection.declareQueue(name, arguments: arguments)
+                            try body(live)
+                            live.connection.close()
+                        }
+                        let cleaner = try RabbitMQConnection.open(settings)
+                        try cleaner.deleteQueue(name)
+                        cleaner.close()
+                        try result.get()
+                    })
+            }
+        }
+    }
+
+    func publish(
+        _ body: [UInt8] = [1], id: PushID = .random(), to exchange: String = "", key: String? = nil, headers: [String: String] = [:]
+    ) throws {
+        try connection.publish(
+            RabbitMQMessage(
+                exchange: exchange, routingKey: key ?? queue, messageID: Array(id.description.utf8), contentType: "application/test",
+                headers: headers, body: body))
+    }
+
+    /// The next event that `pick` makes something of; events before it are dropped.
+    func next<T>(_ pick: (RabbitMQEvent) -> T?) throws -> T {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < deadline {
+            while !events.isEmpty {
+                if let found = pick(events.removeFirst()) { return found }
+            }
+            try connection.receive(into: &events)
+            if events.isEmpty { try connection.wait(orUntil: wakeUp.descriptor, timeout: .seconds(1)) }
+        }
+        throw NothingCame()
+    }
+
+    /// The first message that arrives on a bare connection.
+    static func firstDelivery(on connection: RabbitMQConnection) throws -> RabbitMQDelivery {
+        let wakeUp = try WakeUp()
+        let deadline = ContinuousClock.now + .seconds(20)
+        var events: [RabbitMQEvent] = []
+        while ContinuousClock.now < deadline {
+            try connection.receive(into: &events)
+            for case .delivery(let delivery) in events { return delivery }
+            try connection.wait(orUntil: wakeUp.descriptor, timeout: .seconds(1))
+        }
+        throw NothingCame()
+    }
+
+    func nextDelivery() throws -> RabbitMQDelivery {
+        try next { if case .delivery(let delivery) = $0 { delivery } else { nil } }
+    }
+
+    /// Waits until publishes up to `tag` have an answer, in whatever portions.
+    func awaitConfirms(upTo tag: UInt64) throws {
+        var answered: UInt64 = 0
+        while answered < tag {
+            answered = try next { event in
+                switch event {
+                case .confirmed(let tag, _), .refused(let tag, _): max(answered, tag)
+                default: nil
+                }
+            }
+        }
+    }
+}

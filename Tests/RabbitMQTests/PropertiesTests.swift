@@ -1,0 +1,95 @@
+import Testing
+
+@testable import RabbitMQ
+
+@Suite("The properties of a received message")
+struct PropertiesTests {
+    /// Flags, content type "a/b", headers, delivery mode 2, message id "id-1".
+    private static func encode(headers: [UInt8]) -> [UInt8] {
+        let flags: UInt16 = 1 << 15 | 1 << 13 | 1 << 12 | 1 << 7
+        let count = UInt32(headers.count)
+        return [UInt8(flags >> 8), UInt8(flags & 0xff), 3] + Array("a/b".utf8)
+            + [UInt8(count >> 24), UInt8(count >> 16 & 0xff), UInt8(count >> 8 & 0xff), UInt8(count & 0xff)] + headers
+            + [2, 4] + Array("id-1".utf8)
+    }
+
+    private static func entry(_ name: String, _ value: [UInt8]) -> [UInt8] { [UInt8(name.utf8.count)] + Array(name.utf8) + value }
+
+    /// One of every kind RabbitMQ sends, with a table and an array to step over.
+    private static let everyKind: [(String, [UInt8], RabbitMQValue)] = [
+        ("truth", Array("t".utf8) + [1], .boolean(true)),
+        ("byte", Array("b".utf8) + [0xfe], .integer(-2)),
+        ("ubyte", Array("B".utf8) + [0xfe], .integer(254)),
+        ("short", Array("s".utf8) + [0xff, 0xfd], .integer(-3)),
+        ("ushort", Array("u".utf8) + [0xff, 0xfd], .integer(65_533)),
+        ("int", Array("I".utf8) + [0xff, 0xff, 0xff, 0xfc], .integer(-4)),
+        ("uint", Array("i".utf8) + [0xff, 0xff, 0xff, 0xfc], .integer(4_294_967_292)),
+        ("long", Array("l".utf8) + [0, 0, 0, 1, 0, 0, 0, 2], .integer(1 << 32 | 2)),
+        ("time", Array("T".utf8) + [0, 0, 0, 0, 0, 0, 0, 9], .integer(9)),
+        ("float", Array("f".utf8) + [0x3f, 0x80, 0, 0], .double(1)),
+        ("double", Array("d".utf8) + [0xbf, 0xf0, 0, 0, 0, 0, 0, 0], .double(-1)),
+        ("decimal", Array("D".utf8) + [2, 0, 0, 0, 1], .other),
+        ("void", Array("V".utf8), .other),
+        ("text", Array("S".utf8) + [0, 0, 0, 2] + Array("hé".utf8.prefix(2)), .string("h\u{fffd}")),
+        ("bytes", Array("x".utf8) + [0, 0, 0, 1, 0x41], .string("A")),
+        ("table", Array("F".utf8) + [0, 0, 0, 3, 1, 0x61, 0x56], .other),
+        ("array", Array("A".utf8) + [0, 0, 0, 2, 0x74, 1], .other),
+        ("last", Array("S".utf8) + [0, 0, 0, 3] + Array("end".utf8), .string("end")),
+    ]
+
+    @Test func readsEveryKindOfHeader() {
+        let properties = RabbitMQProperties(encoded: Self.encode(headers: Self.everyKind.flatMap { Self.entry($0.0, $0.1) }))
+        for (name, _, value) in Self.everyKind { #expect(properties.header(name) == value, "\(name)") }
+        #expect(properties.headers == Dictionary(uniqueKeysWithValues: Self.everyKind.map { ($0.0, $0.2) }))
+        #expect(properties.header("absent") == nil)
+        #expect(properties.contentType == "a/b")
+        #expect(properties.hasContentType("a/b"))
+        #expect(!properties.hasContentType("a/bc"))
+        #expect(properties.messageID == "id-1")
+    }
+
+    @Test func areEmptyWhereThePublisherGaveNone() {
+        let properties = RabbitMQProperties(encoded: [0, 0])
+        #expect(properties.contentType.isEmpty)
+        #expect(properties.messageID.isEmpty)
+        #expect(properties.headers.isEmpty)
+        #expect(properties.header("x") == nil)
+    }
+
+    @Test func surviveAnyTruncationAndAnyDamage() {
+        let whole = Self.encode(headers: Self.everyKind.flatMap { Self.entry($0.0, $0.1) })
+        for count in 0..<whole.count {
+            let properties = RabbitMQProperties(encoded: Array(whole.prefix(count)))
+            #expect(properties.messageID != "id-1")
+            _ = properties.headers
+        }
+        var random = SplitMix(seed: UInt64.random(in: 1 ... .max))
+        let seed = random.seed
+        for _ in 0..<10_000 {
+            var damaged = whole
+            for _ in 0...random.next(below: 4) { damaged[random.next(below: damaged.count)] = UInt8(random.next(below: 256)) }
+            let properties = RabbitMQProperties(encoded: damaged)
+            _ = (properties.headers, properties.messageID, properties.contentType, properties.header("last"))
+        }
+        print("damage seed \(seed)")
+    }
+}
+
+/// A small reproducible generator.
+struct SplitMix {
+    let seed: UInt64
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        self.seed = seed
+        state = seed
+    }
+
+    mutating func next(below bound: Int) -> Int {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return Int((z ^ (z >> 31)) % UInt64(bound))
+    }
+}

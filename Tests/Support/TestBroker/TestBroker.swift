@@ -1,0 +1,66 @@
+package import Broker
+import Dispatch
+import FoundationEssentials
+import PushModel
+package import RabbitMQ
+
+/// A test cannot begin because its broker is not there.
+package struct NoTestBroker: Error, CustomStringConvertible {
+    package let description: String
+}
+
+/// The broker that tests may use: an AMQP URI in the environment. Objects of a test have a prefix of their own and are removed afterwards.
+package enum TestBroker {
+    package static let variable = "PUSH_TEST_AMQP"
+
+    /// - Throws: ``NoTestBroker`` when the environment names none: a test that needs a broker fails without one.
+    package static func configuration(connectionName: String = "test") throws -> RabbitMQConfiguration {
+        guard let uri = ProcessInfo.processInfo.environment[variable] else {
+            throw NoTestBroker(
+                description: "\(variable) is not set: it names the broker for tests, for example amqp://guest:guest@127.0.0.1:5672/")
+        }
+        return try RabbitMQConfiguration(uri: uri, connectionName: connectionName)
+    }
+
+    /// `test-` and eight random characters.
+    package static func uniquePrefix() -> String { "test-\(PushID.random().description.prefix(8))" }
+
+    /// Opens a connection on a thread that may block, and closes it after `body`, which runs there too.
+    @discardableResult
+    package static func withConnection<R: Sendable>(
+        _ configuration: RabbitMQConfiguration, _ body: @escaping @Sendable (RabbitMQConnection) throws -> R
+    ) async throws -> R {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(
+                    with: Result {
+                        let connection = try RabbitMQConnection.open(configuration)
+                        defer { connection.close() }
+                        return try body(connection)
+                    })
+            }
+        }
+    }
+
+    /// How many messages are ready in a queue.
+    package static func messageCount(_ queue: String, _ configuration: RabbitMQConfiguration) async throws -> Int {
+        try await withConnection(configuration) { try $0.messageCount(queue) }
+    }
+}
+
+/// Gives a test a topology of its own on the real broker, declared, and removes it afterwards, also when the test fails.
+package func withTestBroker<R>(
+    _ body: (RabbitMQConfiguration, Topology) async throws -> R
+) async throws -> R {
+    let configuration = try TestBroker.configuration()
+    let topology = Topology(prefix: TestBroker.uniquePrefix())
+    try await TestBroker.withConnection(configuration) { try topology.declare(on: $0) }
+    let result: Result<R, any Error>
+    do {
+        result = .success(try await body(configuration, topology))
+    } catch {
+        result = .failure(error)
+    }
+    try await TestBroker.withConnection(configuration) { try topology.remove(on: $0) }
+    return try result.get()
+}

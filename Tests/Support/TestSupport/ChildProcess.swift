@@ -1,0 +1,33 @@
+import Foundation
+
+/// A program that a test started: it can be awaited and ended, by its own process id only.
+package final class ChildProcess: Sendable {
+    package let id: Int32
+    private let exited = Signal<Int32>()
+
+    /// - Parameter log: where what it prints goes.
+    package init(_ program: String, _ arguments: [String], _ environment: [String: String], log: String) throws {
+        guard FileManager.default.createFile(atPath: log, contents: nil), let output = FileHandle(forWritingAtPath: log) else {
+            throw CocoaError(.fileWriteUnknown)
+        }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.environment = environment
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = output
+        process.terminationHandler = { [exited] process in exited.send(process.terminationStatus) }
+        try process.run()
+        id = process.processIdentifier
+    }
+
+    /// Waits for its end; to be called once.
+    package func exit() async throws -> Int32 { try await exited.next() }
+
+    /// Kills it, and waits until it is gone.
+    package func end() async {
+        kill(id, SIGKILL)
+        _ = try? await exit()
+    }
+}
