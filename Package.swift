@@ -56,6 +56,7 @@ func benchmark(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
     name: "push",
     products: [
+        .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -88,6 +89,8 @@ let package = Package(
         shared("Observability", ["PushModel", "StrictJSON", configuration, hummingbird, lifecycle, logging, metrics, nio, tracing]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
 
+        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
+        program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
 
         support("TestDatabase", ["Postgres"]),
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ", logging]),
@@ -101,6 +104,7 @@ let package = Package(
         tests("StrictJSONTests", ["StrictJSON"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

@@ -1,0 +1,37 @@
+/// Things that APNs does to connections, on demand. All take effect a moment later, on the connections' own threads, for those open then.
+extension APNsSimulator {
+    /// Which live connections a command is for.
+    package enum Selection: Sendable, Equatable {
+        case all
+        case environment(SimulatorEnvironment)
+        /// As the journal counts them.
+        case connection(Int)
+    }
+
+    /// Sends GOAWAY with `{"reason":…}` and takes no new streams (APNS.md 5.4).
+    /// - Parameters:
+    ///   - reason: nil sends no text; ``RejectionReason/shutdown`` is what Apple sends when a server goes down.
+    ///   - text: Sent verbatim instead of a reason: APNs has been seen to send plain words.
+    ///   - lastStream: What the connection says it has processed: open streams above are lost, to be sent again by the client. nil: all so far.
+    package func goAway(
+        _ selection: Selection = .all, reason: RejectionReason? = .shutdown, text: String? = nil, lastStream: Int32? = nil, code: UInt32 = 0
+    ) {
+        let debug = text.map { Array($0.utf8) } ?? reason.flatMap { Answer($0).body } ?? []
+        post(.goAway(selection, lastStream: lastStream, code: code, debug: debug))
+    }
+
+    /// Announces another MAX_CONCURRENT_STREAMS on live connections. It takes the place of the configured value there.
+    package func setStreams(_ streams: Int, _ selection: Selection = .all) {
+        post(.setStreams(selection, UInt32(clamping: streams)))
+    }
+
+    /// Closes the TCP connections without a word.
+    package func closeConnections(_ selection: Selection = .all) {
+        post(.close(selection))
+    }
+
+    /// From now on live connections swallow their requests without an answer, or answer again. Requests swallowed stay so.
+    package func setSilent(_ isSilent: Bool, _ selection: Selection = .all) {
+        post(.setSilent(selection, isSilent))
+    }
+}

@@ -1,0 +1,98 @@
+import Synchronization
+
+/// The in-process way to what the control API offers over HTTP. Tokens are hex, either case.
+extension APNsSimulator {
+    // MARK: Devices
+
+    /// Installs an app on a device, or changes one; also what brings an uninstalled one back.
+    /// - Parameter topics: nil takes any topic.
+    package func install(
+        _ token: String, environment: SimulatorEnvironment = .production, topics: [String]? = nil, name: String? = nil
+    ) throws(SimulatorError) {
+        let installation = TokenRecord.Installation(
+            environment: environment, topics: topics?.map { Array($0.utf8) }, state: .installed, name: name)
+        world.put(installation, for: try Self.key(token))
+    }
+
+    /// From now on pushes to the token are answered 410 `Unregistered`.
+    /// - Parameter since: The timestamp in the answer, UNIX milliseconds; nil is now.
+    /// - Returns: false where no such device was ever installed.
+    @discardableResult
+    package func uninstall(_ token: String, since: Int64? = nil) throws(SimulatorError) -> Bool {
+        world.uninstall(try Self.key(token), since: since ?? configuration.clock())
+    }
+
+    /// Forgets a device: its token is unknown again. A script stays.
+    @discardableResult
+    package func forget(_ token: String) throws(SimulatorError) -> Bool {
+        world.remove(try Self.key(token))
+    }
+
+    package func devices() -> [DeviceSummary] { world.devices() }
+
+    package func device(_ token: String) throws(SimulatorError) -> DeviceSummary? {
+        world.device(try Self.key(token))
+    }
+
+    // MARK: Scripts
+
+    /// What happens to the next pushes of a token, installed or not, that have nothing wrong with them. Replaces an earlier script.
+    package func script(
+        _ token: String, _ answers: [ScriptedAnswer], then ending: AnswerScript.Ending = .accept
+    ) throws(SimulatorError) {
+        world.setScript(AnswerScript(answers, then: ending), for: try Self.key(token))
+    }
+
+    package func removeScript(_ token: String) throws(SimulatorError) {
+        world.setScript(nil, for: try Self.key(token))
+    }
+
+    // MARK: What arrived
+
+    /// What the device shows, oldest first; empty for a device that was never installed.
+    package func inbox(_ token: String) throws(SimulatorError) -> [InboxNotification] {
+        world.inbox(of: try Self.key(token)) ?? []
+    }
+
+    /// Suspends until the inbox holds `count` entries or `timeout` has passed, then reads it.
+    package func inbox(
+        _ token: String, reaching count: Int, timeout: Duration = .seconds(30)
+    ) async throws(SimulatorError) -> [InboxNotification] {
+        let key = try Self.key(token)
+        _ = await world.wait(for: .inbox(key, count: count), timeout: timeout)
+        return world.inbox(of: key) ?? []
+    }
+
+    /// The requests after `sequence` that the journal still holds, oldest first.
+    package func journal(after sequence: Int64 = 0, limit: Int = .max) -> [JournalEntry] {
+        let found = world.state.withLock { $0.journal.records(after: sequence, limit: limit) }
+        return found.map { JournalEntry(sequence: $0.sequence, $0.record) }
+    }
+
+    /// Suspends until `total` requests have arrived since the start, then reads all that the journal holds.
+    package func journal(reaching total: Int, timeout: Duration = .seconds(30)) async -> [JournalEntry] {
+        _ = await world.wait(for: .requests(total: Int64(total)), timeout: timeout)
+        return journal()
+    }
+
+    /// Numbers and counters go on; the entries are gone.
+    package func clearJournal() {
+        world.state.withLock { $0.journal.clear() }
+    }
+
+    package var counters: Counters { world.state.withLock { $0.counters } }
+
+    // MARK: Keys
+
+    package func add(_ key: ProviderKey) { keyRing.add(key) }
+
+    /// Tokens of this key are answered `InvalidProviderToken` from now on, on live connections too.
+    package func revoke(keyID: String) { keyRing.revoke(keyID: keyID) }
+
+    static func key(_ token: String) throws(SimulatorError) -> TokenKey {
+        guard let key = TokenKey(hex: token) else {
+            throw SimulatorError(.token, "a device token is an even number of hex digits, at most \(2 * TokenKey.maximumBytes)")
+        }
+        return key
+    }
+}

@@ -1,0 +1,109 @@
+package import Logging
+internal import OpenSSL
+internal import Synchronization
+internal import SystemIO
+
+/// Apple's push service, played over real TLS and HTTP/2 (APNS.md sections 1 to 5).
+///
+/// Two ports, one per environment, served by event-loop threads of its own. Usable from any thread or task; what it knows of devices,
+/// scripts and requests lives as long as the object.
+package final class APNsSimulator: Sendable {
+    private enum Running {
+        case idle
+        case running(loops: [LoopHandle], ports: [SimulatorEnvironment: Int])
+        case stopped
+    }
+
+    package let configuration: APNsSimulatorConfiguration
+    let world: World
+    let keyRing: KeyRing
+    private let service: SharedService
+    private let running = Mutex(Running.idle)
+
+    /// Reads the certificate; opens nothing yet.
+    /// - Throws: ``SimulatorError`` for a setting or file that will not do.
+    package init(_ configuration: APNsSimulatorConfiguration, logger: Logger = Logger(label: "apns-simulator")) throws(SimulatorError) {
+        try configuration.check()
+        let tls: TLSContext
+        do {
+            tls = try TLSContext.server(
+                certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"])
+        } catch {
+            throw SimulatorError(.configuration, "\(error)")
+        }
+        self.configuration = configuration
+        world = World(unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity)
+        keyRing = KeyRing(configuration.keys)
+        service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
+    }
+
+    deinit { stop() }
+
+    /// Opens both ports and serves them until ``stop()``. Once per object.
+    package func start() throws(SimulatorError) {
+        try running.withLock { running throws(SimulatorError) in
+            guard case .idle = running else { throw SimulatorError(.listening, "the simulator was started before") }
+            let listeners = try Self.listen(configuration)
+            let loops = try LoopHandle.start(count: configuration.threads, listeners: listeners, service: service)
+            running = .running(loops: loops, ports: listeners.mapValues(\.port))
+        }
+    }
+
+    private static func listen(
+        _ configuration: APNsSimulatorConfiguration
+    ) throws(SimulatorError) -> [SimulatorEnvironment: TCPListener] {
+        do {
+            return [
+                .production: try TCPListener(host: configuration.host, port: configuration.productionPort, backlog: 1024),
+                .sandbox: try TCPListener(host: configuration.host, port: configuration.sandboxPort, backlog: 1024),
+            ]
+        } catch {
+            throw SimulatorError(.listening, "\(error)")
+        }
+    }
+
+    /// Closes the ports and every connection without a word, and waits for the threads. Idempotent; not from one of its own threads.
+    package func stop() {
+        let loops: [LoopHandle] = running.withLock { running in
+            defer { running = .stopped }
+            if case .running(let loops, _) = running { return loops }
+            return []
+        }
+        for loop in loops { loop.post(.stop) }
+        for loop in loops { loop.join() }
+        world.close()
+    }
+
+    /// The port of an environment; 0 unless started.
+    package func port(_ environment: SimulatorEnvironment) -> Int {
+        running.withLock { running in
+            if case .running(_, let ports) = running { ports[environment] ?? 0 } else { 0 }
+        }
+    }
+
+    package var productionPort: Int { port(.production) }
+    package var sandboxPort: Int { port(.sandbox) }
+
+    /// Hands a command to every loop.
+    func post(_ command: LoopCommand) {
+        let loops: [LoopHandle] = running.withLock { running in
+            if case .running(let loops, _) = running { loops } else { [] }
+        }
+        for loop in loops { loop.post(command) }
+    }
+}
+
+extension APNsSimulatorConfiguration {
+    func check() throws(SimulatorError) {
+        try require(Self.allowedStreams.contains(streams), "streams: \(Self.allowedStreams)")
+        try require(Self.allowedThreads.contains(threads), "threads: \(Self.allowedThreads)")
+        try require(Self.allowedJournalCapacity.contains(journalCapacity), "journal capacity: \(Self.allowedJournalCapacity)")
+        for port in [productionPort, sandboxPort, controlPort ?? 0] {
+            try require((0...65_535).contains(port), "ports: 0 to 65535")
+        }
+    }
+
+    private func require(_ condition: Bool, _ expected: String) throws(SimulatorError) {
+        if !condition { throw SimulatorError(.configuration, "expected \(expected)") }
+    }
+}

@@ -1,0 +1,42 @@
+import SystemIO
+
+/// Everything the simulator can be told, checked before a socket opens.
+///
+/// The defaults suit a test: any free ports, no control API. `apns-simulator` reads its own from the environment, see the README.
+package struct APNsSimulatorConfiguration: Sendable {
+    /// Where to listen: a name or literal.
+    package var host = "127.0.0.1"
+    /// 0 takes any free port; ``APNsSimulator`` says which.
+    package var productionPort = 0
+    package var sandboxPort = 0
+    /// nil: no control API.
+    package var controlPort: Int?
+    /// PEM, the certificate first and its chain after it.
+    package var certificateFile: String
+    package var keyFile: String
+    /// Whose provider tokens are good.
+    package var keys: [ProviderKey]
+    /// MAX_CONCURRENT_STREAMS once authenticated.
+    package var streams = 1000
+    /// One stream until a request with a valid token was seen.
+    package var streamGate = true
+    /// One stream after a rejection, until a push is accepted.
+    package var streamPenalty = true
+    package var unknownDevices = UnknownDevices.accept
+    /// Event loops. Connections are dealt out in turn.
+    package var threads = 1
+    /// Requests that the journal keeps.
+    package var journalCapacity = 200_000
+    /// UNIX milliseconds: decides how old a provider token is. A test may set it.
+    package var clock: @Sendable () -> Int64 = { WallClock.milliseconds() }
+
+    package init(certificateFile: String, keyFile: String, keys: [ProviderKey]) {
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+        self.keys = keys
+    }
+
+    package static let allowedStreams = 1...1_000_000
+    package static let allowedThreads = 1...64
+    package static let allowedJournalCapacity = 1...10_000_000
+}

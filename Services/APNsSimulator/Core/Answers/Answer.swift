@@ -1,0 +1,35 @@
+import StrictJSON
+
+/// What a request is answered with: a status, and for anything but 200 a reason, as APNs writes them (APNS.md section 4).
+package struct Answer: Sendable, Equatable {
+    package var status: Int
+    /// Verbatim; nil sends an answer without a body, which APNs has been seen to do.
+    package var reason: String?
+    /// UNIX milliseconds: when the token stopped being valid. APNs sends it with 410 only.
+    package var timestamp: Int64?
+
+    package static let accepted = Answer(status: 200)
+
+    package init(status: Int, reason: String? = nil, timestamp: Int64? = nil) {
+        self.status = status
+        self.reason = reason
+        self.timestamp = timestamp
+    }
+
+    package init(_ reason: RejectionReason, timestamp: Int64? = nil) {
+        self.init(status: reason.status, reason: reason.rawValue, timestamp: timestamp)
+    }
+
+    package var isAccepted: Bool { status == 200 }
+
+    /// The answer's body; nil where there is none. The same text rides in a GOAWAY.
+    var body: [UInt8]? {
+        guard reason != nil || timestamp != nil else { return nil }
+        var writer = JSONWriter(reservingCapacity: 64)
+        writer.object { object in
+            object.field("reason", reason)
+            object.field("timestamp", timestamp)
+        }
+        return writer.bytes
+    }
+}

@@ -1,0 +1,87 @@
+/// One step of a script: what happens to one push that would otherwise be answered from the state of its device.
+package struct ScriptedAnswer: Sendable, Equatable {
+    package enum Action: String, Sendable, CaseIterable {
+        /// Answer with the status and reason.
+        case answer
+        /// Never answer; the stream stays open (APNS.md section 7, lesson 16).
+        case silence
+        /// RST_STREAM with `resetCode`.
+        case reset
+        /// Close the TCP connection without a word.
+        case close
+        /// GOAWAY that leaves this push and all later ones unprocessed; the reason rides in it as JSON.
+        case goAway = "goaway"
+    }
+
+    /// RFC 9113 section 7: the server did not touch the request.
+    package static let refusedStream: UInt32 = 7
+
+    package var action: Action
+    package var answer: Answer
+    /// How long after the request it happens.
+    package var delay: Duration
+    /// For `reset`: an RFC 9113 section 7 error code.
+    package var resetCode: UInt32
+
+    package init(_ action: Action, answer: Answer = .accepted, delay: Duration = .zero, resetCode: UInt32 = refusedStream) {
+        self.action = action
+        self.answer = answer
+        self.delay = delay
+        self.resetCode = resetCode
+    }
+
+    package static let accept = ScriptedAnswer(.answer)
+    package static let silence = ScriptedAnswer(.silence)
+    package static let close = ScriptedAnswer(.close)
+
+    package static func reject(_ reason: RejectionReason, timestamp: Int64? = nil) -> ScriptedAnswer {
+        ScriptedAnswer(.answer, answer: Answer(reason, timestamp: timestamp))
+    }
+
+    /// Any status and any text, known to APNS.md or not.
+    package static func answer(status: Int, reason: String? = nil, timestamp: Int64? = nil) -> ScriptedAnswer {
+        ScriptedAnswer(.answer, answer: Answer(status: status, reason: reason, timestamp: timestamp))
+    }
+
+    package static func reset(_ code: UInt32 = refusedStream) -> ScriptedAnswer { ScriptedAnswer(.reset, resetCode: code) }
+
+    package static func goAway(_ reason: RejectionReason? = nil) -> ScriptedAnswer {
+        ScriptedAnswer(.goAway, answer: reason.map { Answer($0) } ?? .accepted)
+    }
+
+    package func delayed(by delay: Duration) -> ScriptedAnswer {
+        var copy = self
+        copy.delay = delay
+        return copy
+    }
+}
+
+/// What happens to the pushes of one token, in order.
+package struct AnswerScript: Sendable, Equatable {
+    package enum Ending: String, Sendable, CaseIterable {
+        /// After the last answer the device's own state decides again.
+        case accept
+        /// After the last answer comes the first.
+        case `repeat`
+    }
+
+    package let answers: [ScriptedAnswer]
+    package let ending: Ending
+    private var position = 0
+
+    package init(_ answers: [ScriptedAnswer], then ending: Ending = .accept) {
+        self.answers = answers
+        self.ending = ending
+    }
+
+    /// The answer for the next push; nil when the script has no more to say.
+    mutating func next() -> ScriptedAnswer? {
+        if position == answers.count, ending == .repeat { position = 0 }
+        guard position < answers.count else { return nil }
+        defer { position += 1 }
+        return answers[position]
+    }
+
+    /// How many answers of this round are still to come.
+    package var remaining: Int { answers.count - position }
+}

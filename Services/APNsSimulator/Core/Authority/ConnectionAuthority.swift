@@ -1,0 +1,104 @@
+/// What one connection has shown of its right to push: the rules of provider tokens (APNS.md 1.3), which are counted per connection.
+///
+/// Pure: it is told the time. One per connection, used by the connection's thread.
+struct ConnectionAuthority {
+    /// A token older than this is answered `ExpiredProviderToken`.
+    static let maximumAgeSeconds: Int64 = 3600
+    /// A connection may change to another token at most this often.
+    static let minimumUpdateIntervalMilliseconds: Int64 = 20 * 60 * 1000
+    /// So many different token strings are remembered; a client that shows more is verified again.
+    private static let rememberedTokens = 8
+
+    private static let scheme = Array("bearer ".utf8)
+
+    private struct Verdict {
+        let text: [UInt8]
+        /// nil: the signature or something else about it is wrong.
+        let token: ProviderToken?
+    }
+
+    private let environment: SimulatorEnvironment
+    private let keyRing: KeyRing
+    private var generation: UInt64
+    private var verdicts: [Verdict] = []
+    /// The token in use, and since when, UNIX milliseconds.
+    private var current: (text: [UInt8], token: ProviderToken, since: Int64)?
+    /// The first key decides which team and which kind of key the connection belongs to.
+    private var first: ProviderKey?
+    /// Once expired, always expired: lesson 8 of APNS.md section 7.
+    private var isWedged = false
+    /// A request with a valid token has been seen: more than one stream may be open.
+    private(set) var isAuthenticated = false
+
+    init(environment: SimulatorEnvironment, keyRing: KeyRing) {
+        self.environment = environment
+        self.keyRing = keyRing
+        generation = keyRing.generation
+    }
+
+    /// - Parameters:
+    ///   - authorization: The header's value, where there is one.
+    ///   - now: UNIX milliseconds.
+    mutating func check(authorization: [UInt8]?, topic: [UInt8], now: Int64) -> RejectionReason? {
+        if isWedged { return .expiredProviderToken }
+        guard let authorization else { return .missingProviderToken }
+        forgetRevokedKeys()
+        let reason: RejectionReason?
+        // The usual case, and the only comparison it costs: the same token as before.
+        if let current, current.text == authorization {
+            reason = checkAge(current.token, now: now)
+        } else {
+            reason = adopt(authorization, now: now)
+        }
+        if let reason { return reason }
+        guard let current else { return .invalidProviderToken }
+        isAuthenticated = true
+        return current.token.key.allows(topic: topic) ? nil : .topicDisallowed
+    }
+
+    private mutating func adopt(_ authorization: [UInt8], now: Int64) -> RejectionReason? {
+        guard let token = verified(authorization) else { return .invalidProviderToken }
+        if let reason = checkAge(token, now: now) { return reason }
+        guard token.key.environments.contains(environment) else { return .badEnvironmentKeyInToken }
+        if let first {
+            guard token.key.teamID == first.teamID else { return .invalidProviderToken }
+            guard token.key.isRelated(to: first) else { return .unrelatedKeyIDInToken }
+        }
+        if let current, now - current.since < Self.minimumUpdateIntervalMilliseconds { return .tooManyProviderTokenUpdates }
+        first = first ?? token.key
+        current = (authorization, token, now)
+        return nil
+    }
+
+    /// A clock that is wrong by more than an hour looks the same in either direction.
+    private mutating func checkAge(_ token: ProviderToken, now: Int64) -> RejectionReason? {
+        guard abs(now / 1000 - token.issuedAt) > Self.maximumAgeSeconds else { return nil }
+        isWedged = true
+        return .expiredProviderToken
+    }
+
+    /// A token's signature is verified once per connection.
+    private mutating func verified(_ authorization: [UInt8]) -> ProviderToken? {
+        if let known = verdicts.first(where: { $0.text == authorization }) { return known.token }
+        let token = Self.bearer(authorization).flatMap { ProviderToken($0, keys: keyRing.keys) }
+        if verdicts.count == Self.rememberedTokens { verdicts.removeFirst() }
+        verdicts.append(Verdict(text: authorization, token: token))
+        return token
+    }
+
+    private mutating func forgetRevokedKeys() {
+        let latest = keyRing.generation
+        guard latest != generation else { return }
+        generation = latest
+        verdicts = []
+        if let used = current, keyRing.keys[used.token.key.keyID] == nil { current = nil }
+    }
+
+    /// The scheme's case does not matter (RFC 9110 section 11.1); clients that write `Bearer` get through.
+    private static func bearer(_ authorization: [UInt8]) -> ArraySlice<UInt8>? {
+        guard authorization.count > scheme.count,
+            zip(authorization, scheme).allSatisfy({ $0 | 0x20 == $1 })
+        else { return nil }
+        return authorization.dropFirst(scheme.count)
+    }
+}

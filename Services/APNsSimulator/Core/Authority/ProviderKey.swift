@@ -1,0 +1,35 @@
+package import OpenSSL
+
+/// A signing key that the simulator knows, as Apple knows the keys of its developer accounts (APNS.md 1.3).
+package struct ProviderKey: Sendable {
+    package let teamID: String
+    package let keyID: String
+    package let publicKey: ES256PublicKey
+    package let environments: Set<SimulatorEnvironment>
+    /// A topic-specific key's bundle ids or whole topics; nil is a team-scoped key: every topic.
+    package let topics: [String]?
+
+    package init(
+        teamID: String, keyID: String, publicKey: ES256PublicKey,
+        environments: Set<SimulatorEnvironment> = Set(SimulatorEnvironment.allCases), topics: [String]? = nil
+    ) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.publicKey = publicKey
+        self.environments = environments
+        self.topics = topics
+    }
+
+    /// Whether the key may be used for the topic: named itself, or as the bundle id before one of Apple's suffixes.
+    func allows(topic: [UInt8]) -> Bool {
+        guard let topics else { return true }
+        let bundleID = PushType.bundleID(of: topic)
+        return topics.contains { $0.utf8.elementsEqual(topic) || $0.utf8.elementsEqual(bundleID) }
+    }
+
+    /// Whether a connection that began with `first` may also see this key (APNS.md 1.3): another team-scoped key of the same team may follow
+    /// a team-scoped one; a topic-specific key stands alone.
+    func isRelated(to first: ProviderKey) -> Bool {
+        keyID == first.keyID || (topics == nil && first.topics == nil)
+    }
+}

@@ -1,0 +1,78 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import Observability
+import StrictJSON
+
+/// Which handler answers which request of the control API.
+struct ControlRoutes {
+    let simulator: APNsSimulator
+    let logger: Logger
+
+    func responder() -> RouterResponder<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: ProblemMiddleware(logger: logger))
+        mountPages(on: router)
+        let devices = DevicesController(simulator: simulator)
+        on(router, .get, "/v1/devices") { _ in devices.list() }
+        on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
+        on(router, .get, "/v1/devices/{token}") { try devices.read($0.token()) }
+        on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
+        on(router, .get, "/v1/devices/{token}/inbox") { try await devices.inbox($0) }
+        let scripts = ScriptsController(simulator: simulator)
+        on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }
+        on(router, .delete, "/v1/devices/{token}/script") { scripts.remove(try $0.token()) }
+        let journal = JournalController(simulator: simulator)
+        on(router, .get, "/v1/journal") { try await journal.list($0) }
+        on(router, .delete, "/v1/journal") { _ in journal.clear() }
+        on(router, .get, "/v1/counters") { _ in journal.counters() }
+        let commands = CommandsController(simulator: simulator)
+        on(router, .post, "/v1/commands") { try await commands.post($0) }
+        return router.buildResponder()
+    }
+
+    private func on(
+        _ router: Router<BasicRequestContext>, _ method: HTTPRequest.Method, _ path: String,
+        _ handler: @escaping @Sendable (ControlRequest) async throws -> Response
+    ) {
+        router.on(RouterPath(path), method: method) { request, context in
+            try await handler(ControlRequest(request: request, context: context))
+        }
+    }
+
+    private func mountPages(on router: Router<BasicRequestContext>) {
+        router.get("/") { _, _ in ControlPage.response }
+        router.get("/healthz") { _, _ in
+            ControlAnswer.json { writer in
+                writer.object { object in
+                    object.field("status", "ok")
+                    object.field("version", BuildVersion.current.number)
+                    object.field("commit", BuildVersion.current.commit)
+                }
+            }
+        }
+    }
+}
+
+/// Outermost around every request: whatever was thrown becomes a problem document.
+private struct ProblemMiddleware: MiddlewareProtocol {
+    typealias Input = Request
+    typealias Output = Response
+    typealias Context = BasicRequestContext
+
+    let logger: Logger
+
+    @concurrent func handle(
+        _ request: Request, context: BasicRequestContext, next: @concurrent (Request, BasicRequestContext) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch {
+            let problem = ControlProblem(cause: error)
+            if problem.status.code >= 500 {
+                logger.error("A control request failed", metadata: [SimulatorLogKey.error: "\(String(describing: error))"])
+            }
+            return problem.response
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import Hummingbird
+import StrictJSON
+import Synchronization
+
+/// What was asked of the simulator, and the sums of it.
+struct JournalController {
+    let simulator: APNsSimulator
+
+    /// - `after`: only requests with a greater sequence number. `limit`: at most so many, the oldest first.
+    /// - `wait_count`: answers when so many lie after `after`, or when `timeout_seconds` have passed.
+    func list(_ request: ControlRequest) async throws -> Response {
+        try request.allowQuery("after", "limit", "wait_count", "timeout_seconds")
+        let after = try request.number("after", in: 0...(.max / 2)) ?? 0
+        let limit = try request.number("limit", in: 1...10_000_000).map { Int($0) } ?? .max
+        if let wait = try request.wait() {
+            _ = await simulator.world.wait(for: .requests(total: after + wait.count), timeout: wait.timeout)
+        }
+        let entries = simulator.journal(after: after, limit: limit)
+        let (first, next) = simulator.world.state.withLock { ($0.journal.firstSequence, $0.journal.nextSequence) }
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.field("first_sequence", first)
+                object.field("last_sequence", next - 1)
+                object.array("requests") { array in
+                    for entry in entries { Self.write(entry, to: &array) }
+                }
+            }
+        }
+    }
+
+    func clear() -> Response {
+        simulator.clearJournal()
+        return ControlAnswer.noContent
+    }
+
+    func counters() -> Response {
+        let counters = simulator.counters
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.field("requests", counters.requests)
+                object.field("accepted", counters.accepted)
+                object.field("shown", counters.shown)
+                object.array("rejections") { array in
+                    let kinds = counters.rejections.sorted { ($0.key.status, $0.key.reason ?? "") < ($1.key.status, $1.key.reason ?? "") }
+                    for (kind, count) in kinds {
+                        array.object { entry in
+                            entry.field("status", kind.status)
+                            entry.field("reason", kind.reason)
+                            entry.field("count", count)
+                        }
+                    }
+                }
+                object.object("unanswered") { object in
+                    for action in ScriptedAnswer.Action.allCases {
+                        object.field(action.rawValue, counters.unanswered[action])
+                    }
+                }
+                object.object("connections") { object in
+                    object.field("opened", counters.connectionsOpened)
+                    object.field("open", counters.connectionsOpen)
+                    object.field("handshakes_failed", counters.handshakesFailed)
+                }
+            }
+        }
+    }
+
+    private static func write(_ entry: JournalEntry, to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("sequence", entry.sequence)
+            object.field("time", rfc3339(entry.time))
+            object.field("environment", entry.environment.rawValue)
+            object.field("connection", entry.connection)
+            object.field("stream", entry.stream)
+            object.field("token", entry.token)
+            object.field("apns_id", entry.apnsID)
+            object.field("topic", entry.topic)
+            object.field("push_type", entry.pushType)
+            object.field("action", entry.action.rawValue)
+            object.field("status", entry.status)
+            object.field("reason", entry.reason)
+            object.field("timestamp_ms", entry.timestamp)
+            object.field("shown", entry.isShown)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Hummingbird
+package import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// A simulator with its control API, from start to graceful shutdown: what the program runs.
+package struct SimulatorService: Service {
+    /// Where things listen, once they do.
+    package struct Ports: Sendable, Equatable {
+        package let production: Int
+        package let sandbox: Int
+        package let control: Int
+    }
+
+    private let simulator: APNsSimulator
+    private let logger: Logger
+    private let onListening: @Sendable (Ports) -> Void
+
+    /// - Parameter onListening: Told the ports once all three take connections.
+    package init(_ simulator: APNsSimulator, logger: Logger, onListening: @escaping @Sendable (Ports) -> Void = { _ in }) {
+        self.simulator = simulator
+        self.logger = logger
+        self.onListening = onListening
+    }
+
+    package func run() async throws {
+        try simulator.start()
+        defer { simulator.stop() }
+        let configuration = simulator.configuration
+        let application = Application(
+            responder: ControlRoutes(simulator: simulator, logger: logger).responder(),
+            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.controlPort ?? 0)),
+            onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
+        // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.
+        try await withGracefulShutdownHandler {
+            try await application.run()
+        } onGracefulShutdown: {
+            simulator.world.close()
+        }
+        logger.info("The simulator has stopped")
+    }
+
+    private func announce(control: Int) {
+        let ports = Ports(production: simulator.productionPort, sandbox: simulator.sandboxPort, control: control)
+        logger.info(
+            "The simulator is listening",
+            metadata: [
+                SimulatorLogKey.productionPort: "\(ports.production)", SimulatorLogKey.sandboxPort: "\(ports.sandbox)",
+                SimulatorLogKey.controlPort: "\(ports.control)",
+            ])
+        onListening(ports)
+    }
+}

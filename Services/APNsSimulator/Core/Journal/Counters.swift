@@ -1,0 +1,41 @@
+/// Sums since the start: they survive the journal's clearing.
+package struct Counters: Sendable, Equatable {
+    /// An answer's status and reason.
+    package struct Kind: Hashable, Sendable {
+        package let status: Int
+        package let reason: String?
+
+        package init(status: Int, reason: String? = nil) {
+            self.status = status
+            self.reason = reason
+        }
+    }
+
+    package var requests: Int64 = 0
+    /// Answered 200.
+    package var accepted: Int64 = 0
+    /// Accepted and shown on a device.
+    package var shown: Int64 = 0
+    /// Every other answer.
+    package var rejections: [Kind: Int64] = [:]
+    /// Requests that a script left without an answer, by what was done instead.
+    package var unanswered: [ScriptedAnswer.Action: Int64] = [:]
+    package var connectionsOpened: Int64 = 0
+    package var connectionsClosed: Int64 = 0
+    /// Connections that ended before HTTP/2 began: no TLS, no ALPN `h2`, not HTTP/2.
+    package var handshakesFailed: Int64 = 0
+
+    package var connectionsOpen: Int64 { connectionsOpened - connectionsClosed }
+
+    mutating func note(_ step: ScriptedAnswer, isShown: Bool) {
+        requests += 1
+        if isShown { shown += 1 }
+        if step.action != .answer {
+            unanswered[step.action, default: 0] += 1
+        } else if step.answer.isAccepted {
+            accepted += 1
+        } else {
+            rejections[Kind(status: step.answer.status, reason: step.answer.reason), default: 0] += 1
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/// The last requests, in order. A ring: when it is full the oldest go, and their sequence numbers with them.
+struct Journal {
+    let capacity: Int
+    private var records: [JournalRecord] = []
+    /// The next request's number; the first request is 1.
+    private(set) var nextSequence: Int64 = 1
+
+    init(capacity: Int) {
+        self.capacity = max(1, capacity)
+    }
+
+    /// The number of the oldest request still held, or the next one's if none is.
+    var firstSequence: Int64 { nextSequence - Int64(records.count) }
+
+    mutating func append(_ record: JournalRecord) {
+        if records.count < capacity {
+            records.append(record)
+        } else {
+            // Sequence numbers count on over `clear`, so the slot follows from the number only while the ring is full: see `start`.
+            records[start] = record
+            start = start + 1 == capacity ? 0 : start + 1
+        }
+        nextSequence += 1
+    }
+
+    /// Index of the oldest record, where the ring is full.
+    private var start = 0
+
+    /// Forgets what was noted. Numbers go on.
+    mutating func clear() {
+        records = []
+        start = 0
+    }
+
+    /// - Returns: Records with a number above `sequence`, oldest first, at most `limit`, each with its number.
+    func records(after sequence: Int64, limit: Int) -> [(sequence: Int64, record: JournalRecord)] {
+        guard sequence < nextSequence - 1, limit > 0 else { return [] }
+        let first = max(max(0, sequence) + 1, firstSequence)
+        let count = min(Int64(limit), nextSequence - first)
+        return (first..<first + count).map { number in
+            (number, records[(start + Int(number - firstSequence)) % records.count])
+        }
+    }
+}

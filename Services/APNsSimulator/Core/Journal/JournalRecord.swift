@@ -1,0 +1,72 @@
+/// One request, compact: a benchmark's journal must not cost more than its pushes.
+struct JournalRecord {
+    let time: Int64
+    let connection: UInt32
+    let stream: Int32
+    let token: TokenKey?
+    let id: MessageID
+    let idWasGenerated: Bool
+    let topic: [UInt8]
+    let type: PushType?
+    let environment: SimulatorEnvironment
+    let action: ScriptedAnswer.Action
+    let answer: Answer
+    let isShown: Bool
+
+    init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, isShown: Bool, _ origin: RequestOrigin, _ now: Int64) {
+        time = now
+        connection = origin.connection
+        stream = origin.stream
+        token = facts.token
+        self.id = id
+        idWasGenerated = facts.id == nil
+        topic = facts.topic
+        type = facts.type
+        environment = origin.environment
+        action = step.action
+        answer = step.answer
+        self.isShown = isShown
+    }
+}
+
+/// One request as the journal shows it.
+package struct JournalEntry: Sendable, Equatable {
+    /// 1 for the first request since the start; never used again.
+    package let sequence: Int64
+    /// UNIX milliseconds.
+    package let time: Int64
+    package let environment: SimulatorEnvironment
+    /// Counts connections from 1.
+    package let connection: Int
+    package let stream: Int
+    /// Lower-case hex; nil where the path had none that could be read.
+    package let token: String?
+    /// Of the answer: the sender's, or one made for it.
+    package let apnsID: String
+    package let topic: String
+    package let pushType: String?
+    /// What was done with it; a status only where that was `answer`.
+    package let action: ScriptedAnswer.Action
+    package let status: Int?
+    package let reason: String?
+    package let timestamp: Int64?
+    /// A person saw it: false for background pushes, refusals and tokens that nobody installed.
+    package let isShown: Bool
+
+    init(sequence: Int64, _ record: JournalRecord) {
+        self.sequence = sequence
+        time = record.time
+        environment = record.environment
+        connection = Int(record.connection)
+        stream = Int(record.stream)
+        token = record.token?.hex
+        apnsID = String(decoding: record.id.text(upperCase: record.idWasGenerated), as: UTF8.self)
+        topic = String(decoding: record.topic, as: UTF8.self)
+        pushType = record.type?.name
+        action = record.action
+        status = record.action == .answer ? record.answer.status : nil
+        reason = record.answer.reason
+        timestamp = record.answer.timestamp
+        isShown = record.isShown
+    }
+}

@@ -1,0 +1,65 @@
+import StrictJSON
+
+/// What a device would read out of a payload (APNS.md section 3). Shared by every push that carries the same bytes.
+package struct NotificationContent: Sendable, Equatable {
+    package var title: String?
+    package var subtitle: String?
+    package var body: String?
+    package var badge: Int64?
+    package var sound: String?
+    package var category: String?
+    package var threadID: String?
+    /// `aps` has an alert, a badge or a sound: something a person notices.
+    package var isVisible = false
+
+    /// - Returns: nil where the bytes are not a JSON object.
+    init?(payload: [UInt8]) {
+        let root: JSONValue
+        do {
+            root = try JSONValue.parse(payload)
+        } catch {
+            return nil
+        }
+        guard root.objectValue != nil else { return nil }
+        guard let aps = root["aps"] else { return }
+        readAlert(aps["alert"])
+        badge = aps["badge"]?.integerValue
+        // A critical alert's sound is an object with a name (APNS.md 3.3).
+        sound = aps["sound"]?.stringValue ?? aps["sound"]?["name"]?.stringValue
+        category = aps["category"]?.stringValue
+        threadID = aps["thread-id"]?.stringValue
+        isVisible = aps["alert"] != nil || aps["badge"] != nil || aps["sound"] != nil
+    }
+
+    /// A plain string is the body; localised texts show their key, since the simulator has no app to translate them.
+    private mutating func readAlert(_ alert: JSONValue?) {
+        guard let alert else { return }
+        if let text = alert.stringValue {
+            body = text
+            return
+        }
+        title = alert["title"]?.stringValue ?? alert["title-loc-key"]?.stringValue
+        subtitle = alert["subtitle"]?.stringValue ?? alert["subtitle-loc-key"]?.stringValue
+        body = alert["body"]?.stringValue ?? alert["loc-key"]?.stringValue
+    }
+}
+
+/// Reads payloads and remembers the last one, because neighbours on a connection mostly carry the same bytes.
+struct PayloadReader {
+    /// Boxed, so that a thousand inboxes share one.
+    final class Reading: Sendable {
+        let content: NotificationContent?
+        init(_ content: NotificationContent?) { self.content = content }
+    }
+
+    private var payload: [UInt8] = []
+    private var reading = Reading(nil)
+
+    mutating func read(_ payload: [UInt8]) -> Reading {
+        if payload != self.payload {
+            reading = Reading(NotificationContent(payload: payload))
+            self.payload = payload
+        }
+        return reading
+    }
+}

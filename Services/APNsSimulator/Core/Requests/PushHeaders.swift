@@ -1,0 +1,39 @@
+/// A header's value after reading.
+enum Parsed<Value> {
+    case absent
+    /// It does not have the form that APNs asks for.
+    case invalid
+    case value(Value)
+
+    init(_ value: Value?) {
+        if let value { self = .value(value) } else { self = .invalid }
+    }
+
+    var isAbsent: Bool {
+        if case .absent = self { true } else { false }
+    }
+}
+
+/// The headers that APNs reads, read.
+struct PushHeaders {
+    enum Path {
+        /// Not `/3/device/` with something without a slash after it.
+        case other
+        case withoutToken
+        /// What stands there is not a token.
+        case badToken
+        case token(TokenKey)
+    }
+
+    var isPost = false
+    var path: Parsed<Path> = .absent
+    var authorization: [UInt8]?
+    var id: Parsed<MessageID> = .absent
+    var topic: Parsed<[UInt8]> = .absent
+    var type: Parsed<PushType> = .absent
+    var priority: Parsed<Int> = .absent
+    var expiration: Parsed<Int> = .absent
+    var collapseID: Parsed<[UInt8]> = .absent
+    /// One of these came twice.
+    var hasDuplicate = false
+}

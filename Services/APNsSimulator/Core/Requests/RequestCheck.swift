@@ -1,0 +1,95 @@
+import HTTP2
+
+/// What could be read of a push before a check failed, or all of it.
+struct PushFacts {
+    var id: MessageID?
+    var topic: [UInt8] = []
+    var type: PushType?
+    var token: TokenKey?
+    var collapseID: [UInt8]?
+    var content: PayloadReader.Reading?
+}
+
+/// The checks of one connection, in the order of APNS.md section 8: apns-id, method, topic, collapse id, (expiration,) priority,
+/// push type, path and token, authentication, payload. The first that fails decides.
+///
+/// What became of the device is not asked here: only a request that may be sent at all may learn it.
+struct RequestCheck {
+    private(set) var authority: ConnectionAuthority
+    private var reader = HeaderReader()
+    private var payloads = PayloadReader()
+
+    init(authority: ConnectionAuthority) {
+        self.authority = authority
+    }
+
+    /// - Parameters:
+    ///   - body: nil where it was longer than any that is allowed.
+    ///   - now: UNIX milliseconds.
+    ///   - facts: Filled with what could be read, whatever the result.
+    /// - Returns: Why the push is refused; nil where nothing is wrong with the request.
+    mutating func check(_ list: HeaderList, body: [UInt8]?, now: Int64, facts: inout PushFacts) -> RejectionReason? {
+        let headers = reader.read(list)
+        if headers.hasDuplicate { return .duplicateHeaders }
+        switch headers.id {
+        case .absent: break
+        case .invalid: return .badMessageID
+        case .value(let id): facts.id = id
+        }
+        guard headers.isPost else { return .methodNotAllowed }
+        switch headers.topic {
+        case .absent: return .missingTopic
+        case .invalid: return .badTopic
+        case .value(let topic): facts.topic = topic
+        }
+        guard !facts.topic.isEmpty else { return .missingTopic }
+        return checkDelivery(headers, facts: &facts)
+            ?? checkPath(headers, facts: &facts)
+            ?? authority.check(authorization: headers.authorization, topic: facts.topic, now: now)
+            ?? checkPayload(body, facts: &facts)
+    }
+
+    private func checkDelivery(_ headers: PushHeaders, facts: inout PushFacts) -> RejectionReason? {
+        switch headers.collapseID {
+        case .absent: break
+        case .invalid: return .badCollapseID
+        case .value(let collapseID): facts.collapseID = collapseID
+        }
+        if case .invalid = headers.expiration { return .badExpirationDate }
+        let priority: Int
+        switch headers.priority {
+        case .absent: priority = 10
+        case .value(let value) where value == 10 || value == 5 || value == 1: priority = value
+        case .value, .invalid: return .badPriority
+        }
+        switch headers.type {
+        case .absent: return nil
+        case .invalid: return .invalidPushType
+        case .value(let type):
+            facts.type = type
+            guard type.allows(priority: priority) else { return .badPriority }
+            return type.fits(topic: facts.topic[...]) ? nil : .badTopic
+        }
+    }
+
+    private func checkPath(_ headers: PushHeaders, facts: inout PushFacts) -> RejectionReason? {
+        guard case .value(let path) = headers.path else { return .badPath }
+        switch path {
+        case .other: return .badPath
+        case .withoutToken: return .missingDeviceToken
+        case .badToken: return .badDeviceToken
+        case .token(let token):
+            facts.token = token
+            return nil
+        }
+    }
+
+    private mutating func checkPayload(_ body: [UInt8]?, facts: inout PushFacts) -> RejectionReason? {
+        guard let body, body.count <= (facts.type ?? .alert).maximumPayloadBytes else { return .payloadTooLarge }
+        guard !body.isEmpty else { return .payloadEmpty }
+        let reading = payloads.read(body)
+        facts.content = reading
+        // APNs has no reason of its own for a body that is not a JSON object: it finds nothing in it.
+        return reading.content == nil ? .payloadEmpty : nil
+    }
+}

@@ -1,0 +1,9 @@
+/// Buffers that the connections of one loop take turns with, so that an idle connection holds none.
+struct ConnectionScratch {
+    /// What one read takes from a socket at most.
+    static let readBytes = 65_536
+
+    var ciphertext = [UInt8](repeating: 0, count: readBytes)
+    var plaintext: [UInt8] = []
+    var output: [UInt8] = []
+}

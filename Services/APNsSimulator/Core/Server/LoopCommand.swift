@@ -1,0 +1,12 @@
+import SystemIO
+
+/// What a loop is told from outside.
+enum LoopCommand: Sendable {
+    case adopt(TCPSocket, SimulatorEnvironment)
+    /// `lastStream` nil: all that have come.
+    case goAway(APNsSimulator.Selection, lastStream: Int32?, code: UInt32, debug: [UInt8])
+    case setStreams(APNsSimulator.Selection, UInt32)
+    case setSilent(APNsSimulator.Selection, Bool)
+    case close(APNsSimulator.Selection)
+    case stop
+}

@@ -1,0 +1,82 @@
+import HTTP2
+import Logging
+
+extension ServerConnection {
+    /// One request from its headers to what happens to it.
+    func take(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
+        var facts = PushFacts()
+        let refusal = check.check(headers, body: body.count > PushType.largestPayloadBytes ? nil : body, now: now, facts: &facts)
+        let id = facts.id ?? MessageID.make(using: &random)
+        let origin = RequestOrigin(environment: environment, connection: number, stream: stream, isSilent: isSilent)
+        let step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
+        if service.logsPushes { log(facts, id, step, stream) }
+        let next = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step)
+        if step.delay == .zero {
+            try perform(next)
+        } else {
+            pending.append(next)
+        }
+        if step.delay != .zero || step.action != .answer { try announce(gate.answered(status: nil, isAuthenticated: isAuthenticated)) }
+    }
+
+    /// A step whose moment has come.
+    func act(_ step: PendingStep) {
+        do throws(HTTP2Error) {
+            try perform(step)
+        } catch {
+            end()
+        }
+    }
+
+    private func perform(_ pending: PendingStep) throws(HTTP2Error) {
+        guard let http2 else { return }
+        switch pending.step.action {
+        case .answer:
+            try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+            try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
+        case .silence: break
+        case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
+        case .close: end()
+        case .goAway:
+            // This push and what came after it was not processed; what came before is answered.
+            try http2.goAway(lastStream: max(0, pending.stream - 2), code: .noError, debug: pending.step.answer.body ?? [])
+        }
+    }
+
+    private var isAuthenticated: Bool { check.authority.isAuthenticated }
+
+    private func announce(_ streams: UInt32?) throws(HTTP2Error) {
+        if let streams { try http2?.updateSettings(maxConcurrentStreams: Int(streams)) }
+    }
+
+    // MARK: Commands
+
+    func goAway(lastStream: Int32?, code: UInt32, debug: [UInt8]) {
+        do throws(HTTP2Error) {
+            try http2?.goAway(lastStream: lastStream, code: HTTP2ErrorCode(rawValue: code), debug: debug)
+        } catch {
+            end()
+        }
+    }
+
+    func setStreams(_ streams: UInt32) {
+        do throws(HTTP2Error) {
+            try announce(gate.setFull(streams))
+        } catch {
+            end()
+        }
+    }
+
+    private func log(_ facts: PushFacts, _ id: MessageID, _ step: ScriptedAnswer, _ stream: Int32) {
+        service.logger.debug(
+            "Push",
+            metadata: [
+                SimulatorLogKey.environment: "\(environment.rawValue)", SimulatorLogKey.connection: "\(number)",
+                SimulatorLogKey.stream: "\(stream)", SimulatorLogKey.tokenHint: "\(facts.token?.hint ?? "none")",
+                SimulatorLogKey.apnsID: "\(String(decoding: id.text(upperCase: facts.id == nil), as: UTF8.self))",
+                SimulatorLogKey.topic: "\(String(decoding: facts.topic, as: UTF8.self))",
+                SimulatorLogKey.pushType: "\(facts.type?.name ?? "none")", SimulatorLogKey.action: "\(step.action.rawValue)",
+                SimulatorLogKey.status: "\(step.answer.status)", SimulatorLogKey.reason: "\(step.answer.reason ?? "none")",
+            ])
+    }
+}

@@ -1,0 +1,158 @@
+import HTTP2
+import Logging
+import OpenSSL
+import SystemIO
+
+/// One client: its socket, TLS and HTTP/2, and what it has shown of its right to push. Belongs to one loop's thread.
+final class ServerConnection {
+    /// More ciphertext than this waiting for the client: nothing more is read from it until it takes some.
+    private static let maximumBacklog = 1 << 20
+    /// One that sends more than this as a body is not answered any more but reset.
+    private static let maximumBody = 65_536
+
+    let number: UInt32
+    let environment: SimulatorEnvironment
+    let socket: TCPSocket
+    let service: SharedService
+    private let tls: TLSSession
+    /// nil until TLS is up and `h2` agreed.
+    private(set) var http2: HTTP2ServerSession?
+    var check: RequestCheck
+    var gate: StreamGate
+    var answers: AnswerWriter
+    var random = FastRandom()
+    /// Requests are swallowed.
+    var isSilent = false
+    var pending: [PendingStep] = []
+    private(set) var isOver = false
+    private var interest: Poller.Interest = .read
+    private var wantedInterest: Poller.Interest = .read
+
+    init(number: UInt32, environment: SimulatorEnvironment, socket: TCPSocket, service: SharedService) throws(TLSError) {
+        self.number = number
+        self.environment = environment
+        self.socket = socket
+        self.service = service
+        let configuration = service.configuration
+        tls = try TLSSession(server: service.tls)
+        check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
+        gate = StreamGate(
+            streams: UInt32(configuration.streams), isGated: configuration.streamGate, isPenalised: configuration.streamPenalty)
+        answers = AnswerWriter(hasUniqueID: environment == .sandbox)
+    }
+
+    /// HTTP/2 has begun.
+    var isEstablished: Bool { http2 != nil }
+
+    func isMeant(by selection: APNsSimulator.Selection) -> Bool {
+        switch selection {
+        case .all: true
+        case .environment(let environment): environment == self.environment
+        case .connection(let number): number == Int(self.number)
+        }
+    }
+
+    // MARK: Bytes in
+
+    /// Takes what the socket has, and answers it.
+    func receive(_ scratch: inout ConnectionScratch) {
+        guard !isOver else { return }
+        do {
+            switch try socket.read(into: &scratch.ciphertext) {
+            case .wouldBlock: return
+            case .endOfStream: return end()
+            case .bytes(let count): tls.receive(scratch.ciphertext.span.extracting(first: count))
+            }
+            if http2 == nil { try shakeHands() }
+            if http2 != nil { try readRequests(&scratch) }
+        } catch {
+            service.logger.debug(
+                "A connection failed", metadata: [SimulatorLogKey.connection: "\(number)", SimulatorLogKey.error: "\(error)"])
+            // What is queued may tell the client why: an alert, a GOAWAY.
+            flush(&scratch)
+            return end()
+        }
+        flush(&scratch)
+    }
+
+    private func shakeHands() throws {
+        guard try tls.handshake() == .complete else { return }
+        guard tls.negotiatedALPN == "h2" else {
+            // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2).
+            tls.shutdown()
+            return end()
+        }
+        var settings = HTTP2ServerSettings()
+        settings.maxConcurrentStreams = Int(gate.limit)
+        settings.maximumBody = Self.maximumBody
+        http2 = try HTTP2ServerSession(settings: settings)
+    }
+
+    private func readRequests(_ scratch: inout ConnectionScratch) throws {
+        guard let http2 else { return }
+        let now = service.configuration.clock()
+        while !isOver {
+            scratch.plaintext.removeAll(keepingCapacity: true)
+            let result = try tls.read(into: &scratch.plaintext)
+            if case .closed = result { return end() }
+            guard case .bytes = result else { return }
+            try http2.receive(scratch.plaintext.span)
+            try http2.forEachEvent { event in
+                if case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
+            }
+        }
+    }
+
+    // MARK: Bytes out
+
+    /// Sends what there is to send, as far as the client takes it.
+    func flush(_ scratch: inout ConnectionScratch) {
+        do {
+            var hasMore = true
+            while hasMore, tls.pendingOutput < Self.maximumBacklog {
+                hasMore = try encrypt(&scratch)
+                guard try send() else { break }
+            }
+            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
+        } catch {
+            end()
+        }
+        wantedInterest = tls.pendingOutput == 0 ? .read : tls.pendingOutput < Self.maximumBacklog ? [.read, .write] : .write
+    }
+
+    /// - Returns: Whether there may be more frames.
+    private func encrypt(_ scratch: inout ConnectionScratch) throws -> Bool {
+        guard let http2 else { return false }
+        scratch.output.removeAll(keepingCapacity: true)
+        let hasMore = try http2.gatherOutput(into: &scratch.output)
+        if !scratch.output.isEmpty { try tls.write(scratch.output.span) }
+        return hasMore
+    }
+
+    /// - Returns: Whether everything is gone.
+    private func send() throws(SystemError) -> Bool {
+        try tls.withOutput { bytes throws(SystemError) in
+            switch try socket.write(bytes) {
+            case .bytes(let count): count
+            case .wouldBlock, .endOfStream: 0
+            }
+        }
+    }
+
+    // MARK: For the loop
+
+    func end() { isOver = true }
+
+    func takePending() -> [PendingStep] {
+        guard !pending.isEmpty else { return [] }
+        defer { pending = [] }
+        return pending
+    }
+
+    /// What to watch the socket for, where that is something else than before.
+    func takeChangedInterest() -> Poller.Interest? {
+        guard wantedInterest != interest else { return nil }
+        interest = wantedInterest
+        return interest
+    }
+}

@@ -1,0 +1,187 @@
+import Logging
+import SystemIO
+
+/// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; nobody else touches them.
+final class ServerLoop {
+    enum Task {
+        case act(connection: UInt32, PendingStep)
+        case handshakeDeadline(connection: UInt32)
+        case resumeAccepting
+    }
+
+    private enum Key {
+        static let wakeUp: UInt64 = 1
+        static let production: UInt64 = 2
+        static let sandbox: UInt64 = 3
+        /// Connection n is this plus n.
+        static let connections: UInt64 = 16
+    }
+
+    private static let handshakeTime = Duration.seconds(10)
+
+    private let handle: LoopHandle
+    private let peers: [LoopHandle]
+    private let listeners: [SimulatorEnvironment: TCPListener]
+    private let service: SharedService
+    private let poller: Poller
+    private var scratch = ConnectionScratch()
+    private var connections: [UInt32: ServerConnection] = [:]
+    private var timers = TimerHeap<Task>()
+    private var nextPeer = 0
+    private var isStopping = false
+
+    /// The thread's whole body.
+    static func run(
+        handle: LoopHandle, peers: [LoopHandle], listeners: [SimulatorEnvironment: TCPListener], service: SharedService
+    ) {
+        do {
+            let loop = try ServerLoop(handle, peers, listeners, service)
+            try loop.run()
+        } catch {
+            // Only the kernel refusing an epoll call leads here: the loop cannot serve, and says so.
+            service.logger.critical("An event loop ended", metadata: [SimulatorLogKey.error: "\(error)"])
+        }
+        _ = handle.mailbox.close()
+        for listener in listeners.values { listener.close() }
+    }
+
+    private init(
+        _ handle: LoopHandle, _ peers: [LoopHandle], _ listeners: [SimulatorEnvironment: TCPListener], _ service: SharedService
+    ) throws(SystemError) {
+        self.handle = handle
+        self.peers = peers
+        self.listeners = listeners
+        self.service = service
+        poller = try Poller()
+        try poller.add(handle.wakeUp.descriptor, key: Key.wakeUp, interest: .read)
+        try watchListeners()
+    }
+
+    private func run() throws(SystemError) {
+        while !isStopping {
+            let now = ContinuousClock.now
+            for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { try handle(event) }
+            runTimers()
+        }
+        for connection in connections.values { close(connection) }
+    }
+
+    private func handle(_ event: Poller.Event) throws(SystemError) {
+        switch event.key {
+        case Key.wakeUp:
+            handle.wakeUp.clear()
+            for command in handle.mailbox.takeAll() { obey(command) }
+        case Key.production: try accept(.production)
+        case Key.sandbox: try accept(.sandbox)
+        default:
+            guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
+            if event.isReadable { connection.receive(&scratch) }
+            if event.isWritable { connection.flush(&scratch) }
+            settle(connection)
+        }
+    }
+
+    // MARK: Accepting
+
+    private func watchListeners() throws(SystemError) {
+        if let listener = listeners[.production] { try poller.add(listener.descriptor, key: Key.production, interest: .read) }
+        if let listener = listeners[.sandbox] { try poller.add(listener.descriptor, key: Key.sandbox, interest: .read) }
+    }
+
+    private func accept(_ environment: SimulatorEnvironment) throws(SystemError) {
+        guard let listener = listeners[environment] else { return }
+        do throws(SystemError) {
+            while let socket = try listener.accept() {
+                let peer = peers[nextPeer % peers.count]
+                nextPeer += 1
+                if peer === handle { adopt(socket, environment) } else { peer.post(.adopt(socket, environment)) }
+            }
+        } catch {
+            // Out of descriptors, mostly: the queue would wake this loop without end, so it looks away for a moment.
+            service.logger.warning("Cannot accept connections", metadata: [SimulatorLogKey.error: "\(error)"])
+            for listener in listeners.values { try poller.remove(listener.descriptor) }
+            timers.schedule(.resumeAccepting, at: .now + .milliseconds(200))
+        }
+    }
+
+    private func adopt(_ socket: TCPSocket, _ environment: SimulatorEnvironment) {
+        do {
+            let number = service.nextConnectionNumber()
+            let connection = try ServerConnection(number: number, environment: environment, socket: socket, service: service)
+            try poller.add(socket.descriptor, key: Key.connections + UInt64(number), interest: .read)
+            connections[number] = connection
+            service.world.noteConnectionOpened()
+            timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+        } catch {
+            service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
+        }
+    }
+
+    // MARK: Connections
+
+    /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
+    private func settle(_ connection: ServerConnection) {
+        for step in connection.takePending() {
+            timers.schedule(.act(connection: connection.number, step), at: .now + step.delay)
+        }
+        guard !connection.isOver else { return close(connection) }
+        guard let interest = connection.takeChangedInterest() else { return }
+        do throws(SystemError) {
+            try poller.modify(connection.socket.descriptor, key: Key.connections + UInt64(connection.number), interest: interest)
+        } catch {
+            close(connection)
+        }
+    }
+
+    private func close(_ connection: ServerConnection) {
+        guard connections.removeValue(forKey: connection.number) != nil else { return }
+        do throws(SystemError) {
+            try poller.remove(connection.socket.descriptor)
+        } catch {
+            service.logger.debug("epoll forgot a connection", metadata: [SimulatorLogKey.error: "\(error)"])
+        }
+        // First the sum, then the end: whoever sees the end finds the sum.
+        service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
+        connection.socket.close()
+    }
+
+    private func runTimers() {
+        guard !timers.isEmpty else { return }
+        let now = ContinuousClock.now
+        while let task = timers.popDue(at: now) {
+            switch task {
+            case .act(let number, let step):
+                guard let connection = connections[number] else { continue }
+                connection.act(step)
+                connection.flush(&scratch)
+                settle(connection)
+            case .handshakeDeadline(let number):
+                if let connection = connections[number], !connection.isEstablished { close(connection) }
+            case .resumeAccepting:
+                do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
+            }
+        }
+    }
+
+    // MARK: Commands
+
+    private func obey(_ command: LoopCommand) {
+        switch command {
+        case .adopt(let socket, let environment): adopt(socket, environment)
+        case .goAway(let selection, let lastStream, let code, let debug):
+            forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
+        case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
+        case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
+        case .close(let selection): forEach(selection) { $0.end() }
+        case .stop: isStopping = true
+        }
+    }
+
+    private func forEach(_ selection: APNsSimulator.Selection, _ body: (ServerConnection) -> Void) {
+        for connection in connections.values where connection.isMeant(by: selection) {
+            body(connection)
+            connection.flush(&scratch)
+            settle(connection)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import Logging
+import OpenSSL
+import Synchronization
+
+/// What every loop and connection uses, set once.
+final class SharedService: Sendable {
+    let configuration: APNsSimulatorConfiguration
+    let tls: TLSContext
+    let world: World
+    let keyRing: KeyRing
+    let logger: Logger
+    /// A line per push. Asked once: the answer is needed for every push.
+    let logsPushes: Bool
+    private let connections = Atomic<UInt32>(0)
+
+    init(configuration: APNsSimulatorConfiguration, tls: TLSContext, world: World, keyRing: KeyRing, logger: Logger) {
+        self.configuration = configuration
+        self.tls = tls
+        self.world = world
+        self.keyRing = keyRing
+        self.logger = logger
+        logsPushes = logger.logLevel <= .debug
+    }
+
+    /// 1 for the first.
+    func nextConnectionNumber() -> UInt32 {
+        connections.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+}

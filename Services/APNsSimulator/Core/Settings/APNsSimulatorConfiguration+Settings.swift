@@ -1,0 +1,39 @@
+package import Configuration
+package import Logging
+package import Observability
+
+extension APNsSimulatorConfiguration {
+    private enum Switch: String, CaseIterable {
+        case on, off
+    }
+
+    /// Reads every setting of ``SimulatorSetting/all``.
+    /// - Throws: `ConfigurationError`, one sentence that names the environment variable.
+    package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {
+        let keysFile = try config.file("keys.file", logger: logger)
+        let keys: [ProviderKey]
+        do throws(SimulatorError) {
+            keys = try KeysFile.read(keysFile)
+        } catch {
+            throw ConfigurationError("keys.file", expected: "a file of provider keys (\(error))", given: keysFile)
+        }
+        self.init(
+            certificateFile: try config.file("tls.certificate.file", logger: logger),
+            keyFile: try config.file("tls.key.file", logger: logger, isSecret: true), keys: keys)
+        host = config.text("host", default: "127.0.0.1")
+        productionPort = try config.integer("production.port", default: 2197, in: 0...65_535)
+        sandboxPort = try config.integer("sandbox.port", default: 2198, in: 0...65_535)
+        controlPort = try config.integer("control.port", default: 2199, in: 0...65_535)
+        streams = try config.integer("streams", default: 1000, in: Self.allowedStreams)
+        streamGate = try config.choice("stream.gate", default: Switch.on) == .on
+        streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
+        unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)
+        journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
+        threads = try config.integer("threads", default: 1, in: Self.allowedThreads)
+    }
+
+    /// Read before there is a logger.
+    package static func logLevel(_ config: ConfigReader) throws(ConfigurationError) -> Logger.Level {
+        try config.choice("log.level", default: Logger.Level.info)
+    }
+}

@@ -1,0 +1,46 @@
+import Observability
+
+/// The settings of `apns-simulator`, as people read them: `--help` prints this table, and the README's is compared with it.
+package struct SimulatorSetting: Sendable {
+    /// As swift-configuration reads it: `production.port` is the environment variable PRODUCTION_PORT.
+    package let key: String
+    package let fallback: String
+    package let meaning: String
+
+    package var variable: String { ConfigurationError.variable(key) }
+
+    private init(_ key: String, _ fallback: String, _ meaning: String) {
+        self.key = key
+        self.fallback = fallback
+        self.meaning = meaning
+    }
+
+    package static let all = [
+        SimulatorSetting("host", "127.0.0.1", "where all three ports listen"),
+        SimulatorSetting("production.port", "2197", "APNs, production; 0 takes any free port, which the log names"),
+        SimulatorSetting("sandbox.port", "2198", "APNs, sandbox"),
+        SimulatorSetting("control.port", "2199", "the control API and the page that shows the devices"),
+        SimulatorSetting("tls.certificate.file", "(required)", "PEM: the server's certificate and its chain"),
+        SimulatorSetting("tls.key.file", "(required)", "PEM: the certificate's private key"),
+        SimulatorSetting("keys.file", "(required)", "JSON: whose provider tokens are good, see below"),
+        SimulatorSetting("streams", "1000", "MAX_CONCURRENT_STREAMS once a connection is authenticated"),
+        SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
+        SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
+        SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
+        SimulatorSetting("journal.capacity", "200000", "requests that the journal keeps"),
+        SimulatorSetting("threads", "1", "event loops"),
+        SimulatorSetting("log.level", "info", "debug writes a line per push"),
+    ]
+
+    /// The table in columns.
+    package static var help: String {
+        let width = all.map(\.variable.count).max() ?? 0
+        let second = all.map(\.fallback.count).max() ?? 0
+        let rows = all.map { setting in
+            let (name, fallback) = (setting.variable, setting.fallback)
+            return "  " + name + String(repeating: " ", count: width - name.count + 2) + fallback
+                + String(repeating: " ", count: second - fallback.count + 2) + setting.meaning
+        }
+        return "Settings are environment variables:\n\n" + rows.joined(separator: "\n") + "\n\n" + KeysFile.help
+    }
+}

@@ -1,0 +1,69 @@
+/// A device token's bytes. Up to 32 bytes, which is every token seen so far, lie inline: looking one up or noting it allocates nothing.
+struct TokenKey: Hashable, Sendable {
+    /// Longer tokens are answered `BadDeviceToken`.
+    static let maximumBytes = 256
+
+    private var first: UInt64 = 0
+    private var second: UInt64 = 0
+    private var third: UInt64 = 0
+    private var fourth: UInt64 = 0
+    private var rest: [UInt8] = []
+    private var count: UInt16 = 0
+
+    /// - Returns: nil unless `digits` is a positive, even number of hex digits, at most twice ``maximumBytes``.
+    init?(hex digits: Span<UInt8>) {
+        guard !digits.isEmpty, digits.count.isMultiple(of: 2), digits.count <= 2 * Self.maximumBytes else { return nil }
+        var index = 0
+        while index < digits.count {
+            guard let high = hexValue(digits[index]), let low = hexValue(digits[index + 1]) else { return nil }
+            append(high << 4 | low)
+            index += 2
+        }
+    }
+
+    init?(hex text: String) {
+        let digits = Array(text.utf8)
+        self.init(hex: digits.span)
+    }
+
+    private mutating func append(_ byte: UInt8) {
+        let value = UInt64(byte)
+        switch count {
+        case 0..<8: first = first << 8 | value
+        case 8..<16: second = second << 8 | value
+        case 16..<24: third = third << 8 | value
+        case 24..<32: fourth = fourth << 8 | value
+        default: rest.append(byte)
+        }
+        count += 1
+    }
+
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        var left = Int(count)
+        for word in [first, second, third, fourth] {
+            let length = min(8, left)
+            for index in 0..<length { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * (length - 1 - index)))) }
+            left -= length
+        }
+        return bytes + rest
+    }
+
+    /// The whole token in lower case: for the control API, never for a log.
+    var hex: String { hexText(bytes[...]) }
+
+    /// The last six digits: enough for a person to recognise, too few to send with.
+    var hint: String { "…" + hexText(bytes.suffix(3)) }
+}
+
+extension TokenKey: CustomStringConvertible {
+    var description: String { hint }
+}
+
+private func hexText(_ bytes: ArraySlice<UInt8>) -> String {
+    var digits: [UInt8] = []
+    for nibble in bytes.flatMap({ [$0 >> 4, $0 & 0x0f] }) {
+        digits.append(nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10)
+    }
+    return String(decoding: digits, as: UTF8.self)
+}

@@ -1,0 +1,78 @@
+import Synchronization
+
+/// Where a request came from.
+struct RequestOrigin {
+    let environment: SimulatorEnvironment
+    let connection: UInt32
+    let stream: Int32
+    /// The connection was told to answer nothing.
+    var isSilent = false
+}
+
+extension World {
+    /// Notes a request and says what happens to it: a refusal of the request itself, else the token's script, else the device's state.
+    ///
+    /// - Parameters:
+    ///   - id: The `apns-id` of the answer, generated where `facts` has none.
+    ///   - now: UNIX milliseconds.
+    func settle(
+        _ facts: PushFacts, id: MessageID, refusal: RejectionReason?, from origin: RequestOrigin, now: Int64
+    ) -> ScriptedAnswer {
+        var satisfied: [Waiter] = []
+        let decision = state.withLock { state in
+            let decision = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
+            state.counters.note(decision.step, isShown: decision.isShown)
+            state.journal.append(JournalRecord(facts, id: id, decision.step, isShown: decision.isShown, origin, now))
+            if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters() }
+            return decision
+        }
+        for waiter in satisfied { waiter.continuation.resume(returning: true) }
+        return decision.step
+    }
+
+    func noteConnectionOpened() {
+        state.withLock { $0.counters.connectionsOpened += 1 }
+    }
+
+    /// - Parameter handshakeFailed: It ended before HTTP/2 began.
+    func noteConnectionClosed(handshakeFailed: Bool) {
+        state.withLock { state in
+            state.counters.connectionsClosed += 1
+            if handshakeFailed { state.counters.handshakesFailed += 1 }
+        }
+    }
+
+    private static func decide(
+        _ facts: PushFacts, id: MessageID, _ refusal: RejectionReason?, _ origin: RequestOrigin, _ now: Int64,
+        _ unknownDevices: UnknownDevices, _ state: inout State
+    ) -> (step: ScriptedAnswer, isShown: Bool) {
+        if origin.isSilent { return (.silence, false) }
+        if let refusal { return (.reject(refusal), false) }
+        guard let token = facts.token, let index = state.records.index(forKey: token) else {
+            return (unknownDevices == .accept ? .accept : .reject(.badDeviceToken), false)
+        }
+        let scripted = state.records.values[index].script?.next()
+        let step =
+            scripted
+            ?? ScriptedAnswer(
+                .answer,
+                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic)
+                    ?? (unknownDevices == .accept ? .accepted : Answer(.badDeviceToken)))
+        guard step.action == .answer, step.answer.isAccepted else { return (step, false) }
+        return (step, state.records.values[index].installation?.receive(facts, id: id, now: now) ?? false)
+    }
+}
+
+extension TokenRecord.Installation {
+    /// - Returns: Whether a person sees it. A background push never shows, and one that tries is dropped in silence (APNS.md 2).
+    fileprivate mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Bool {
+        accepted += 1
+        guard facts.type != .background, let reading = facts.content, let content = reading.content, content.isVisible else { return false }
+        if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
+        inbox.show(
+            Inbox.Entry(
+                receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
+                content: reading))
+        return true
+    }
+}

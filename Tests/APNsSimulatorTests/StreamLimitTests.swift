@@ -1,0 +1,72 @@
+import HTTP2
+import Testing
+
+@testable import APNsSimulator
+
+@Suite("One stream until authenticated, one after a rejection", .timeLimit(.minutes(1)))
+struct StreamLimitTests {
+    @Test("The limit opens with the first valid token, not before")
+    func gate() async throws {
+        try await withSimulator { $0.streams = 700; $0.streamPenalty = false } _: { test in
+            let client = try test.client()
+            #expect(try client.send(TestPush()).status == 403)
+            try client.roundTrip(1)
+            #expect(client.limits == [1])
+            #expect(try client.send(test.push()).status == 200)
+            try client.roundTrip(2)
+            #expect(client.limits == [1, 700])
+        }
+    }
+
+    @Test("Streams beyond the first that come before the limit is known are refused, and safe to send again")
+    func refused() async throws {
+        try await withSimulator { test in
+            let client = try test.client(streams: 100)
+            let streams = try (0..<5).map { _ in try client.submit(test.push()) }
+            try client.run { client in streams.allSatisfy { client.closed[$0] != nil } }
+            #expect(client.responses[streams[0]]?.status == 200)
+            #expect(streams.dropFirst().allSatisfy { client.closed[$0] == .refusedStream })
+            #expect(test.simulator.counters.requests == 1)
+        }
+    }
+
+    @Test("A rejection narrows it to one until the next accepted push; a 410 does not", arguments: [true, false])
+    func penalty(_ isOn: Bool) async throws {
+        try await withSimulator { $0.streamPenalty = isOn } _: { test in
+            try test.simulator.script(
+                TestPush.token, [.accept, .reject(.unregistered), .reject(.badDeviceToken), .reject(.badDeviceToken), .accept])
+            let client = try test.client()
+            for _ in 0..<5 { _ = try client.send(test.push()) }
+            try client.roundTrip(1)
+            #expect(client.limits == (isOn ? [1, 1000, 1, 1000] : [1, 1000]))
+        }
+    }
+
+    @Test("A first push that is authenticated but rejected does not open the limit")
+    func rejectedFirst() async throws {
+        try await withSimulator { test in
+            let client = try test.client()
+            #expect(try client.send(test.push().with("apns-priority", "3")).status == 400)
+            #expect(try client.send(test.push().body("")).status == 400)
+            try client.roundTrip(1)
+            #expect(client.limits == [1])
+            #expect(try client.send(test.push()).status == 200)
+            try client.roundTrip(2)
+            #expect(client.limits == [1, 1000])
+        }
+    }
+
+    @Test("The rules without a connection")
+    func rules() {
+        var gate = StreamGate(streams: 10, isGated: true, isPenalised: true)
+        #expect(gate.limit == 1)
+        #expect(gate.answered(status: nil, isAuthenticated: false) == nil)
+        #expect(gate.answered(status: nil, isAuthenticated: true) == 10)
+        #expect(gate.answered(status: 410, isAuthenticated: true) == nil)
+        #expect(gate.answered(status: 400, isAuthenticated: true) == 1)
+        #expect(gate.setFull(5) == nil)
+        #expect(gate.answered(status: 200, isAuthenticated: true) == 5)
+        #expect(gate.setFull(0) == 0)
+        #expect(StreamGate(streams: 10, isGated: false, isPenalised: true).limit == 10)
+    }
+}

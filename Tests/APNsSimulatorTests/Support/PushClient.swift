@@ -1,0 +1,149 @@
+import APNsSimulator
+import HTTP2
+import OpenSSL
+import SystemIO
+
+/// A small blocking client, good and bad: it speaks to the simulator over a real socket and TLS. One test, one thread.
+final class PushClient {
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    struct Response: Equatable {
+        var status = 0
+        var apnsID: String?
+        var uniqueID: String?
+        var contentType: String?
+        var body = ""
+    }
+
+    private static let patience = Duration.seconds(20)
+
+    let socket: TCPSocket
+    private let tls: TLSSession
+    let http2: HTTP2ClientSession
+    private let poller: Poller
+    private var buffer = [UInt8](repeating: 0, count: 65_536)
+    private(set) var responses: [Int32: Response] = [:]
+    private(set) var closed: [Int32: HTTP2ErrorCode] = [:]
+    private(set) var limits: [Int] = []
+    private(set) var goAways: [(lastStream: Int32, code: HTTP2ErrorCode, debug: String)] = []
+    private(set) var pongs: Set<UInt64> = []
+    /// The server has closed the connection.
+    private(set) var isOver = false
+
+    init(port: Int, streams: Int = 1000, alpn: [String] = ["h2"]) throws {
+        let identity = try TestIdentity.shared.get()
+        let context = try TLSContext.client(trust: .file(identity.certificateFile), alpn: alpn)
+        tls = try TLSSession(client: context, serverName: "localhost")
+        let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
+        socket = try TCPSocket.connect(to: address, timeout: .seconds(5))
+        http2 = try HTTP2ClientSession(
+            initialPeerStreamLimit: streams, wantedHeaders: ["apns-id", "apns-unique-id", "content-type"])
+        poller = try Poller()
+        try poller.add(socket.descriptor, key: 1, interest: .read)
+        try shakeHands()
+    }
+
+    private func shakeHands() throws {
+        var isComplete = false
+        while !isComplete {
+            isComplete = try tls.handshake() == .complete
+            try sendCiphertext()
+            if !isComplete, try !readSocket() { throw Failure(description: "closed during the handshake") }
+        }
+    }
+
+    /// Sends and receives until the condition holds.
+    func run(until condition: (PushClient) -> Bool) throws {
+        try exchange()
+        let deadline = ContinuousClock.now + Self.patience
+        while !condition(self) {
+            guard ContinuousClock.now < deadline else { throw Failure(description: "nothing more came: \(responses), \(closed), \(goAways)") }
+            guard !isOver else { throw Failure(description: "the server closed the connection: \(responses), \(closed), \(goAways)") }
+            if try !readSocket() { isOver = true }
+            try exchange()
+        }
+    }
+
+    /// Waits until everything sent before was read by the server: a PING comes back.
+    func roundTrip(_ number: UInt64) throws {
+        http2.ping(number)
+        try run { $0.pongs.contains(number) }
+    }
+
+    /// - Returns: false at the end of the stream.
+    private func readSocket() throws -> Bool {
+        _ = try poller.wait(timeout: .seconds(1))
+        do {
+            switch try socket.read(into: &buffer) {
+            case .wouldBlock: return true
+            case .endOfStream: return false
+            case .bytes(let count):
+                let arrived = Array(buffer.prefix(count))
+                tls.receive(arrived.span)
+                return true
+            }
+        } catch where error.operation == "recv" {
+            return false
+        }
+    }
+
+    private func exchange() throws {
+        var plaintext: [UInt8] = []
+        if !isOver {
+            switch try tls.read(into: &plaintext) {
+            case .bytes: try http2.receive(plaintext.span)
+            case .incomplete: break
+            case .closed: isOver = true
+            }
+        }
+        for event in http2.takeEvents() { note(event) }
+        try flush()
+        for event in http2.takeEvents() { note(event) }
+    }
+
+    private func flush() throws {
+        var hasMore = true
+        while hasMore {
+            var output: [UInt8] = []
+            hasMore = try http2.gatherOutput(into: &output)
+            if !output.isEmpty { try write(output) }
+        }
+        try sendCiphertext()
+    }
+
+    private func sendCiphertext() throws {
+        do throws(SystemError) {
+            try tls.withOutput { bytes throws(SystemError) in
+                switch try socket.write(bytes) {
+                case .bytes(let count): count
+                default: 0
+                }
+            }
+        } catch {
+            // The server has closed while something was on its way to it.
+            isOver = true
+        }
+    }
+
+    /// Any bytes, as plaintext inside TLS.
+    func write(_ bytes: [UInt8]) throws {
+        try tls.write(bytes.span)
+    }
+
+    private func note(_ event: HTTP2ClientEvent) {
+        switch event {
+        case .headers(let stream, let status, let fields, _):
+            responses[stream] = Response(
+                status: status, apnsID: fields["apns-id"], uniqueID: fields["apns-unique-id"], contentType: fields["content-type"])
+        case .data(let stream, let bytes): responses[stream]?.body += String(decoding: bytes, as: UTF8.self)
+        case .streamClosed(let stream, let code, _): closed[stream] = code
+        case .settings(let limit): limits.append(limit)
+        case .goAway(let last, let code, let debug): goAways.append((last, code, String(decoding: debug, as: UTF8.self)))
+        case .pingAck(let number): pongs.insert(number)
+        }
+    }
+
+    func close() { socket.close() }
+}

@@ -1,0 +1,68 @@
+import APNsSimulator
+import Logging
+import OpenSSL
+import Synchronization
+import SystemIO
+import Testing
+
+/// A running simulator, and what a provider needs to push through it.
+struct TestSimulator: Sendable {
+    let simulator: APNsSimulator
+    let identity: TestIdentity
+    let clock: ManualClock
+    /// A provider token, good for an hour. Every signature differs, so one made anew would be another token.
+    let token: String
+
+    /// Another provider token, of this moment unless told otherwise.
+    func bearer(teamID: String = TestIdentity.teamID, keyID: String = TestIdentity.keyID, secondsAgo: Int64 = 0) throws -> String {
+        try identity.key.bearer(teamID: teamID, keyID: keyID, issuedAt: clock.now / 1000 - secondsAgo)
+    }
+
+    func client(_ environment: SimulatorEnvironment = .production, streams: Int = 1000) throws -> PushClient {
+        try PushClient(port: simulator.port(environment), streams: streams)
+    }
+
+    /// A good push with the one good token.
+    func push() -> TestPush {
+        TestPush().with("authorization", token)
+    }
+}
+
+/// Wall time that passes only when told to.
+final class ManualClock: Sendable {
+    private let milliseconds: Mutex<Int64>
+
+    init(_ milliseconds: Int64 = WallClock.milliseconds()) { self.milliseconds = Mutex(milliseconds) }
+
+    var now: Int64 { milliseconds.withLock { $0 } }
+
+    func advance(by duration: Duration) {
+        milliseconds.withLock { $0 += duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000 }
+    }
+}
+
+/// Starts a simulator on free ports, and stops it when the body has ended, however it ended.
+func withSimulator<R>(
+    _ change: (inout APNsSimulatorConfiguration) throws -> Void = { _ in }, _ body: (TestSimulator) async throws -> R
+) async throws -> R {
+    try await withUnstartedSimulator(change) { test in
+        try test.simulator.start()
+        return try await body(test)
+    }
+}
+
+func withUnstartedSimulator<R>(
+    _ change: (inout APNsSimulatorConfiguration) throws -> Void, _ body: (TestSimulator) async throws -> R
+) async throws -> R {
+    let identity = try TestIdentity.shared.get()
+    let clock = ManualClock()
+    var configuration = APNsSimulatorConfiguration(
+        certificateFile: identity.certificateFile, keyFile: identity.keyFile,
+        keys: [ProviderKey(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, publicKey: identity.key.publicKey)])
+    configuration.clock = { clock.now }
+    try change(&configuration)
+    let simulator = try APNsSimulator(configuration, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    defer { simulator.stop() }
+    let token = try identity.key.bearer(issuedAt: clock.now / 1000)
+    return try await body(TestSimulator(simulator: simulator, identity: identity, clock: clock, token: token))
+}
