@@ -88,6 +88,7 @@ let package = Package(
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
         shared("Observability", ["PushModel", "StrictJSON", configuration, hummingbird, lifecycle, logging, metrics, nio, tracing]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
+        shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging, metrics]),
 
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
         program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
@@ -104,6 +105,7 @@ let package = Package(
         tests("StrictJSONTests", ["StrictJSON"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
+        tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]

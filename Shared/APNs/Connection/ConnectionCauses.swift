@@ -1,0 +1,78 @@
+/// Why a connection takes no new requests.
+enum RetireCause: Equatable, Sendable {
+    /// GOAWAY; the reason from its JSON, where there was one (APNS.md section 5.4).
+    case goAway(reason: String?)
+    /// 5xx, or another answer after which the connection is not to be trusted.
+    case answered(status: Int, reason: String?)
+    /// ExpiredProviderToken, UnrelatedKeyIdInToken: it stays so whatever it is shown (APNS.md section 7, lesson 8).
+    case wedged(reason: String)
+    /// APNs refuses the credential: another connection would hear the same.
+    case credential(reason: String)
+    case timeouts
+    case age
+    case streamIDsUsedUp
+    /// The pool said so: pause, idle limit or shutdown.
+    case poolDecided
+
+    var label: String {
+        switch self {
+        case .goAway(let reason): "goaway" + (reason.map { " " + $0 } ?? "")
+        case .answered(let status, let reason): "\(status)" + (reason.map { " " + $0 } ?? "")
+        case .wedged(let reason), .credential(let reason): reason
+        case .timeouts: "timeouts"
+        case .age: "age"
+        case .streamIDsUsedUp: "stream_ids_used_up"
+        case .poolDecided: "pool_decided"
+        }
+    }
+
+    /// As ``label``, from a closed set: what the peer writes must not make metrics grow.
+    var metricLabel: String {
+        switch self {
+        case .goAway(let reason): "goaway" + (reason.flatMap(APNsReason.init(rawValue:)).map { " " + $0.rawValue } ?? "")
+        case .answered(let status, let reason):
+            (500...599).contains(status) ? "5xx" : reason.flatMap(APNsReason.init(rawValue:))?.rawValue ?? "answer"
+        case .wedged(let reason), .credential(let reason): APNsReason(rawValue: reason)?.rawValue ?? "credential"
+        case .timeouts, .age, .streamIDsUsedUp, .poolDecided: label
+        }
+    }
+
+    /// The address did not serve well: try it last for a while.
+    var blamesAddress: Bool {
+        switch self {
+        case .goAway(let reason): reason == APNsReason.shutdown.rawValue
+        case .answered, .timeouts: true
+        case .wedged, .credential, .age, .streamIDsUsedUp, .poolDecided: false
+        }
+    }
+}
+
+/// Why a connection is over.
+enum CloseCause: Equatable, Sendable {
+    /// Retired, and everything in flight has its answer.
+    case drained
+    /// The peer ended it, or the socket failed.
+    case lost(String)
+    case pingTimeout
+    /// No SETTINGS in time.
+    case silentPeer
+    /// The pool's shutdown deadline.
+    case cutOff
+
+    var label: String {
+        switch self {
+        case .drained: "drained"
+        case .lost(let what): what
+        case .pingTimeout: "ping_timeout"
+        case .silentPeer: "silent_peer"
+        case .cutOff: "cut_off"
+        }
+    }
+
+    var blamesAddress: Bool {
+        switch self {
+        case .lost, .pingTimeout, .silentPeer: true
+        case .drained, .cutOff: false
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import HTTP2
+import SystemIO
+
+extension ConnectionLoop {
+    func receive() throws {
+        plaintext.removeAll(keepingCapacity: true)
+        let result = try link.read(into: &plaintext)
+        if !plaintext.isEmpty {
+            state.received(now: now)
+            noteNews()
+            let bytes = plaintext
+            try session.receive(bytes.span)
+            _ = drainEvents()
+        }
+        if case .closed(let how) = result { lose(how) }
+    }
+
+    /// - Returns: whether there were any.
+    func drainEvents() -> Bool {
+        var any = false
+        session.forEachEvent { event in
+            any = true
+            handle(event)
+        }
+        return any
+    }
+
+    private func handle(_ event: HTTP2ClientEvent) {
+        switch event {
+        case .headers(let stream, let status, let fields, _):
+            guard inFlight.setStatus(status, of: stream), status != 200 else { return }
+            partial[stream, default: PartialAnswer()].retryAfter = fields["retry-after"].flatMap(Self.seconds)
+        case .data(let stream, let bytes):
+            // The session bounds it; only bodies that are waited for are kept.
+            partial[stream]?.body.append(contentsOf: bytes)
+        case .streamClosed(let stream, let code, let written):
+            closed(stream, code, written)
+            perform(state.streamEnded())
+        case .settings(let limit):
+            perform(state.settings(maximumStreams: limit))
+        case .goAway(_, let code, let debug):
+            // Which streams it refuses follows as their ends.
+            perform(state.goAway(reason: APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)))
+        case .pingAck:
+            state.pongReceived()
+        }
+    }
+
+    private func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
+        let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
+        // Those that timed out have had their answer.
+        guard let entry = inFlight.remove(stream), let share = shares.share(entry.share) else { return }
+        let request = share.batch.requests[entry.request]
+        if entry.status == 200 {
+            totals.accepted += 1
+            totals.countAnswer(after: wall - entry.sentAt)
+            answer(entry.share, request, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
+            perform(state.accepted())
+        } else if entry.status != 0 {
+            answered(entry, request, partial)
+        } else if code == .refusedStream || written.isCertainlyNotProcessed {
+            giveBack(entry.share, entry.request..<entry.request + 1, isReturn: true)
+        } else {
+            totals.unknown += 1
+            answer(entry.share, request, sentAt: entry.sentAt, .unknown(.streamReset))
+        }
+    }
+
+    private func answered(_ entry: InFlight, _ request: APNsRequest, _ partial: PartialAnswer?) {
+        let body = APNsErrorBody(partial?.body ?? [])
+        totals.countRefusal(status: entry.status, reason: body.reason)
+        totals.countAnswer(after: wall - entry.sentAt)
+        let result = APNsAnswer.Result.response(
+            status: entry.status, reason: body.reason, timestamp: body.timestamp, retryAfter: partial?.retryAfter)
+        answer(entry.share, request, sentAt: entry.sentAt, result)
+        perform(state.answered(status: entry.status, reason: body.reason))
+    }
+
+    /// Gives up what has waited too long. APNs is told, or it would count the stream as open for ever (APNS.md section 5.6, 10).
+    func expireOverdue() {
+        guard let due = nextDeadline, now >= due else { return }
+        var overdue: [Int32] = []
+        var next: ContinuousClock.Instant?
+        inFlight.forEach { stream, entry in
+            if entry.deadline <= now {
+                overdue.append(stream)
+            } else {
+                next = min(next ?? entry.deadline, entry.deadline)
+            }
+        }
+        nextDeadline = next
+        for stream in overdue.sorted() {
+            let progress = session.progress(of: stream)
+            guard let entry = inFlight.remove(stream), let share = shares.share(entry.share) else { continue }
+            partial[stream] = nil
+            session.reset(stream, .cancel)
+            totals.timedOut += 1
+            timedOut(entry, share.batch, progress)
+            perform(state.timedOut())
+        }
+    }
+
+    private func timedOut(_ entry: InFlight, _ batch: APNsBatch, _ progress: RequestProgress) {
+        let request = batch.requests[entry.request]
+        if entry.status != 0 {
+            // The status is an answer; only its text is missing.
+            answer(
+                entry.share, request, sentAt: entry.sentAt, .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
+        } else if !progress.isCertainlyNotProcessed {
+            totals.unknown += 1
+            answer(entry.share, request, sentAt: entry.sentAt, .unknown(.timedOut))
+        } else {
+            answer(entry.share, request, sentAt: nil, wall >= batch.expiresAt ? .stopped(.expired) : .notSent(.deadline))
+        }
+    }
+
+    private static func seconds(_ text: String) -> Duration? {
+        guard let seconds = Int64(text), (0...86_400).contains(seconds) else { return nil }
+        return .seconds(seconds)
+    }
+}
+
+extension RequestProgress {
+    /// APNs has not got a whole request, so it cannot have acted on it (APNS.md section 5.4).
+    var isCertainlyNotProcessed: Bool {
+        if case .complete = self { false } else { true }
+    }
+}

@@ -1,0 +1,151 @@
+import HTTP2
+import OpenSSL
+
+extension ConnectionLoop {
+    /// Takes as many requests as there are free streams, and hands them to HTTP/2.
+    func fill() {
+        while ending == nil {
+            let free = state.freeStreams
+            guard free > 0 else { return }
+            taken.removeAll(keepingCapacity: true)
+            context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: state.reservedForNow, into: &taken)
+            guard !taken.isEmpty else { return }
+            noteNews()
+            var count = 0
+            for share in taken {
+                count += share.requests.count
+                submit(share)
+            }
+            // There was no more, and the parking knows that we are hungry.
+            if count < free { return }
+        }
+    }
+
+    private func submit(_ share: Share) {
+        let ledger = share.ledger
+        let batch = ledger.batch
+        let place = shares.open(share)
+        let deadline = deadline(of: batch)
+        guard let authorization = authorization() else {
+            giveBack(place, share.requests, isReturn: false)
+            return
+        }
+        headers.begin(ledger, authorization: authorization)
+        for index in share.requests {
+            let request = batch.requests[index]
+            // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
+            if let stop = wall >= batch.expiresAt ? .expired : context.gate(batch, request) {
+                totals.stopped += 1
+                answer(place, request, sentAt: nil, .stopped(stop))
+                continue
+            }
+            headers.set(request)
+            do throws(HTTP2Error) {
+                let stream = try session.submit(headers.block, body: batch.payload)
+                inFlight.insert(stream, InFlight(share: place, request: index, sentAt: wall, deadline: deadline))
+                state.requestSubmitted()
+                totals.submitted += 1
+                headers.submitted(batch)
+            } catch {
+                switch error.code {
+                case .streamLimitReached, .connectionRetired:
+                    giveBack(place, index..<share.requests.upperBound, isReturn: false)
+                    return
+                case .library:
+                    answer(place, request, sentAt: nil, .notSent(.malformed))
+                }
+            }
+        }
+        nextDeadline = nextDeadline.map { min($0, deadline) } ?? deadline
+    }
+
+    private func deadline(of batch: APNsBatch) -> ContinuousClock.Instant {
+        now + min(context.configuration.requestTimeout, .milliseconds(max(0, batch.expiresAt - wall)))
+    }
+
+    /// nil: the key does not sign, which no other connection will change.
+    private func authorization() -> [UInt8]? {
+        do {
+            return try token.authorization(now: now, wall: wall)
+        } catch {
+            perform(state.cannotSign("\(error)"))
+            return nil
+        }
+    }
+
+    /// Gathers frames into whole TLS records, and gives them to the kernel as far as it takes them.
+    func send() throws {
+        while ending == nil {
+            let isFlushed = try link.flush { mayHaveLeft = session.outputPosition }
+            isWriteBlocked = !isFlushed
+            // What the kernel does not take stays in HTTP/2, where it can still be cancelled, and is not piled up as ciphertext.
+            guard isFlushed else { return }
+            plaintext.removeAll(keepingCapacity: true)
+            _ = try session.gatherOutput(into: &plaintext)
+            if plaintext.isEmpty { break }
+            try link.write(plaintext)
+        }
+        if let error = session.connectionError { lose("protocol error by the peer: \(error)") }
+    }
+
+    // MARK: Answers and what is given back
+
+    func answer(_ place: Int, _ request: APNsRequest, sentAt: Int64?, _ result: APNsAnswer.Result) {
+        if let finished = shares.answer(place, APNsAnswer(index: request.index, sentAt: sentAt, result: result)) {
+            context.onFinished(finished)
+        }
+    }
+
+    /// Certainly not processed: another connection may have it.
+    /// - Parameter isReturn: it had been handed to HTTP/2, which is not tried without end.
+    func giveBack(_ place: Int, _ requests: Range<Int>, isReturn: Bool) {
+        guard let (share, finished) = shares.giveBack(place, requests) else { return }
+        var returned = share
+        if isReturn { returned.returns += 1 }
+        givenBack.append(returned)
+        if let finished { context.onFinished(finished) }
+    }
+
+    /// How often a request may be handed to HTTP/2 in vain.
+    private static var maximumReturns: Int { 3 }
+
+    /// Puts what was given back in this round where the other connections find it.
+    func handBack() {
+        guard !givenBack.isEmpty else { return }
+        noteNews()
+        var again: [Share] = []
+        for share in Share.joined(givenBack) {
+            if share.returns > Self.maximumReturns {
+                if let finished = share.settle(.notSent(.refused)) { context.onFinished(finished) }
+            } else {
+                totals.handedOver += share.requests.count
+                again.append(share)
+            }
+        }
+        givenBack.removeAll()
+        if !again.isEmpty { context.parking.putBack(again, from: id) }
+    }
+}
+
+extension Share {
+    /// Neighbours of one batch as one share: a GOAWAY gives requests back one by one, highest first.
+    static func joined(_ shares: [Share]) -> [Share] {
+        var order: [ObjectIdentifier: Int] = [:]
+        for share in shares where order[ObjectIdentifier(share.ledger)] == nil { order[ObjectIdentifier(share.ledger)] = order.count }
+        let sorted = shares.sorted { left, right in
+            let (a, b) = (order[ObjectIdentifier(left.ledger)] ?? 0, order[ObjectIdentifier(right.ledger)] ?? 0)
+            return a == b ? left.requests.lowerBound < right.requests.lowerBound : a < b
+        }
+        var joined: [Share] = []
+        for share in sorted {
+            if let last = joined.last, last.ledger === share.ledger, last.returns == share.returns,
+                last.requests.upperBound == share.requests.lowerBound
+            {
+                joined[joined.count - 1].requests = last.requests.lowerBound..<share.requests.upperBound
+            } else {
+                joined.append(share)
+            }
+        }
+        return joined
+    }
+}

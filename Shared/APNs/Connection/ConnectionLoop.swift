@@ -1,0 +1,196 @@
+import HTTP2
+import OpenSSL
+import SystemIO
+
+/// One connection to APNs on one thread, from dialling to the end. Only this thread touches what is in here; others reach it through its
+/// mailbox and the parking. It performs what `ConnectionState` decides.
+final class ConnectionLoop {
+    let id: ConnectionID
+    let context: PoolContext
+    let wakeUp: WakeUp
+    let commands: Mailbox<ConnectionCommand>
+    let link: SecureLink
+    let session: HTTP2ClientSession
+    let poller: Poller
+    var state: ConnectionState
+    var token: ProviderTokenSlot
+    var headers: RequestHeaders
+
+    // What is being worked on.
+    var inFlight = InFlightTable()
+    var shares = OpenShares()
+    var taken: [Share] = []
+    var givenBack: [Share] = []
+    /// What is known of answers other than 200 whose end has not come.
+    var partial: [Int32: PartialAnswer] = [:]
+    /// Not later than the first deadline in flight.
+    var nextDeadline: ContinuousClock.Instant?
+
+    // Time, read once per round.
+    var now: ContinuousClock.Instant
+    var wall: Int64
+
+    // Output.
+    var plaintext: [UInt8] = []
+    var isWriteBlocked = false
+    private var isWriteWatched = false
+    /// Position in the session's output up to which the kernel may have taken bytes: what ends beyond it never left.
+    var mayHaveLeft: Int64 = 0
+
+    var ending: CloseCause?
+    var totals = APNsPoolSnapshot.Totals()
+    private var hasNews = true
+    private var lastReport: ContinuousClock.Instant?
+
+    struct PartialAnswer {
+        var retryAfter: Duration?
+        var body: [UInt8] = []
+    }
+
+    private enum Key {
+        static let socket: UInt64 = 0
+        static let wakeUp: UInt64 = 1
+    }
+
+    /// How often the snapshot hears from a busy connection.
+    private static let reportInterval: Duration = .milliseconds(250)
+
+    init(id: ConnectionID, _ context: PoolContext, link: SecureLink, wakeUp: WakeUp, commands: Mailbox<ConnectionCommand>) throws {
+        self.id = id
+        self.context = context
+        self.link = link
+        self.wakeUp = wakeUp
+        self.commands = commands
+        now = context.clock.now()
+        wall = context.clock.wall()
+        let configuration = context.configuration
+        // Up to a tenth younger by chance, so that connections opened together are not replaced together.
+        let age = configuration.maximumAge * Double.random(in: 0.9...1)
+        state = ConnectionState(
+            ConnectionState.Rules(
+                maximumStreams: configuration.maximumStreams, pingAfter: configuration.pingAfter, pingTimeout: configuration.pingTimeout,
+                settingsTimeout: configuration.handshakeTimeout, maximumAge: age, maximumRequests: configuration.maximumRequestsPerConnection),
+            now: now)
+        token = ProviderTokenSlot(context.signer)
+        headers = RequestHeaders(authority: context.authority)
+        session = try HTTP2ClientSession(
+            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
+            maximumResponseBody: APNsErrorBody.maximumBytes)
+        poller = try Poller(capacity: 2)
+        try poller.add(wakeUp.descriptor, key: Key.wakeUp, interest: .read)
+        try poller.add(link.socket.descriptor, key: Key.socket, interest: .read)
+        try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
+    }
+
+    /// The thread's work until the connection is over. Nothing it had taken is left without an answer or an owner.
+    func run() {
+        // SETTINGS may have come with the handshake's last bytes, which no poller would tell.
+        round(isReadable: true)
+        while ending == nil {
+            do {
+                try watchForWriting()
+                let events = try poller.wait(timeout: timeout)
+                var isReadable = false
+                for event in events {
+                    if event.key == Key.wakeUp { wakeUp.clear() }
+                    if event.key == Key.socket {
+                        isReadable = event.isReadable
+                        if event.isWritable { isWriteBlocked = false }
+                    }
+                }
+                round(isReadable: isReadable)
+            } catch {
+                lose("\(error)")
+            }
+        }
+        end()
+    }
+
+    /// One pass: what came in, what became due, what goes out.
+    private func round(isReadable: Bool) {
+        now = context.clock.now()
+        wall = context.clock.wall()
+        do {
+            for command in commands.takeAll() { obey(command) }
+            if isReadable { try receive() }
+            perform(state.tick(now: now))
+            expireOverdue()
+            repeat {
+                fill()
+                try send()
+                // Sending may close streams (those that were reset), which frees places.
+            } while drainEvents() && ending == nil
+        } catch {
+            lose("\(error)")
+        }
+        handBack()
+        reportIfDue()
+    }
+
+    private func obey(_ command: ConnectionCommand) {
+        switch command {
+        case .drain: perform(state.drain())
+        case .cutOff: perform(state.cutOff())
+        }
+    }
+
+    func lose(_ what: String) {
+        perform(state.connectionLost(what))
+    }
+
+    func perform(_ actions: [ConnectionState.Action]) {
+        for action in actions { perform(action) }
+    }
+
+    func perform(_ action: ConnectionState.Action?) {
+        switch action {
+        case nil: break
+        case .becameUsable: tell(.opened)
+        case .becameProven: tell(.proven)
+        case .sendPing: session.ping(UInt64(truncatingIfNeeded: wall))
+        case .retire(let cause):
+            context.parking.leave(id)
+            if cause.blamesAddress { context.dialer.addresses.failed(link.address, now: now) }
+            tell(.retiring(cause))
+        case .close(let cause):
+            if cause.blamesAddress { context.dialer.addresses.failed(link.address, now: now) }
+            ending = cause
+        }
+    }
+
+    func tell(_ news: ConnectionReport.News) {
+        context.report(ConnectionReport(id: id, address: link.address.description, news: news))
+    }
+
+    private func watchForWriting() throws(SystemError) {
+        guard isWriteBlocked != isWriteWatched else { return }
+        try poller.modify(link.socket.descriptor, key: Key.socket, interest: isWriteBlocked ? [.read, .write] : .read)
+        isWriteWatched = isWriteBlocked
+    }
+
+    private var timeout: Duration? {
+        var next = state.nextTick
+        if let nextDeadline { next = min(next ?? nextDeadline, nextDeadline) }
+        if hasNews, let lastReport { next = min(next ?? lastReport + Self.reportInterval, lastReport + Self.reportInterval) }
+        return next.map { max(.zero, $0 - now) }
+    }
+
+    func noteNews() {
+        hasNews = true
+    }
+
+    private func reportIfDue() {
+        guard hasNews else { return }
+        if let lastReport, now < lastReport + Self.reportInterval { return }
+        reportNow()
+    }
+
+    func reportNow() {
+        hasNews = false
+        lastReport = now
+        let connection = APNsPoolSnapshot.Connection(
+            id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.peerLimit,
+            isAuthenticated: state.isProven, requests: state.requests, tokenAge: token.age(now: now))
+        context.ledger.report(connection, &totals)
+    }
+}

@@ -1,0 +1,202 @@
+/// Decides for one connection how many streams it may use, and when to ping, to retire and to close. Never acts: the loop performs what is
+/// returned. Knows no socket, no stream and no batch.
+struct ConnectionState {
+    struct Rules: Sendable {
+        var maximumStreams: Int
+        var pingAfter: Duration
+        var pingTimeout: Duration
+        var settingsTimeout: Duration
+        var maximumAge: Duration
+        var maximumRequests: Int
+        /// Each timed-out request counts a hundred, each answer takes one off: three in a row retire the connection, and so does one in a
+        /// hundred for long (APNS.md section 7, lesson 16).
+        var timeoutScore = 300
+    }
+
+    enum Action: Equatable {
+        /// SETTINGS came: requests may be taken.
+        case becameUsable
+        /// The first authenticated answer.
+        case becameProven
+        case sendPing
+        /// Take no new requests, and tell the pool.
+        case retire(RetireCause)
+        case close(CloseCause)
+    }
+
+    private enum Phase: Equatable { case awaitingSettings, open, draining, closed }
+
+    private let rules: Rules
+    private var phase = Phase.awaitingSettings
+    private let connectedAt: ContinuousClock.Instant
+    private var lastRead: ContinuousClock.Instant
+    private var pingSentAt: ContinuousClock.Instant?
+    /// What the peer allows; one until it says otherwise (APNS.md section 5.6, 1).
+    private(set) var peerLimit = 1
+    private(set) var inFlight = 0
+    private(set) var requests = 0
+    private(set) var isProven = false
+    private var timeoutScore = 0
+
+    init(_ rules: Rules, now: ContinuousClock.Instant) {
+        self.rules = rules
+        connectedAt = now
+        lastRead = now
+    }
+
+    /// How many requests may be handed to HTTP/2 now. One until APNs has accepted our token (APNS.md section 1.3).
+    var freeStreams: Int {
+        guard phase == .open else { return 0 }
+        return max(0, min(peerLimit, rules.maximumStreams, isProven ? .max : 1) - inFlight)
+    }
+
+    /// Streams kept free for the `now` lane: a sixteenth, none while there are few or only the first request may go.
+    var reservedForNow: Int { isProven ? min(peerLimit, rules.maximumStreams) / 16 : 0 }
+
+    var isOpen: Bool { phase == .open }
+    var isClosed: Bool { phase == .closed }
+
+    // MARK: What the peer does
+
+    /// Any bytes at all: the peer lives.
+    mutating func received(now: ContinuousClock.Instant) {
+        lastRead = now
+    }
+
+    mutating func pongReceived() {
+        pingSentAt = nil
+    }
+
+    /// SETTINGS, each time they come: up and down, at once.
+    mutating func settings(maximumStreams: Int) -> Action? {
+        peerLimit = maximumStreams
+        guard phase == .awaitingSettings else { return nil }
+        phase = .open
+        return .becameUsable
+    }
+
+    mutating func goAway(reason: String?) -> Action? {
+        let reaction = reason.map { APNsMeaning(status: 0, reason: $0).reaction }
+        switch (reason, reaction) {
+        case (let reason?, .pausePool): return retire(.credential(reason: reason))
+        case (let reason?, .replaceForToken): return retire(.wedged(reason: reason))
+        default: return retire(.goAway(reason: reason))
+        }
+    }
+
+    mutating func connectionLost(_ what: String) -> Action? {
+        // Retired and answered in full: the peer closed first, that is all.
+        close(phase == .draining && inFlight == 0 ? .drained : .lost(what))
+    }
+
+    // MARK: Requests
+
+    mutating func requestSubmitted() {
+        inFlight += 1
+        requests += 1
+    }
+
+    /// A stream has ended: once for each submitted request, after the call that says how.
+    mutating func streamEnded() -> Action? {
+        inFlight -= 1
+        return phase == .draining && inFlight == 0 ? close(.drained) : nil
+    }
+
+    /// The cheap path for the most frequent answer of all.
+    mutating func accepted() -> Action? {
+        if timeoutScore > 0 { timeoutScore -= 1 }
+        return isProven ? nil : prove()
+    }
+
+    mutating func answered(status: Int, reason: String?) -> [Action] {
+        if timeoutScore > 0 { timeoutScore -= 1 }
+        let meaning = APNsMeaning(status: status, reason: reason)
+        var actions: [Action] = []
+        if meaning.isAuthenticated, meaning.reaction == .keep, !isProven, let action = prove() { actions.append(action) }
+        let reason = reason ?? "\(status)"
+        switch meaning.reaction {
+        case .keep: break
+        case .retire: retire(.answered(status: status, reason: reason)).map { actions.append($0) }
+        case .replaceForToken: retire(.wedged(reason: reason)).map { actions.append($0) }
+        case .pausePool: retire(.credential(reason: reason)).map { actions.append($0) }
+        }
+        return actions
+    }
+
+    /// Our own key fails: no connection would do better.
+    mutating func cannotSign(_ why: String) -> Action? {
+        retire(.credential(reason: why))
+    }
+
+    mutating func timedOut() -> Action? {
+        timeoutScore += 100
+        return timeoutScore >= rules.timeoutScore ? retire(.timeouts) : nil
+    }
+
+    // MARK: Time, and the pool
+
+    mutating func tick(now: ContinuousClock.Instant) -> [Action] {
+        var actions: [Action] = []
+        switch phase {
+        case .closed: return []
+        case .awaitingSettings:
+            if now >= connectedAt + rules.settingsTimeout { close(.silentPeer).map { actions.append($0) } }
+            return actions
+        case .open, .draining: break
+        }
+        if now >= connectedAt + rules.maximumAge { retire(.age).map { actions.append($0) } }
+        if requests >= rules.maximumRequests { retire(.streamIDsUsedUp).map { actions.append($0) } }
+        if let pingSentAt, lastRead < pingSentAt, now >= pingSentAt + rules.pingTimeout {
+            close(.pingTimeout).map { actions.append($0) }
+        } else if now >= max(lastRead, pingSentAt ?? lastRead) + rules.pingAfter {
+            pingSentAt = now
+            actions.append(.sendPing)
+        }
+        if phase == .draining, inFlight == 0 { close(.drained).map { actions.append($0) } }
+        return actions
+    }
+
+    /// Finish what is in flight, then close.
+    mutating func drain() -> [Action] {
+        var actions: [Action] = []
+        if phase == .awaitingSettings { phase = .draining }
+        retire(.poolDecided).map { actions.append($0) }
+        if phase == .draining, inFlight == 0 { close(.drained).map { actions.append($0) } }
+        return actions
+    }
+
+    mutating func cutOff() -> Action? {
+        close(.cutOff)
+    }
+
+    /// When `tick` has something to decide next.
+    var nextTick: ContinuousClock.Instant? {
+        switch phase {
+        case .closed: return nil
+        case .awaitingSettings: return connectedAt + rules.settingsTimeout
+        case .open, .draining:
+            var next = max(lastRead, pingSentAt ?? lastRead) + rules.pingAfter
+            if let pingSentAt, lastRead < pingSentAt { next = pingSentAt + rules.pingTimeout }
+            return phase == .open ? min(next, connectedAt + rules.maximumAge) : next
+        }
+    }
+
+    // MARK: How
+
+    private mutating func prove() -> Action? {
+        isProven = true
+        return .becameProven
+    }
+
+    private mutating func retire(_ cause: RetireCause) -> Action? {
+        guard phase == .open || phase == .awaitingSettings else { return nil }
+        phase = .draining
+        return .retire(cause)
+    }
+
+    private mutating func close(_ cause: CloseCause) -> Action? {
+        guard phase != .closed else { return nil }
+        phase = .closed
+        return .close(cause)
+    }
+}

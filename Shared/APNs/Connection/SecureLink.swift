@@ -1,0 +1,128 @@
+import OpenSSL
+import SystemIO
+
+/// One TLS connection over one socket: plaintext in and out, nothing blocks. Belongs to one thread.
+final class SecureLink {
+    enum ReadResult: Equatable {
+        /// The buffer holds what there was.
+        case open
+        case closed(String)
+    }
+
+    let socket: TCPSocket
+    let address: SocketAddress
+    private let session: TLSSession
+    private var ciphertext = [UInt8](repeating: 0, count: 65_536)
+
+    init(_ socket: TCPSocket, _ session: TLSSession, address: SocketAddress) {
+        self.socket = socket
+        self.session = session
+        self.address = address
+    }
+
+    /// Blocks until the handshake is through and APNs speaks HTTP/2 with us. Nothing of ours has been said until then.
+    func handshake(until deadline: ContinuousClock.Instant) throws {
+        let poller = try Poller(capacity: 1)
+        try poller.add(socket.descriptor, key: 0, interest: .read)
+        while true {
+            let result: TLSSession.HandshakeResult
+            do {
+                result = try session.handshake()
+            } catch {
+                // The alert that tells the peer why; whether it arrives changes nothing.
+                _ = try flush()
+                throw error
+            }
+            let isFlushed = try flush()
+            if result == .complete, isFlushed { break }
+            let left = deadline - ContinuousClock.now
+            guard left > .zero else { throw LinkError.handshakeTimeout }
+            try poller.modify(socket.descriptor, key: 0, interest: isFlushed ? .read : [.read, .write])
+            guard let event = try poller.wait(timeout: left).first, event.isReadable else { continue }
+            if try receive() == .endOfStream { throw LinkError.endedInHandshake }
+        }
+        guard session.negotiatedALPN == "h2" else { throw LinkError.noHTTP2 }
+    }
+
+    /// Reads everything that is there, and appends the plaintext.
+    func read(into plaintext: inout [UInt8]) throws -> ReadResult {
+        while true {
+            let result = try receive()
+            while true {
+                let before = plaintext.count
+                switch try session.read(into: &plaintext) {
+                case .bytes: if plaintext.count - before >= 65_536 { continue }
+                case .incomplete: break
+                case .closed: return .closed("close_notify")
+                }
+                break
+            }
+            switch result {
+            case .bytes(let count) where count == ciphertext.count && plaintext.count < 1 << 20: continue
+            case .bytes, .wouldBlock: return .open
+            case .endOfStream: return .closed("end_of_stream")
+            }
+        }
+    }
+
+    private func receive() throws(SystemError) -> IOResult {
+        let result = try socket.read(into: &ciphertext)
+        if case .bytes(let count) = result {
+            // A span of a class's property would end with the access to it.
+            let bytes = ciphertext
+            session.receive(bytes.span.extracting(first: count))
+        }
+        return result
+    }
+
+    var hasPendingOutput: Bool { session.pendingOutput > 0 }
+
+    func write(_ plaintext: [UInt8]) throws(TLSError) {
+        try session.write(plaintext.span)
+    }
+
+    /// Sends what is pending as far as the kernel takes it.
+    /// - Returns: whether nothing is left.
+    func flush() throws(SystemError) -> Bool {
+        try flush(noting: { })
+    }
+
+    /// - Parameter noting: called when the kernel has taken anything at all.
+    func flush(noting taken: () -> Void) throws(SystemError) -> Bool {
+        while session.pendingOutput > 0 {
+            var isBlocked = false
+            try session.withOutput { bytes throws(SystemError) in
+                guard case .bytes(let count) = try socket.write(bytes) else {
+                    isBlocked = true
+                    return 0
+                }
+                taken()
+                return count
+            }
+            if isBlocked { return false }
+        }
+        return true
+    }
+
+    /// Says goodbye as far as that goes without waiting.
+    func close() {
+        session.shutdown()
+        do { _ = try flush() } catch { /* The peer has left already. */  }
+        socket.close()
+    }
+}
+
+/// Why a link cannot be used although TCP connected.
+enum LinkError: Error, Equatable, CustomStringConvertible {
+    case endedInHandshake
+    case handshakeTimeout
+    case noHTTP2
+
+    var description: String {
+        switch self {
+        case .endedInHandshake: "the peer closed the connection during the TLS handshake"
+        case .handshakeTimeout: "the TLS handshake took too long"
+        case .noHTTP2: "the peer did not agree to HTTP/2 (ALPN h2)"
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import PushModel
+
+/// What waits for a free stream, lane by lane. A pure value: who takes how much when is decided here and nowhere else.
+///
+/// Within a lane first come, first served. Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
+/// every round, so none starves and none waits for another lane's backlog (DESIGN.md section 8, promise 9).
+struct LaneQueue {
+    struct Weights: Equatable, Sendable {
+        var now = 16
+        var soon = 4
+        var bulk = 1
+
+        subscript(_ lane: Lane) -> Int {
+            switch lane {
+            case .now: max(1, now)
+            case .soon: max(1, soon)
+            case .bulk: max(1, bulk)
+            }
+        }
+        var sum: Int { self[.now] + self[.soon] + self[.bulk] }
+    }
+
+    private let weights: Weights
+    private let maximumRequests: Int
+    private var lines = Lanes(ShareLine())
+    /// Requests that each lane may still take in this round.
+    private var credits = Lanes(0)
+
+    /// - Parameter maximumRequests: in each lane; beyond it newcomers are refused.
+    init(weights: Weights, maximumRequests: Int) {
+        self.weights = weights
+        self.maximumRequests = maximumRequests
+    }
+
+    var isEmpty: Bool { lines.now.requests + lines.soon.requests + lines.bulk.requests == 0 }
+    func count(_ lane: Lane) -> Int { lines[lane].requests }
+
+    /// - Returns: false when the lane is full, and then nothing was taken.
+    mutating func append(_ share: Share) -> Bool {
+        guard lines[share.batch.lane].requests + share.requests.count <= maximumRequests else { return false }
+        lines[share.batch.lane].append(share)
+        return true
+    }
+
+    /// To the head of its lane: it has waited already. Never refused, since a connection's stream limit bounds it.
+    mutating func putBack(_ share: Share) {
+        lines[share.batch.lane].putBack(share)
+    }
+
+    /// Moves up to `maximum` requests to `taken`.
+    /// - Parameter reservedForNow: so many of them only `now` may use, so that a backlog elsewhere leaves a free stream for it.
+    mutating func take(maximum: Int, reservedForNow: Int, into taken: inout [Share]) {
+        let scale = max(1, maximum / weights.sum)
+        // Portions cut for a thousand free streams would be a long wait where only one is left.
+        for lane in Lane.allCases { credits[lane] = min(credits[lane], weights[lane] * scale) }
+        var left = maximum
+        while left > 0 {
+            var progressed = false
+            var waits = false
+            for lane in Lane.allCases {
+                let allowed = lane == .now ? left : left - reservedForNow
+                guard allowed > 0, lines[lane].requests > 0 else { continue }
+                waits = true
+                let count = min(allowed, credits[lane], lines[lane].requests)
+                guard count > 0 else { continue }
+                lines[lane].take(count, into: &taken)
+                credits[lane] -= count
+                left -= count
+                progressed = true
+            }
+            guard waits else { return }
+            if !progressed { newRound(scale) }
+        }
+    }
+
+    /// Many free streams are shared out in larger portions: the same proportions with fewer pieces.
+    private mutating func newRound(_ scale: Int) {
+        for lane in Lane.allCases { credits[lane] = weights[lane] * scale }
+    }
+
+    /// Takes out everything that `condition` picks.
+    mutating func remove(where condition: (Share) -> Bool) -> [Share] {
+        var removed: [Share] = []
+        for lane in Lane.allCases { lines[lane].remove(where: condition, into: &removed) }
+        return removed
+    }
+}
+
+/// One value for each lane, without a dictionary on the hot path.
+struct Lanes<Value> {
+    var now: Value
+    var soon: Value
+    var bulk: Value
+
+    init(_ value: Value) {
+        (now, soon, bulk) = (value, value, value)
+    }
+
+    subscript(_ lane: Lane) -> Value {
+        get {
+            switch lane {
+            case .now: now
+            case .soon: soon
+            case .bulk: bulk
+            }
+        }
+        _modify {
+            switch lane {
+            case .now: yield &now
+            case .soon: yield &soon
+            case .bulk: yield &bulk
+            }
+        }
+    }
+}
+
+extension Lanes: Sendable where Value: Sendable {}
+extension Lanes: Equatable where Value: Equatable {}

@@ -1,0 +1,122 @@
+import PushModel
+import Synchronization
+import SystemIO
+
+/// Where a pool's batches wait, and the meeting place of those who bring them, the connections that send them and the pool's supervisor.
+///
+/// A connection takes only what it may send at once, so everything that waits, waits here: when a connection ends nothing is stuck behind it.
+/// One lock, held for a few lines; wake-ups happen outside it.
+final class Parking: Sendable {
+    enum Admission: Equatable, Sendable {
+        case open
+        case refusing(NotSentReason)
+    }
+
+    /// Whoever brought a batch does this after.
+    enum Arrival: Sendable {
+        case parked
+        /// Nothing was parked.
+        case refused(NotSentReason)
+    }
+
+    private let room: Mutex<ParkingRoom>
+    private let wakeSupervisor: @Sendable () -> Void
+
+    /// - Parameter wakeSupervisor: called when something waits that no connection will take by itself; from any thread.
+    init(weights: LaneQueue.Weights, maximumRequests: Int, now: ContinuousClock.Instant, wakeSupervisor: @escaping @Sendable () -> Void) {
+        room = Mutex(ParkingRoom(queue: LaneQueue(weights: weights, maximumRequests: maximumRequests), lastArrival: now))
+        self.wakeSupervisor = wakeSupervisor
+    }
+
+    // MARK: Those who bring
+
+    func submit(_ share: Share) -> Arrival {
+        let (arrival, wakeUps, tellsSupervisor) = room.withLock { room -> (Arrival, [WakeUp], Bool) in
+            if case .refusing(let reason) = room.admission { return (.refused(reason), [], false) }
+            guard room.queue.append(share) else { return (.refused(.parkingFull), [], false) }
+            room.lastArrival = share.parkedAt
+            let (wakeUps, coversAll) = room.feed(share.requests.count, share.batch.lane)
+            return (.parked, wakeUps, !coversAll && room.tellSupervisor())
+        }
+        for wakeUp in wakeUps { wakeUp.signal() }
+        if tellsSupervisor { wakeSupervisor() }
+        return arrival
+    }
+
+    // MARK: Connections
+
+    /// Takes up to `maximum` requests for a connection, and remembers it where it could have taken more.
+    func take(
+        for id: ConnectionID, _ wakeUp: WakeUp, maximum: Int, reservedForNow: Int, into taken: inout [Share]
+    ) {
+        let (other, tellsSupervisor) = room.withLock { room -> (WakeUp?, Bool) in
+            room.hungry.removeAll { $0.id == id }
+            room.queue.take(maximum: maximum, reservedForNow: reservedForNow, into: &taken)
+            let left = maximum - taken.reduce(0) { $0 + $1.requests.count }
+            let other = room.another()
+            if left > 0 {
+                room.hungry.append(ParkingRoom.Hungry(id: id, wakeUp: wakeUp, streams: left, otherStreams: max(0, left - reservedForNow)))
+            }
+            return (other, !room.queue.isEmpty && room.tellSupervisor())
+        }
+        other?.signal()
+        if tellsSupervisor { wakeSupervisor() }
+    }
+
+    /// A connection gives back what is certainly not processed. Goes to the head; another connection will take it.
+    func putBack(_ shares: [Share], from id: ConnectionID) {
+        let (wakeUps, tellsSupervisor) = room.withLock { room -> ([WakeUp], Bool) in
+            var wakeUps: [WakeUp] = []
+            var coversAll = true
+            room.hungry.removeAll { $0.id == id }
+            for share in shares.reversed() {
+                room.queue.putBack(share)
+                let (more, covers) = room.feed(share.requests.count, share.batch.lane)
+                wakeUps += more
+                coversAll = coversAll && covers
+            }
+            return (wakeUps, !coversAll && room.tellSupervisor())
+        }
+        for wakeUp in wakeUps { wakeUp.signal() }
+        if tellsSupervisor { wakeSupervisor() }
+    }
+
+    /// A connection takes nothing more. What it was woken for goes to another.
+    func leave(_ id: ConnectionID) {
+        let (other, tellsSupervisor) = room.withLock { room -> (WakeUp?, Bool) in
+            room.hungry.removeAll { $0.id == id }
+            return (room.another(), !room.queue.isEmpty && room.tellSupervisor())
+        }
+        other?.signal()
+        if tellsSupervisor { wakeSupervisor() }
+    }
+
+    // MARK: The supervisor
+
+    /// Sets what newcomers meet from now on. Where they are refused, everything that waits is handed out.
+    /// - Parameter looksAway: while nothing waits, the supervisor wants to be woken for the next that has to.
+    func update(
+        admission: Admission, looksAway: Bool
+    ) -> (removed: [Share], hasWork: Bool, lastArrival: ContinuousClock.Instant) {
+        room.withLock { room in
+            room.admission = admission
+            var removed: [Share] = []
+            if case .refusing = admission { removed = room.queue.remove { _ in true } }
+            if looksAway { room.supervisorLooksAway() }
+            return (removed, !room.queue.isEmpty, room.lastArrival)
+        }
+    }
+
+    /// Hands out what must not wait any longer.
+    func remove(where condition: (Share) -> Bool) -> [Share] {
+        room.withLock { $0.queue.remove(where: condition) }
+    }
+
+    func counts() -> Lanes<Int> {
+        room.withLock { room in
+            var counts = Lanes(0)
+            for lane in Lane.allCases { counts[lane] = room.queue.count(lane) }
+            return counts
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Dispatch
+package import Logging
+package import OpenSSL
+package import PushModel
+import Synchronization
+import SystemIO
+
+/// The connections to one environment of APNs under one credential, and what waits for them.
+///
+/// Batches go in with ``submit(_:)`` and come back, each once and whole, through `onFinished`; everything between is the pool's business.
+/// A pool knows nothing of jobs and queues. Call ``shutdown(deadline:)`` before letting go of it: its threads keep it alive.
+package final class APNsPool: Sendable {
+    private enum Life { case new, started, finished }
+
+    private struct Run {
+        var life = Life.new
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    package let credential: String
+    package let environment: APNsEnvironment
+    private let context: PoolContext
+    private let mailbox: Mailbox<PoolMessage>
+    private let arrivals: DispatchSemaphore
+    private let onEvent: @Sendable (APNsPoolEvent) -> Void
+    private let logger: Logger
+    private let runState = Mutex(Run())
+
+    /// Opens nothing yet.
+    /// - Parameters:
+    ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on a connection's thread; must not block.
+    ///   - onFinished: called on a thread of the pool; must hand over and return.
+    ///   - onEvent: likewise. For logs and alarms.
+    /// - Throws: where the trusted authorities cannot be read.
+    package init(
+        configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential, endpoint: APNsEndpoint,
+        environment: APNsEnvironment, gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
+        onFinished: @escaping @Sendable (APNsFinishedBatch) -> Void, onEvent: @escaping @Sendable (APNsPoolEvent) -> Void = { _ in },
+        logger: Logger = Logger(label: "apns")
+    ) throws(TLSError) {
+        let arrivals = DispatchSemaphore(value: 0)
+        let mailbox = Mailbox<PoolMessage>(onPost: { arrivals.signal() })
+        self.credential = credential.name
+        self.environment = environment
+        self.mailbox = mailbox
+        self.arrivals = arrivals
+        self.onEvent = onEvent
+        self.logger = logger
+        context = PoolContext(
+            configuration: configuration, signer: ProviderTokenSigner(credential),
+            dialer: Dialer(
+                endpoint: endpoint, context: try TLSContext.client(trust: endpoint.trust, alpn: ["h2"]),
+                connectTimeout: configuration.connectTimeout, handshakeTimeout: configuration.handshakeTimeout,
+                addresses: AddressDirectory(avoidance: configuration.addressAvoidance), clock: configuration.clock),
+            authority: endpoint.authority,
+            parking: Parking(
+                weights: LaneQueue.Weights(now: configuration.weightNow, soon: configuration.weightSoon, bulk: configuration.weightBulk),
+                maximumRequests: configuration.maximumParked, now: configuration.clock.now(),
+                wakeSupervisor: { mailbox.post(.workWaits) }),
+            ledger: PoolLedger(), gate: gate, onFinished: onFinished, report: { mailbox.post(.connection($0)) })
+    }
+
+    /// Begins to connect. Once.
+    package func start() {
+        let isFirst = runState.withLock { run in
+            guard run.life == .new else { return false }
+            run.life = .started
+            return true
+        }
+        guard isFirst else { return }
+        _ = SystemThread.start(name: "apns-pool") { [self] in
+            PoolSupervisor(context, mailbox: mailbox, arrivals: arrivals, onEvent: onEvent, logger: logger).run()
+            let waiting = runState.withLock { run in
+                run.life = .finished
+                defer { run.waiting = [] }
+                return run.waiting
+            }
+            for continuation in waiting { continuation.resume() }
+        }
+    }
+
+    /// Hands a batch over. Never blocks; from any thread. A batch that cannot be sent comes back as soon as that is known, at once
+    /// while the pool is paused or has been without a connection for longer than its patience.
+    package func submit(_ batch: APNsBatch) {
+        let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: context.clock.now())
+        guard !batch.requests.isEmpty else {
+            context.onFinished(APNsFinishedBatch(batch: batch, answers: []))
+            return
+        }
+        guard case .refused(let reason) = context.parking.submit(share) else { return }
+        if !mailbox.post(.refused(share, reason)), let finished = share.settle(.notSent(reason)) { context.onFinished(finished) }
+    }
+
+    package var state: APNsPoolState { context.ledger.state }
+
+    package func snapshot() -> APNsPoolSnapshot {
+        context.ledger.snapshot(parked: context.parking.counts())
+    }
+
+    /// Returns what waits as `.notSent`, awaits the answers to what is in flight, and closes. New batches come back at once.
+    /// Every batch has come back when this returns.
+    /// - Parameter deadline: from now; what is in flight then is given up: `.unknown` where it may have reached APNs.
+    package func shutdown(deadline: Duration) async {
+        start()
+        mailbox.post(.shutDown(cutOff: context.clock.now() + deadline))
+        await withCheckedContinuation { continuation in
+            let isFinished = runState.withLock { run in
+                guard run.life != .finished else { return true }
+                run.waiting.append(continuation)
+                return false
+            }
+            if isFinished { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+/// What a pool can be told. The defaults follow APNS.md sections 1.3, 5 and 7.
+package struct APNsPoolConfiguration: Sendable {
+    /// How many connections to keep, to different addresses where there are several.
+    package var connections = 2
+    /// Between opening one connection and the next (APNS.md section 5.1).
+    package var stagger: Duration = .milliseconds(500)
+    /// The most streams on one connection, whatever APNs would allow.
+    package var maximumStreams = 1000
+    /// Requests waiting in each lane; the caller's prefetch should keep below it.
+    package var maximumParked = 20_000
+    package var weightNow = 16
+    package var weightSoon = 4
+    package var weightBulk = 1
+    /// From handing a request to HTTP/2 to its answer; the batch's expiry may make it shorter.
+    package var requestTimeout: Duration = .seconds(15)
+    /// Resolving excluded, which the system's resolver bounds.
+    package var connectTimeout: Duration = .seconds(5)
+    /// From TCP's connection to the peer's first SETTINGS.
+    package var handshakeTimeout: Duration = .seconds(10)
+    /// Without a byte from the peer for so long, a PING goes out.
+    package var pingAfter: Duration = .seconds(30)
+    package var pingTimeout: Duration = .seconds(10)
+    /// TCP_USER_TIMEOUT.
+    package var unacknowledgedTimeout: Duration = .seconds(20)
+    /// Without a new batch for so long, the connections are closed until the next one.
+    package var idleLimit: Duration = .seconds(3600)
+    /// Connections are replaced at this age, less up to a tenth by chance.
+    package var maximumAge: Duration = .seconds(24 * 3600)
+    /// Stream numbers end at 2^31; a connection is replaced long before.
+    package var maximumRequestsPerConnection = 1 << 29
+    /// Without a usable connection for so long, waiting batches are returned, and newcomers at once.
+    package var patience: Duration = .seconds(5)
+    /// The longest a batch waits for a free stream while connections are usable.
+    package var maximumWait: Duration = .seconds(60)
+    package var backoffBase: Duration = .seconds(1)
+    package var backoffCap: Duration = .seconds(60)
+    /// A connection that lived so long and was of use is replaced without delay.
+    package var stableAge: Duration = .seconds(30)
+    /// First pause after a credential fault; doubled with each that follows.
+    package var probeBase: Duration = .seconds(30)
+    package var probeCap: Duration = .seconds(15 * 60)
+    /// How long an address that just failed is tried last.
+    package var addressAvoidance: Duration = .seconds(60)
+
+    package var clock: APNsClock = .system
+
+    package init() {}
+}

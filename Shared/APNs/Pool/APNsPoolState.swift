@@ -1,0 +1,34 @@
+/// How a pool is, for readiness and alarms. What to hand it does not depend on it: batches that cannot be sent come back at once.
+package enum APNsPoolState: Equatable, Sendable {
+    /// No connection yet, or none any more; trying.
+    case connecting
+    /// At least one connection can be used.
+    case ready
+    /// Nothing to do for long, so no connection is kept; the next batch opens one.
+    case idle
+    /// APNs refuses the credential, in its words. Probed again and again, ever more rarely, with one connection and one request.
+    case paused(reason: String)
+    case closed
+
+    /// For metric labels: from a closed set.
+    package var label: String {
+        switch self {
+        case .connecting: "connecting"
+        case .ready: "ready"
+        case .idle: "idle"
+        case .paused: "paused"
+        case .closed: "closed"
+        }
+    }
+}
+
+/// What the owner of a pool may want to log or count. Never a token, an id or a payload.
+package enum APNsPoolEvent: Equatable, Sendable {
+    case stateChanged(APNsPoolState)
+    case connectionOpened(address: String)
+    /// No connection came about; `reason` names the step that failed.
+    case connectionFailed(address: String?, reason: String)
+    /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.
+    case connectionRetired(address: String, reason: String)
+    case connectionClosed(address: String, reason: String)
+}

@@ -1,0 +1,225 @@
+/// Names one connection of a pool; never used twice.
+typealias ConnectionID = Int
+
+/// Decides when to open connections, when to stop, and what newcomers meet. Never acts: the supervisor performs what is returned.
+struct PoolLifecycle {
+    struct Rules: Sendable {
+        var connections: Int
+        var stagger: Duration
+        var patience: Duration
+        var stableAge: Duration
+        var idleLimit: Duration
+        var backoffBase: Duration
+        var backoffCap: Duration
+        var probeBase: Duration
+        var probeCap: Duration
+    }
+
+    enum Action: Equatable {
+        case dial(ConnectionID)
+        /// Finish what is in flight, take nothing more, close.
+        case drain(ConnectionID)
+    }
+
+    enum Phase: Equatable {
+        case running
+        /// No work, no connections.
+        case idle
+        case paused(reason: String, until: ContinuousClock.Instant)
+        /// The pause is over: the next request decides.
+        case probing(reason: String)
+        case stopped
+    }
+
+    private struct Connection {
+        var isUsable = false
+        var isProven = false
+        var isRetired = false
+        let dialedAt: ContinuousClock.Instant
+    }
+
+    private let rules: Rules
+    private(set) var phase = Phase.running
+    private var connections: [ConnectionID: Connection] = [:]
+    private var nextID = 1
+    private var backoff: Backoff
+    private var nextDial: ContinuousClock.Instant
+    private var unreadySince: ContinuousClock.Instant?
+    private var probes = 0
+    /// When a connection last turned out wedged; a later one that does so too is no accident.
+    private var wedgedAt: ContinuousClock.Instant?
+    /// In 0..<1, new each time.
+    private let jitter: @Sendable () -> Double
+
+    init(_ rules: Rules, now: ContinuousClock.Instant, jitter: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }) {
+        self.rules = rules
+        self.jitter = jitter
+        backoff = Backoff(base: rules.backoffBase, cap: rules.backoffCap)
+        nextDial = now
+        unreadySince = now
+    }
+
+    // MARK: What happens
+
+    mutating func tick(now: ContinuousClock.Instant, lastArrival: ContinuousClock.Instant) -> [Action] {
+        if case .paused(let reason, let until) = phase, now >= until { phase = .probing(reason: reason) }
+        if phase == .running, usableConnections > 0, now >= lastArrival + rules.idleLimit { return drainAll(into: .idle) }
+        return dialIfDue(now)
+    }
+
+    /// Something waits and nobody can take it.
+    mutating func workWaits(now: ContinuousClock.Instant) -> [Action] {
+        switch phase {
+        case .idle:
+            phase = .running
+            unreadySince = now
+        case .probing where unreadySince == nil && usableConnections == 0:
+            unreadySince = now
+        default: break
+        }
+        return dialIfDue(now)
+    }
+
+    mutating func opened(_ id: ConnectionID) -> [Action] {
+        guard wantsConnections, connections[id]?.isRetired == false else { return [.drain(id)] }
+        connections[id]?.isUsable = true
+        unreadySince = nil
+        return []
+    }
+
+    /// APNs knows us on this connection.
+    mutating func proven(_ id: ConnectionID) {
+        guard connections[id]?.isRetired == false else { return }
+        connections[id]?.isProven = true
+        wedgedAt = nil
+        probes = 0
+        if case .probing = phase { phase = .running }
+    }
+
+    /// The connection takes nothing more, for a reason that says something about the next one.
+    mutating func retiring(_ id: ConnectionID, _ cause: RetireCause, now: ContinuousClock.Instant) -> [Action] {
+        guard let connection = connections[id], !connection.isRetired else { return [] }
+        connections[id]?.isRetired = true
+        noteUnready(now)
+        switch cause {
+        case .credential(let reason): return pause(reason, now)
+        case .wedged(let reason):
+            if let wedgedAt, connection.dialedAt >= wedgedAt { return pause(reason, now) }
+            if wedgedAt == nil { wedgedAt = now }
+        default: break
+        }
+        scheduleReplacement(of: connection, now)
+        return dialIfDue(now)
+    }
+
+    /// The connection is gone, or never came about.
+    mutating func closed(_ id: ConnectionID, now: ContinuousClock.Instant) -> [Action] {
+        guard let connection = connections.removeValue(forKey: id) else { return [] }
+        noteUnready(now)
+        if !connection.isRetired { scheduleReplacement(of: connection, now) }
+        return dialIfDue(now)
+    }
+
+    mutating func shutDown() -> [Action] {
+        drainAll(into: .stopped)
+    }
+
+    // MARK: What follows from it
+
+    var usableConnections: Int { connections.values.count { $0.isUsable && !$0.isRetired } }
+    var hasConnections: Bool { !connections.isEmpty }
+
+    func admission(now: ContinuousClock.Instant) -> Parking.Admission {
+        switch phase {
+        case .stopped: .refusing(.shuttingDown)
+        case .paused: .refusing(.poolPaused)
+        case .idle: .open
+        case .running, .probing:
+            if let unreadySince, now >= unreadySince + rules.patience { .refusing(.notConnected) } else { .open }
+        }
+    }
+
+    var state: APNsPoolState {
+        switch phase {
+        case .running: usableConnections > 0 ? .ready : .connecting
+        case .idle: .idle
+        case .paused(let reason, _), .probing(let reason): .paused(reason: reason)
+        case .stopped: .closed
+        }
+    }
+
+    /// When to call `tick` next, if nothing happens before.
+    func nextWake(now: ContinuousClock.Instant, lastArrival: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        var times: [ContinuousClock.Instant] = []
+        if case .paused(_, let until) = phase { times.append(until) }
+        if missingConnections > 0 { times.append(max(nextDial, now)) }
+        if let unreadySince, case .open = admission(now: now), wantsConnections { times.append(unreadySince + rules.patience) }
+        if phase == .running, usableConnections > 0 { times.append(max(now, lastArrival + rules.idleLimit)) }
+        return times.min()
+    }
+
+    // MARK: How
+
+    /// In `probing` a connection is opened only for a request: `unreadySince` tells that one waits.
+    private var wantsConnections: Bool {
+        switch phase {
+        case .running: true
+        case .probing: true
+        case .idle, .paused, .stopped: false
+        }
+    }
+
+    private var missingConnections: Int {
+        let live = connections.values.count { !$0.isRetired }
+        switch phase {
+        case .running: return max(0, rules.connections - live)
+        case .probing: return unreadySince == nil ? 0 : max(0, 1 - live)
+        case .idle, .paused, .stopped: return 0
+        }
+    }
+
+    private mutating func dialIfDue(_ now: ContinuousClock.Instant) -> [Action] {
+        var actions: [Action] = []
+        while missingConnections > 0, now >= nextDial {
+            let id = nextID
+            nextID += 1
+            connections[id] = Connection(dialedAt: now)
+            nextDial = now + rules.stagger
+            actions.append(.dial(id))
+        }
+        return actions
+    }
+
+    /// At once after one that served for a while; otherwise ever later, or failing to connect would become an attack.
+    private mutating func scheduleReplacement(of connection: Connection, _ now: ContinuousClock.Instant) {
+        if connection.isProven, now - connection.dialedAt >= rules.stableAge {
+            backoff.reset()
+            nextDial = min(nextDial, now + rules.stagger)
+        } else {
+            nextDial = max(nextDial, now + backoff.next(random: jitter()))
+        }
+    }
+
+    private mutating func noteUnready(_ now: ContinuousClock.Instant) {
+        guard usableConnections == 0, unreadySince == nil, phase == .running else { return }
+        unreadySince = now
+    }
+
+    private mutating func pause(_ reason: String, _ now: ContinuousClock.Instant) -> [Action] {
+        let bound = Backoff.bound(rules.probeBase, rules.probeCap, probes)
+        probes += 1
+        // At least half of it: a probe is never early, only spread.
+        let delay = bound * (0.5 + jitter() / 2)
+        unreadySince = nil
+        nextDial = now
+        return drainAll(into: .paused(reason: reason, until: now + delay))
+    }
+
+    private mutating func drainAll(into phase: Phase) -> [Action] {
+        self.phase = phase
+        if phase == .idle { unreadySince = nil }
+        let live = connections.filter { !$0.value.isRetired }.keys.sorted()
+        for id in live { connections[id]?.isRetired = true }
+        return live.map { .drain($0) }
+    }
+}

@@ -1,0 +1,37 @@
+import OpenSSL
+import StrictJSON
+
+/// Makes provider tokens (JWT, RFC 7519) of one credential: `bearer <jwt>`, as the `authorization` header wants it (APNS.md section 1.3).
+struct ProviderTokenSigner: Sendable {
+    private let header: [UInt8]
+    private let teamID: String
+    private let key: ES256PrivateKey
+
+    init(_ credential: APNsCredential) {
+        switch credential.kind {
+        case .token(let teamID, let keyID, let key):
+            var json = JSONWriter()
+            json.object {
+                $0.field("alg", "ES256")
+                $0.field("kid", keyID)
+            }
+            header = Array(Base64URL.encode(json.bytes).utf8)
+            self.teamID = teamID
+            self.key = key
+        }
+    }
+
+    /// - Parameter issuedAt: UNIX seconds.
+    func authorization(issuedAt: Int64) throws(TLSError) -> [UInt8] {
+        var claims = JSONWriter()
+        claims.object {
+            $0.field("iss", teamID)
+            $0.field("iat", issuedAt)
+        }
+        var signed = header
+        signed.append(UInt8(ascii: "."))
+        signed.append(contentsOf: Base64URL.encode(claims.bytes).utf8)
+        let signature = try key.sign(signed)
+        return Array("bearer ".utf8) + signed + [UInt8(ascii: ".")] + Array(Base64URL.encode(signature).utf8)
+    }
+}

@@ -1,0 +1,74 @@
+/// What became of one request. Every request of a batch has exactly one.
+package struct APNsAnswer: Equatable, Sendable {
+    /// Of the request, as the caller numbered it.
+    package let index: Int
+    /// When the request was handed to HTTP/2, UNIX milliseconds; nil where it was not.
+    package let sentAt: Int64?
+    package let result: Result
+
+    package enum Result: Equatable, Sendable {
+        /// APNs answered.
+        /// - reason: verbatim; nil where the body had none or was not to be read.
+        /// - timestamp: of a 410, UNIX milliseconds.
+        /// - retryAfter: APNs documents none; honoured if it appears (APNS.md section 4.2).
+        case response(status: Int, reason: String?, timestamp: Int64?, retryAfter: Duration?)
+        /// Certain: APNs processed nothing of it, so sending again cannot duplicate.
+        case notSent(NotSentReason)
+        /// It left, and no answer came: APNs may or may not have acted (APNS.md section 5.4).
+        case unknown(UnknownReason)
+        /// The gate or the expiry stopped it; it never left.
+        case stopped(StopReason)
+    }
+
+    package init(index: Int, sentAt: Int64?, result: Result) {
+        self.index = index
+        self.sentAt = sentAt
+        self.result = result
+    }
+}
+
+/// Why we did not send, on purpose.
+package enum StopReason: String, Equatable, Sendable, CaseIterable {
+    case expired, fenced, cancelled, held
+}
+
+/// Why a request was not sent, or certainly not processed.
+package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
+    /// No connection could be used for the pool's patience.
+    case notConnected = "not_connected"
+    /// The pool is paused: APNs refuses the credential.
+    case poolPaused = "pool_paused"
+    /// The lane's parking is full; the caller handed over more than agreed.
+    case parkingFull = "parking_full"
+    /// It waited for a free stream longer than the pool lets it.
+    case congested
+    /// APNs refused the stream again and again (REFUSED_STREAM), or connections ended before it could leave.
+    case refused
+    /// The deadline came while part of the request was still ours.
+    case deadline
+    /// The request cannot be written as HTTP/2: the caller's fault.
+    case malformed
+    case shuttingDown = "shutting_down"
+}
+
+/// Why the answer to a request that left is missing.
+package enum UnknownReason: String, Equatable, Sendable, CaseIterable {
+    case timedOut = "timed_out"
+    case connectionLost = "connection_lost"
+    /// APNs reset the stream with another code than REFUSED_STREAM.
+    case streamReset = "stream_reset"
+    /// The pool's shutdown deadline came first.
+    case shutdown
+}
+
+/// A batch that is done.
+package struct APNsFinishedBatch: Sendable {
+    package let batch: APNsBatch
+    /// One for each request, in the order in which they came about: find them by `index`.
+    package let answers: [APNsAnswer]
+
+    package init(batch: APNsBatch, answers: [APNsAnswer]) {
+        self.batch = batch
+        self.answers = answers
+    }
+}

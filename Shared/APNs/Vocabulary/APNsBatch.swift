@@ -1,0 +1,55 @@
+package import PushModel
+
+/// One job's share for one pool: requests that differ only in token and id. Handed to the pool once, and given back once, whole.
+package struct APNsBatch: Sendable {
+    /// The caller's; comes back unchanged.
+    package let tag: UInt64
+    package let lane: Lane
+    package let pushType: PushType
+    package let topic: String
+    package let priority: Int
+    package let collapseID: String?
+    /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
+    package let expiration: Int64?
+    /// UNIX milliseconds: nothing of this batch is sent at or after this moment.
+    package let expiresAt: Int64
+    /// The body, verbatim.
+    package let payload: [UInt8]
+    package let requests: [APNsRequest]
+
+    package init(
+        tag: UInt64, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil, expiration: Int64? = nil,
+        expiresAt: Int64, payload: [UInt8], requests: [APNsRequest]
+    ) {
+        self.tag = tag
+        self.lane = lane
+        self.pushType = pushType
+        self.topic = topic
+        self.priority = priority
+        self.collapseID = collapseID
+        self.expiration = expiration
+        self.expiresAt = expiresAt
+        self.payload = payload
+        self.requests = requests
+    }
+}
+
+/// One delivery of a batch.
+package struct APNsRequest: Sendable {
+    /// The `apns-id`.
+    package let id: PushID
+    package let token: DeviceToken
+    /// For the gate, which knows about fences.
+    package let installation: PushID
+    package let ownerEpoch: Int64
+    /// The caller's; the answer carries it.
+    package let index: Int
+
+    package init(id: PushID, token: DeviceToken, installation: PushID, ownerEpoch: Int64, index: Int) {
+        self.id = id
+        self.token = token
+        self.installation = installation
+        self.ownerEpoch = ownerEpoch
+        self.index = index
+    }
+}

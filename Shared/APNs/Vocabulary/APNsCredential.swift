@@ -1,0 +1,18 @@
+package import OpenSSL
+
+/// Who we are to APNs. A connection, and so a pool, only ever sees one credential (APNS.md section 1.3).
+package struct APNsCredential: Sendable {
+    package enum Kind: Sendable {
+        /// A provider token (JWT) signed with a `.p8` key. Both ids have ten characters.
+        case token(teamID: String, keyID: String, key: ES256PrivateKey)
+    }
+
+    /// The operator's name for it; appears in logs and metrics, so never a secret.
+    package let name: String
+    package let kind: Kind
+
+    package init(name: String, kind: Kind) {
+        self.name = name
+        self.kind = kind
+    }
+}

@@ -1,0 +1,37 @@
+import StrictJSON
+
+/// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}` (APNS.md section 4).
+///
+/// Whatever is missing, malformed or of another type is nil: the status decides then. Unknown fields are passed over.
+struct APNsErrorBody: Equatable {
+    /// More of a body is not kept. Apple's are below a hundred bytes.
+    static let maximumBytes = 4096
+
+    /// Cut to ``maximumReasonBytes``: it ends in outcome messages.
+    let reason: String?
+    /// Of a 410: milliseconds (APNS.md section 4.3).
+    let timestamp: Int64?
+
+    private static let maximumReasonBytes = 128
+
+    init(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty, bytes.count <= Self.maximumBytes, let value = Self.parse(bytes) else {
+            (reason, timestamp) = (nil, nil)
+            return
+        }
+        reason = value["reason"]?.stringValue.flatMap { text in
+            text.isEmpty || text.utf8.count > Self.maximumReasonBytes ? nil : text
+        }
+        timestamp = value["timestamp"].flatMap(Self.milliseconds)
+    }
+
+    /// A body that is not JSON is an answer without a reason, not an error of ours.
+    private static func parse(_ bytes: [UInt8]) -> JSONValue? {
+        do { return try JSONValue.parse(bytes, maximumDepth: 8, maximumBytes: maximumBytes) } catch { return nil }
+    }
+
+    private static func milliseconds(_ value: JSONValue) -> Int64? {
+        let number = value.integerValue ?? value.numberValue.flatMap { Int64(exactly: $0.rounded()) } ?? value.stringValue.flatMap { Int64($0) }
+        return number.flatMap { $0 > 0 ? $0 : nil }
+    }
+}

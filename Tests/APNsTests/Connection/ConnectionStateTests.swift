@@ -1,0 +1,197 @@
+import Testing
+
+@testable import APNs
+
+@Suite("What a connection decides")
+struct ConnectionStateTests {
+    static let rules = ConnectionState.Rules(
+        maximumStreams: 1000, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(5), maximumAge: .seconds(86_400),
+        maximumRequests: 1 << 29)
+
+    private func open(limit: Int = 1000, proven: Bool = true, _ rules: ConnectionState.Rules = rules) -> ConnectionState {
+        var state = ConnectionState(rules, now: start)
+        _ = state.settings(maximumStreams: limit)
+        if proven {
+            state.requestSubmitted()
+            _ = state.accepted()
+            _ = state.streamEnded()
+        }
+        return state
+    }
+
+    @Test func nothingIsSentBeforeSettingsAndOneRequestBeforeAnAnswer() {
+        var state = ConnectionState(Self.rules, now: start)
+        #expect(state.freeStreams == 0)
+        #expect(state.settings(maximumStreams: 1000) == .becameUsable)
+        #expect(state.freeStreams == 1)
+        #expect(state.reservedForNow == 0, "the first request may be of any lane")
+        state.requestSubmitted()
+        #expect(state.freeStreams == 0)
+        #expect(state.accepted() == .becameProven)
+        #expect(state.reservedForNow == 62)
+        #expect(state.streamEnded() == nil)
+        #expect(state.freeStreams == 1000)
+        #expect(state.settings(maximumStreams: 500) == nil)
+    }
+
+    @Test(arguments: [
+        (200, String?.none, true), (400, "BadDeviceToken", true), (410, "Unregistered", true), (429, "TooManyRequests", true),
+        (413, nil, true), (403, "Forbidden", false), (403, "SomethingNew", false), (403, nil, false),
+    ])
+    func anyAuthenticatedAnswerOpensTheGateAndNoOther(status: Int, reason: String?, opens: Bool) {
+        var state = open(proven: false)
+        state.requestSubmitted()
+        let actions = status == 200 ? [state.accepted()].compactMap(\.self) : state.answered(status: status, reason: reason)
+        _ = state.streamEnded()
+        #expect(actions == (opens ? [.becameProven] : []))
+        #expect(state.freeStreams == (opens ? 1000 : 1))
+    }
+
+    @Test func theLimitIsObeyedUpAndDownAtOnce() {
+        var state = open()
+        for _ in 0..<600 { state.requestSubmitted() }
+        #expect(state.freeStreams == 400)
+        _ = state.settings(maximumStreams: 1)
+        #expect(state.freeStreams == 0)
+        for _ in 0..<600 { _ = state.accepted(); _ = state.streamEnded() }
+        #expect(state.freeStreams == 1)
+        _ = state.settings(maximumStreams: 1000)
+        #expect(state.freeStreams == 1000)
+        _ = state.settings(maximumStreams: 0)
+        #expect(state.freeStreams == 0)
+    }
+
+    @Test func ourOwnCapHoldsWhateverThePeerAllows() {
+        var rules = Self.rules
+        rules.maximumStreams = 50
+        #expect(open(limit: 10_000, rules).freeStreams == 50)
+    }
+
+    @Test(arguments: [
+        (500, String?("InternalServerError"), RetireCause.answered(status: 500, reason: "InternalServerError")),
+        (503, "Shutdown", .answered(status: 503, reason: "Shutdown")),
+        (502, nil, .answered(status: 502, reason: "502")),
+        (403, "ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
+        (403, "UnrelatedKeyIdInToken", .wedged(reason: "UnrelatedKeyIdInToken")),
+        (403, "InvalidProviderToken", .credential(reason: "InvalidProviderToken")),
+        (403, "BadEnvironmentKeyInToken", .credential(reason: "BadEnvironmentKeyInToken")),
+        (403, "BadEnvironmentKeyIdInToken", .credential(reason: "BadEnvironmentKeyIdInToken")),
+        (429, "TooManyProviderTokenUpdates", .answered(status: 429, reason: "TooManyProviderTokenUpdates")),
+    ])
+    func someAnswersRetireTheConnection(status: Int, reason: String?, cause: RetireCause) {
+        var state = open()
+        for _ in 0..<3 { state.requestSubmitted() }
+        #expect(state.answered(status: status, reason: reason) == [.retire(cause)])
+        #expect(state.streamEnded() == nil)
+        #expect(state.freeStreams == 0)
+        #expect(state.answered(status: status, reason: reason) == [], "retired once")
+        #expect(state.streamEnded() == nil)
+        #expect(state.accepted() == nil)
+        #expect(state.streamEnded() == .close(.drained))
+        #expect(state.streamEnded() == nil || state.isClosed)
+    }
+
+    @Test func appsTopicsNeverRetireAConnection() {
+        var state = open()
+        state.requestSubmitted()
+        #expect(state.answered(status: 400, reason: "TopicDisallowed").isEmpty)
+        #expect(state.answered(status: 400, reason: "BadDeviceToken").isEmpty)
+        #expect(state.answered(status: 410, reason: "Unregistered").isEmpty)
+    }
+
+    @Test(arguments: [
+        (String?.none, RetireCause.goAway(reason: nil)), ("Shutdown", .goAway(reason: "Shutdown")), ("ENHANCE_YOUR_CALM", .goAway(reason: "ENHANCE_YOUR_CALM")),
+        ("BadCertificateEnvironment", .credential(reason: "BadCertificateEnvironment")),
+        ("ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
+    ])
+    func goAwayEndsNewRequestsAndItsReasonDecidesWhatFollows(reason: String?, cause: RetireCause) {
+        var state = open()
+        state.requestSubmitted()
+        #expect(state.goAway(reason: reason) == .retire(cause))
+        #expect(state.freeStreams == 0)
+        #expect(state.goAway(reason: reason) == nil)
+        #expect(state.streamEnded() == .close(.drained))
+    }
+
+    @Test func anIdleConnectionClosesRightAfterGoAway() {
+        var state = open()
+        _ = state.goAway(reason: nil)
+        #expect(state.tick(now: start) == [.close(.drained)])
+    }
+
+    @Test func silenceIsPingedAndUnansweredPingsEndIt() {
+        var state = open()
+        state.received(now: start + .seconds(1))
+        #expect(state.tick(now: start + .seconds(30)).isEmpty)
+        #expect(state.nextTick == start + .seconds(31))
+        #expect(state.tick(now: start + .seconds(31)) == [.sendPing])
+        #expect(state.tick(now: start + .seconds(32)).isEmpty)
+        #expect(state.nextTick == start + .seconds(41))
+        #expect(state.tick(now: start + .seconds(41)) == [.close(.pingTimeout)])
+        #expect(state.isClosed)
+    }
+
+    @Test func anyBytesAreASignOfLife() {
+        var state = open()
+        #expect(state.tick(now: start + .seconds(30)) == [.sendPing])
+        state.received(now: start + .seconds(39))
+        #expect(state.tick(now: start + .seconds(41)).isEmpty)
+        #expect(state.tick(now: start + .seconds(69)) == [.sendPing])
+    }
+
+    @Test func aPeerThatNeverSpeaksIsGivenUp() {
+        var state = ConnectionState(Self.rules, now: start)
+        #expect(state.tick(now: start + .seconds(4)).isEmpty)
+        #expect(state.tick(now: start + .seconds(5)) == [.close(.silentPeer)])
+    }
+
+    @Test func timeoutsInARowRetireAndSoDoesOneInAHundred() {
+        var inARow = open()
+        #expect(inARow.timedOut() == nil)
+        #expect(inARow.timedOut() == nil)
+        #expect(inARow.timedOut() == .retire(.timeouts))
+
+        var rare = open()
+        for _ in 0..<50 {
+            #expect(rare.timedOut() == nil)
+            for _ in 0..<200 { _ = rare.accepted() }
+        }
+        var often = open()
+        var retired = false
+        for _ in 0..<50 where !retired {
+            retired = often.timedOut() != nil
+            for _ in 0..<30 { _ = often.accepted() }
+        }
+        #expect(retired)
+    }
+
+    @Test func ageAndStreamNumbersEndAConnectionGracefully() {
+        var old = open()
+        old.received(now: start + .seconds(86_399))
+        #expect(old.tick(now: start + .seconds(86_399)).isEmpty)
+        #expect(old.tick(now: start + .seconds(86_400)) == [.retire(.age), .close(.drained)])
+
+        var rules = Self.rules
+        rules.maximumRequests = 3
+        var used = open(rules)
+        used.requestSubmitted()
+        #expect(used.tick(now: start).isEmpty)
+        used.requestSubmitted()
+        #expect(used.tick(now: start) == [.retire(.streamIDsUsedUp)])
+        #expect(used.streamEnded() == nil)
+        #expect(used.streamEnded() == .close(.drained))
+    }
+
+    @Test func drainingWaitsForWhatIsInFlightAndCuttingOffDoesNot() {
+        var state = open()
+        state.requestSubmitted()
+        #expect(state.drain() == [.retire(.poolDecided)])
+        #expect(state.freeStreams == 0)
+        #expect(state.cutOff() == .close(.cutOff))
+        #expect(state.cutOff() == nil)
+        #expect(state.connectionLost("x") == nil, "closed once")
+
+        var idle = open()
+        #expect(idle.drain() == [.retire(.poolDecided), .close(.drained)])
+    }
+}

@@ -1,0 +1,121 @@
+import PushModel
+import Testing
+
+@testable import APNs
+
+@Suite("Who goes next: the lanes")
+struct LaneQueueTests {
+    private func queue(_ counts: [Lane: Int], maximum: Int = 100_000) -> LaneQueue {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: maximum)
+        for (lane, count) in counts {
+            for number in 0..<count { _ = queue.append(.make(.make(1, tag: UInt64(number), lane: lane))) }
+        }
+        return queue
+    }
+
+    private func take(_ count: Int, reserved: Int = 0, from queue: inout LaneQueue) -> [Share] {
+        var taken: [Share] = []
+        queue.take(maximum: count, reservedForNow: reserved, into: &taken)
+        return taken
+    }
+
+    @Test func withOneStreamTheWeightsHoldRequestByRequest() {
+        var queue = queue([.now: 100, .soon: 100, .bulk: 100])
+        var order: [Lane] = []
+        for _ in 0..<42 { order += take(1, from: &queue).map(\.batch.lane) }
+        let round = Array(repeating: Lane.now, count: 16) + Array(repeating: .soon, count: 4) + [.bulk]
+        #expect(order == round + round)
+    }
+
+    @Test func manyStreamsAreSharedInTheSameProportion() {
+        var queue = queue([.now: 2000, .soon: 2000, .bulk: 2000])
+        let taken = take(1050, from: &queue)
+        #expect(taken.count { $0.batch.lane == .now } == 800)
+        #expect(taken.count { $0.batch.lane == .soon } == 200)
+        #expect(taken.count { $0.batch.lane == .bulk } == 50)
+    }
+
+    @Test func aLaneAloneGetsEverything() {
+        var queue = queue([.bulk: 500])
+        #expect(take(400, from: &queue).count == 400)
+        #expect(take(400, from: &queue).count == 100)
+        #expect(queue.isEmpty)
+    }
+
+    @Test func reservedStreamsAreForNowOnly() {
+        var queue = queue([.bulk: 500, .soon: 500])
+        #expect(take(100, reserved: 10, from: &queue).count == 90)
+        #expect(take(10, reserved: 10, from: &queue).isEmpty)
+        _ = queue.append(.make(.make(20, tag: 1, lane: .now)))
+        #expect(take(10, reserved: 10, from: &queue).map(\.batch.lane) == [.now])
+        #expect(queue.count(.now) == 10)
+    }
+
+    @Test func portionsCutForManyStreamsDoNotOutliveThem() {
+        var queue = queue([.bulk: 5000, .soon: 5000])
+        _ = take(1000, from: &queue)
+        _ = queue.append(.make(.make(50, tag: 1, lane: .now)))
+        // The limit collapsed to one stream: now may wait for what is left of a round of single requests, not of hundreds.
+        var before = 0
+        while take(1, from: &queue).first?.batch.lane != .now { before += 1 }
+        #expect(before <= 5)
+    }
+
+    @Test func aBatchIsCutWhereTheStreamsEndAndNothingIsLostOrDoubled() throws {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 1000)
+        let batch = APNsBatch.make(100)
+        _ = queue.append(.make(batch))
+        var seen: [Int] = []
+        for count in [1, 7, 30, 62, 5] { for share in take(count, from: &queue) { seen += Array(share.requests) } }
+        #expect(seen == Array(0..<100))
+    }
+
+    @Test func whatComesBackGoesFirst() {
+        var queue = queue([.soon: 3])
+        let taken = take(2, from: &queue)
+        for share in taken.reversed() { queue.putBack(share) }
+        #expect(take(3, from: &queue).map(\.batch.tag) == [0, 1, 2])
+    }
+
+    @Test func aFullLaneRefusesAndTheOthersDoNot() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100)
+        #expect(queue.append(.make(.make(60, lane: .bulk))) == true)
+        #expect(queue.append(.make(.make(41, lane: .bulk))) == false)
+        #expect(queue.append(.make(.make(40, lane: .bulk))) == true)
+        #expect(queue.append(.make(.make(100, lane: .now))) == true)
+        #expect(queue.count(.bulk) == 100)
+        // Returned ones are taken always.
+        queue.putBack(.make(.make(10, lane: .bulk)))
+        #expect(queue.count(.bulk) == 110)
+    }
+
+    @Test func anyOrderOfComingsAndGoingsKeepsCountAndOrder() {
+        var random = SeededGenerator(state: 7)
+        var queue = LaneQueue(weights: LaneQueue.Weights(now: 3, soon: 2, bulk: 1), maximumRequests: .max)
+        var expected = Lanes<[UInt64]>([])
+        var tag: UInt64 = 0
+        for _ in 0..<5000 {
+            let lane = Lane.allCases.randomElement(using: &random) ?? .now
+            if Bool.random(using: &random) {
+                let count = Int.random(in: 1...5, using: &random)
+                expected[lane] += Array(repeating: tag, count: count)
+                #expect(queue.append(.make(.make(count, tag: tag, lane: lane))) == true)
+                tag += 1
+            } else {
+                for share in take(Int.random(in: 1...7, using: &random), from: &queue) {
+                    let lane = share.batch.lane
+                    #expect(Array(expected[lane].prefix(share.requests.count)).allSatisfy { $0 == share.batch.tag })
+                    expected[lane].removeFirst(share.requests.count)
+                }
+            }
+            for lane in Lane.allCases { #expect(queue.count(lane) == expected[lane].count) }
+        }
+    }
+
+    @Test func removingPicksExactlyWhatIsMeant() {
+        var queue = queue([.now: 10, .bulk: 10])
+        #expect(queue.remove { $0.batch.tag % 2 == 0 }.count == 10)
+        #expect(queue.count(.now) == 5 && queue.count(.bulk) == 5)
+        #expect(take(100, from: &queue).allSatisfy { $0.batch.tag % 2 == 1 })
+    }
+}

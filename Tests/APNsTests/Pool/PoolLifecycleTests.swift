@@ -1,0 +1,163 @@
+import Testing
+
+@testable import APNs
+
+@Suite("What a pool decides")
+struct PoolLifecycleTests {
+    private func lifecycle(connections: Int = 1) -> PoolLifecycle {
+        PoolLifecycle(
+            PoolLifecycle.Rules(
+                connections: connections, stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
+                backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900)),
+            // Jitter at its largest, so that times are exact.
+            now: start, jitter: { 1 })
+    }
+
+    private func ticked(_ pool: inout PoolLifecycle, after duration: Duration = .zero) -> [PoolLifecycle.Action] {
+        pool.tick(now: start + duration, lastArrival: start + duration)
+    }
+
+    @Test func connectionsAreOpenedOneAfterAnother() {
+        var pool = lifecycle(connections: 3)
+        #expect(ticked(&pool) == [.dial(1)])
+        #expect(ticked(&pool, after: .milliseconds(499)).isEmpty)
+        #expect(ticked(&pool, after: .milliseconds(500)) == [.dial(2)])
+        #expect(ticked(&pool, after: .seconds(1)) == [.dial(3)])
+        #expect(ticked(&pool, after: .seconds(9)).isEmpty)
+        #expect(pool.state == .connecting)
+        #expect(pool.opened(2) == [])
+        #expect(pool.state == .ready)
+    }
+
+    @Test func failuresAreFollowedByEverLongerPausesUpToAMinute() {
+        var pool = lifecycle()
+        var now = start
+        var id = 1
+        _ = pool.tick(now: now, lastArrival: now)
+        for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+            #expect(pool.closed(id, now: now).isEmpty)
+            let next = pool.nextWake(now: now, lastArrival: now)
+            let almost = now + .seconds(expected) - .milliseconds(1)
+            #expect(pool.tick(now: almost, lastArrival: almost).isEmpty)
+            now += .seconds(expected)
+            #expect(next.map { $0 <= now } == true)
+            id += 1
+            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+        }
+    }
+
+    @Test func aConnectionThatServedIsReplacedAtOnceAndBeforeItIsClosed() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        pool.proven(1)
+        #expect(pool.retiring(1, .goAway(reason: nil), now: start + .seconds(30)) == [.dial(2)])
+        #expect(pool.closed(1, now: start + .seconds(31)).isEmpty)
+        #expect(ticked(&pool, after: .seconds(100)).isEmpty)
+    }
+
+    @Test func aConnectionThatEndsSoonIsReplacedWithDelay() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        pool.proven(1)
+        #expect(pool.retiring(1, .answered(status: 500, reason: nil), now: start + .seconds(2)).isEmpty)
+        #expect(ticked(&pool, after: .milliseconds(2999)).isEmpty)
+        #expect(ticked(&pool, after: .seconds(3)) == [.dial(2)])
+    }
+
+    @Test func withoutAConnectionNewcomersAreTurnedAwayAfterThePatience() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        #expect(pool.admission(now: start + .milliseconds(4999)) == .open)
+        #expect(pool.admission(now: start + .seconds(5)) == .refusing(.notConnected))
+        _ = pool.opened(1)
+        #expect(pool.admission(now: start + .seconds(6)) == .open)
+        _ = pool.closed(1, now: start + .seconds(10))
+        #expect(pool.admission(now: start + .seconds(14)) == .open)
+        #expect(pool.admission(now: start + .seconds(15)) == .refusing(.notConnected))
+    }
+
+    @Test func aCredentialFaultPausesDrainsAndProbesWithOneConnection() {
+        var pool = lifecycle(connections: 2)
+        _ = ticked(&pool)
+        _ = ticked(&pool, after: .milliseconds(500))
+        _ = pool.opened(1)
+        _ = pool.opened(2)
+        #expect(pool.retiring(1, .credential(reason: "InvalidProviderToken"), now: start) == [.drain(2)])
+        #expect(pool.state == .paused(reason: "InvalidProviderToken"))
+        #expect(pool.admission(now: start) == .refusing(.poolPaused))
+        _ = pool.closed(1, now: start)
+        _ = pool.closed(2, now: start)
+        #expect(ticked(&pool, after: .milliseconds(29_000)).isEmpty)
+        // The pause is over, but only a request makes it worth a connection.
+        #expect(ticked(&pool, after: .seconds(30)).isEmpty)
+        #expect(pool.admission(now: start + .seconds(30)) == .open)
+        #expect(pool.state == .paused(reason: "InvalidProviderToken"))
+        #expect(pool.workWaits(now: start + .seconds(40)) == [.dial(3)])
+        #expect(ticked(&pool, after: .seconds(41)).isEmpty, "one connection only")
+        _ = pool.opened(3)
+        // Still refused: twice as long.
+        _ = pool.retiring(3, .credential(reason: "InvalidProviderToken"), now: start + .seconds(50))
+        #expect(ticked(&pool, after: .seconds(109)).isEmpty)
+        #expect(pool.admission(now: start + .seconds(109)) == .refusing(.poolPaused))
+        _ = ticked(&pool, after: .seconds(110))
+        #expect(pool.workWaits(now: start + .seconds(110)) == [.dial(4)])
+        _ = pool.opened(4)
+        pool.proven(4)
+        #expect(pool.state == .ready)
+        #expect(ticked(&pool, after: .seconds(111)) == [.dial(5)])
+    }
+
+    @Test func theFirstWedgedConnectionIsReplacedAndTheNextOnePauses() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        pool.proven(1)
+        #expect(pool.retiring(1, .wedged(reason: "ExpiredProviderToken"), now: start + .seconds(60)) == [.dial(2)])
+        _ = pool.opened(2)
+        _ = pool.retiring(2, .wedged(reason: "ExpiredProviderToken"), now: start + .seconds(61))
+        #expect(pool.state == .paused(reason: "ExpiredProviderToken"))
+    }
+
+    @Test func connectionsOfOneAgeMayBeWedgedTogether() {
+        var pool = lifecycle(connections: 2)
+        _ = ticked(&pool)
+        _ = ticked(&pool, after: .milliseconds(500))
+        for id in 1...2 {
+            _ = pool.opened(id)
+            pool.proven(id)
+        }
+        _ = pool.retiring(1, .wedged(reason: "ExpiredProviderToken"), now: start + .seconds(60))
+        _ = pool.retiring(2, .wedged(reason: "ExpiredProviderToken"), now: start + .seconds(60))
+        #expect(pool.phase == .running)
+    }
+
+    @Test func anIdlePoolKeepsNothingAndTheNextBatchOpensAConnection() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        #expect(pool.tick(now: start + .seconds(3599), lastArrival: start).isEmpty)
+        #expect(pool.tick(now: start + .seconds(3600), lastArrival: start) == [.drain(1)])
+        #expect(pool.state == .idle)
+        _ = pool.closed(1, now: start + .seconds(3600))
+        #expect(pool.tick(now: start + .seconds(9000), lastArrival: start).isEmpty)
+        #expect(pool.admission(now: start + .seconds(9000)) == .open)
+        #expect(pool.workWaits(now: start + .seconds(9000)) == [.dial(2)])
+        #expect(pool.admission(now: start + .seconds(9004)) == .open)
+        #expect(pool.admission(now: start + .seconds(9005)) == .refusing(.notConnected))
+    }
+
+    @Test func afterShutdownNothingIsOpened() {
+        var pool = lifecycle(connections: 2)
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        #expect(pool.shutDown() == [.drain(1)])
+        #expect(pool.admission(now: start) == .refusing(.shuttingDown))
+        _ = pool.closed(1, now: start)
+        #expect(ticked(&pool, after: .seconds(100)).isEmpty)
+        #expect(pool.workWaits(now: start + .seconds(100)).isEmpty)
+        #expect(pool.state == .closed)
+        #expect(pool.opened(7) == [.drain(7)], "one that was being dialled is told to go")
+    }
+}

@@ -1,0 +1,63 @@
+import PushModel
+import SystemIO
+
+@testable import APNs
+
+let start = ContinuousClock.now
+
+extension APNsBatch {
+    /// A batch whose requests are numbered from 0 and whose tokens tell batch and number.
+    static func make(
+        _ count: Int = 1, tag: UInt64 = 1, lane: Lane = .now, expiresIn milliseconds: Int64 = 3_600_000, topic: String = "com.example.shop",
+        collapseID: String? = nil, expiration: Int64? = nil
+    ) -> APNsBatch {
+        APNsBatch(
+            tag: tag, lane: lane, pushType: .alert, topic: topic, priority: 10, collapseID: collapseID, expiration: expiration,
+            expiresAt: WallClock.milliseconds() + milliseconds, payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
+            requests: (0..<count).map { .make($0, tag: tag) })
+    }
+}
+
+extension APNsRequest {
+    static func make(_ index: Int, tag: UInt64) -> APNsRequest {
+        let high = [UInt8](repeating: 0xa0, count: 16)
+        let low = (0..<8).map { UInt8(truncatingIfNeeded: tag >> UInt64(56 - 8 * $0)) }
+        let number = (0..<8).map { UInt8(truncatingIfNeeded: index >> (56 - 8 * $0)) }
+        guard let token = DeviceToken(bytes: high + low + number) else { preconditionFailure("32 bytes are a token") }
+        return APNsRequest(
+            id: PushID(high: tag << 16 | 0x4000, low: 0x8000_0000_0000_0000 | UInt64(index)), token: token,
+            installation: PushID(high: 7, low: UInt64(index)), ownerEpoch: 1, index: index)
+    }
+}
+
+extension Share {
+    static func make(_ batch: APNsBatch, at instant: ContinuousClock.Instant = start) -> Share {
+        Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: instant)
+    }
+}
+
+extension APNsAnswer.Result {
+    static let accepted = APNsAnswer.Result.response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
+
+    var isAccepted: Bool { self == .accepted }
+}
+
+extension APNsFinishedBatch {
+    /// What became of request `index`.
+    subscript(_ index: Int) -> APNsAnswer.Result? { answers.first { $0.index == index }?.result }
+    var acceptedCount: Int { answers.count { $0.result.isAccepted } }
+}
+
+/// A seeded generator: what it did once it does again.
+struct SeededGenerator: RandomNumberGenerator, Sendable {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        // SplitMix64.
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+}

@@ -1,0 +1,75 @@
+import Logging
+import OpenSSL
+import PushModel
+import Synchronization
+import TestSupport
+
+@testable import APNs
+
+/// A pool against one port of this machine, and what comes out of it.
+final class PoolBench: Sendable {
+    let finished = Signal<APNsFinishedBatch>()
+    let events = Signal<APNsPoolEvent>()
+    /// What the gate says to each batch; may change while the pool runs.
+    let gate: StopList
+    let pool: APNsPool
+
+    init(
+        port: Int, tlsName: String = "localhost", key: ES256PrivateKey? = nil, environment: APNsEnvironment = .production,
+        _ change: (inout APNsPoolConfiguration) -> Void = { _ in }
+    ) throws {
+        let identity = try TestIdentity.shared.get()
+        var configuration = APNsPoolConfiguration()
+        configuration.connections = 1
+        configuration.stagger = .zero
+        configuration.backoffBase = .milliseconds(20)
+        configuration.backoffCap = .milliseconds(100)
+        configuration.stableAge = .zero
+        change(&configuration)
+        let (finished, events, gate) = (finished, events, StopList())
+        self.gate = gate
+        pool = try APNsPool(
+            configuration: configuration,
+            credential: APNsCredential(
+                name: "test", kind: .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: key ?? identity.key)),
+            endpoint: APNsEndpoint(host: "127.0.0.1", port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
+            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) }, onFinished: { finished.send($0) },
+            onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    func submit(_ batches: APNsBatch...) {
+        for batch in batches { pool.submit(batch) }
+    }
+
+    /// The next finished batches, by tag.
+    func next(_ count: Int = 1) async throws -> [UInt64: APNsFinishedBatch] {
+        let batches = try await finished.next(count)
+        return Dictionary(uniqueKeysWithValues: batches.map { ($0.batch.tag, $0) })
+    }
+
+    func state(_ wanted: APNsPoolState) async throws {
+        try await events.first { $0 == .stateChanged(wanted) }
+    }
+}
+
+/// Which batches the gate stops.
+final class StopList: Sendable {
+    private let reasons = Mutex<[UInt64: StopReason]>([:])
+
+    func stop(_ tag: UInt64, _ reason: StopReason) { reasons.withLock { $0[tag] = reason } }
+    func reason(for tag: UInt64) -> StopReason? { reasons.withLock { $0[tag] } }
+}
+
+/// Runs a test against a started pool, and shuts both down however it ends.
+func withPool(
+    _ server: ScriptedServer, tlsName: String = "localhost", _ change: (inout APNsPoolConfiguration) -> Void = { _ in },
+    _ body: (PoolBench) async throws -> Void
+) async throws {
+    let bench = try PoolBench(port: server.port, tlsName: tlsName, change)
+    bench.pool.start()
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(bench)) } catch { result = .failure(error) }
+    await bench.pool.shutdown(deadline: .zero)
+    server.stop()
+    try result.get()
+}

@@ -1,0 +1,98 @@
+import OpenSSL
+import StrictJSON
+import Testing
+
+@testable import APNs
+
+@Suite("Provider tokens")
+struct ProviderTokenTests {
+    static let wall: Int64 = 1_800_000_000_000
+    let key: ES256PrivateKey
+    let signer: ProviderTokenSigner
+
+    init() throws {
+        key = try ES256PrivateKey.generate()
+        signer = ProviderTokenSigner(APNsCredential(name: "test", kind: .token(teamID: "TEAM000001", keyID: "KEY0000001", key: key)))
+    }
+
+    @Test func aTokenIsSignedAndSaysNoMoreThanApplesTable() throws {
+        let text = String(decoding: try signer.authorization(issuedAt: 1_800_000_000), as: UTF8.self)
+        #expect(text.hasPrefix("bearer "))
+        let parts = text.dropFirst(7).split(separator: ".", omittingEmptySubsequences: false)
+        try #require(parts.count == 3)
+        let header = try JSONValue.parse(#require(Base64URL.decode(parts[0])))
+        let claims = try JSONValue.parse(#require(Base64URL.decode(parts[1])))
+        #expect(header.objectValue?.map(\.key) == ["alg", "kid"])
+        #expect(header["alg"]?.stringValue == "ES256")
+        #expect(header["kid"]?.stringValue == "KEY0000001")
+        #expect(claims.objectValue?.map(\.key) == ["iss", "iat"])
+        #expect(claims["iss"]?.stringValue == "TEAM000001")
+        #expect(claims["iat"]?.integerValue == 1_800_000_000)
+        let signature = try #require(Base64URL.decode(parts[2]))
+        #expect(signature.count == 64)
+        #expect(key.publicKey.isValid(signature: signature, for: Array("\(parts[0]).\(parts[1])".utf8)))
+    }
+
+    struct Renewal: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        /// Minutes passed on the monotonic clock, and what the wall clock says, whenever a request is made.
+        let steps: [(age: Int, wall: Int)]
+        /// How many tokens the connection has shown by then.
+        let tokens: Int
+
+        init(_ name: String, _ steps: [(age: Int, wall: Int)], tokens: Int) {
+            (testDescription, self.steps, self.tokens) = (name, steps, tokens)
+        }
+    }
+
+    @Test(arguments: [
+        Renewal("kept below fifty minutes", [(0, 0), (49, 49)], tokens: 1),
+        Renewal("renewed at fifty", [(0, 0), (50, 50)], tokens: 2),
+        Renewal("renewed again fifty later", [(0, 0), (50, 50), (99, 99), (100, 100)], tokens: 3),
+        Renewal("renewed when the wall clock was set back", [(0, 0), (25, -35)], tokens: 2),
+        Renewal("but not within twenty minutes of the last", [(0, 0), (19, -41)], tokens: 1),
+        Renewal("and then at twenty", [(0, 0), (19, -41), (20, -40)], tokens: 2),
+        Renewal("renewed when the wall clock was set ahead", [(0, 0), (25, 125)], tokens: 2),
+        Renewal("not twice in twenty minutes however the clock jumps", [(0, 0), (20, -600), (30, 600), (39, -600)], tokens: 2),
+    ])
+    func tokensAreRenewedByTheirAge(_ renewal: Renewal) throws {
+        var slot = ProviderTokenSlot(signer)
+        for step in renewal.steps {
+            _ = try slot.authorization(now: start + .seconds(step.age * 60), wall: Self.wall + Int64(step.wall) * 60_000)
+        }
+        #expect(slot.count == renewal.tokens)
+    }
+
+    @Test func smallCorrectionsOfTheWallClockAreNone() throws {
+        var slot = ProviderTokenSlot(signer)
+        _ = try slot.authorization(now: start, wall: Self.wall)
+        _ = try slot.authorization(now: start + .seconds(1800), wall: Self.wall + 1_780_000)
+        #expect(slot.count == 1)
+        _ = try slot.authorization(now: start + .seconds(1800), wall: Self.wall + 1_769_000)
+        #expect(slot.count == 2)
+    }
+
+    @Test func aConnectionKeepsItsOwnTokenByteForByte() throws {
+        var slot = ProviderTokenSlot(signer)
+        let first = try slot.authorization(now: start, wall: Self.wall)
+        // ECDSA signatures differ each time: an equal text is the same token.
+        #expect(try slot.authorization(now: start + .seconds(600), wall: Self.wall + 600_000) == first)
+        #expect(try slot.authorization(now: start + .seconds(3000), wall: Self.wall + 3_000_000) != first)
+    }
+
+    @Test func noSequenceOfClockJumpsRenewsTwiceWithinTwentyMinutes() throws {
+        var random = SeededGenerator(state: 20)
+        var slot = ProviderTokenSlot(signer)
+        var now = start
+        var lastRenewal: ContinuousClock.Instant?
+        for _ in 0..<400 {
+            now += .seconds(Int.random(in: 0...900, using: &random))
+            let before = slot.count
+            _ = try slot.authorization(now: now, wall: Self.wall + Int64.random(in: -100_000_000...100_000_000, using: &random))
+            guard slot.count > before else { continue }
+            if let lastRenewal { #expect(now - lastRenewal >= ProviderTokenSlot.minimumInterval) }
+            lastRenewal = now
+        }
+        #expect(slot.count > 10)
+    }
+}

@@ -1,0 +1,173 @@
+import HTTP2
+import PushModel
+import SystemIO
+import TestSupport
+import Testing
+
+@testable import APNs
+
+@Suite("Answers", .timeLimit(.minutes(1)))
+struct AnswerTests {
+    struct Case: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let answer: @Sendable (ServerHand, Int32) -> Void
+        let result: APNsAnswer.Result
+
+        init(_ name: String, _ result: APNsAnswer.Result, _ answer: @escaping @Sendable (ServerHand, Int32) -> Void) {
+            (testDescription, self.answer, self.result) = (name, answer, result)
+        }
+    }
+
+    @Test(arguments: [
+        Case("a body in many frames", .response(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_123, retryAfter: nil)) {
+            $0.answer($1, 410, text: #"{"reason":"Unregistered","timestamp":1700000000123}"#, frameLimit: 3)
+        },
+        Case("no body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) { $0.answer($1, 400, text: "") },
+        Case("a body that is not JSON", .response(status: 404, reason: nil, timestamp: nil, retryAfter: nil)) {
+            $0.answer($1, 404, text: "<html>no</html>")
+        },
+        Case("a reason nobody knows", .response(status: 418, reason: "Teapot", timestamp: nil, retryAfter: nil)) {
+            $0.answer($1, 418, text: #"{"more":{"a":[]},"reason":"Teapot"}"#)
+        },
+        Case("an endless body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
+            $0.answer($1, 400, text: #"{"reason":"\#(String(repeating: "x", count: 20_000))"}"#)
+        },
+        Case("retry-after", .response(status: 429, reason: "TooManyRequests", timestamp: nil, retryAfter: .seconds(7))) {
+            $0.answer($1, 429, text: #"{"reason":"TooManyRequests"}"#, headers: [("retry-after", "7")])
+        },
+        Case("retry-after that is a date", .response(status: 429, reason: nil, timestamp: nil, retryAfter: nil)) {
+            $0.answer($1, 429, text: "", headers: [("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")])
+        },
+        Case("200 with an id in capitals and a body", .accepted) {
+            $0.answer($1, 200, text: "{}", headers: [("apns-id", "03FF9497-8A6B-0000-0000-000000000000")])
+        },
+        Case("a reset that is no refusal", .unknown(.streamReset)) { $0.reset($1, .internalError) },
+    ])
+    func everyKindOfAnswerIsUnderstood(_ one: Case) async throws {
+        let server = try ScriptedServer { request, hand in one.answer(hand, request.stream) }
+        try await withPool(server) { bench in
+            bench.submit(.make(1))
+            let answer = try await bench.next()[1]?.answers.first
+            #expect(answer?.result == one.result)
+            #expect(answer?.sentAt != nil)
+        }
+    }
+
+    @Test func answersAreToldApartByTheirStreamWhateverTheirOrder() async throws {
+        let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
+        try await withPool(server) { bench in
+            bench.submit(.make(101))
+            let requests = try await server.requests.next(101).dropFirst()
+            let connection = try await server.connections.next()
+            connection.tell { hand in
+                for request in requests.reversed() { hand.answer(request.stream, 400 + request.index % 7, "R\(request.index)") }
+            }
+            let batch = try await bench.next()[1]
+            for index in 1...100 {
+                #expect(batch?[index] == .response(status: 400 + index % 7, reason: "R\(index)", timestamp: nil, retryAfter: nil))
+            }
+        }
+    }
+
+    @Test func refusedStreamsAreSentAgainUnderTheSameID() async throws {
+        let server = try ScriptedServer { request, hand in
+            // The first refusal of each; stream 1 opens the gate.
+            if request.index > 0, request.stream < 30 { hand.reset(request.stream, .refusedStream) } else { hand.accept(request) }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(10))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.acceptedCount == 10)
+            let byPath = Dictionary(grouping: server.requests.waiting, by: \.path)
+            #expect(byPath.values.allSatisfy { Set($0.map(\.apnsID)).count == 1 })
+            #expect(byPath.values.contains { $0.count > 1 })
+        }
+    }
+
+    @Test func endlessRefusalIsNotRetriedWithoutEnd() async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.index == 0 { hand.accept(request) } else { hand.reset(request.stream, .refusedStream) }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(2))
+            let batch = try await bench.next()[1]
+            #expect(batch?[0] == .accepted)
+            #expect(batch?[1] == .notSent(.refused))
+            #expect(server.requests.waiting.count < 12)
+        }
+    }
+}
+
+@Suite("Silence", .timeLimit(.minutes(1)))
+struct SilenceTests {
+    @Test func anUnansweredRequestIsUnknownAtItsDeadlineAndItsStreamIsReset() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in if request.index != 1 { hand.accept(request) } }
+        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+            bench.submit(.make(3))
+            let batch = try await bench.next()[1]
+            #expect(batch?[1] == .unknown(.timedOut))
+            // With one stream allowed, the third went out only because the second was reset.
+            #expect(batch?[0] == .accepted)
+            #expect(batch?[2] == .accepted)
+        }
+    }
+
+    @Test func theBatchsExpiryIsADeadlineToo() async throws {
+        let server = try ScriptedServer { _, _ in }
+        try await withPool(server, { $0.requestTimeout = .seconds(50) }) { bench in
+            bench.submit(.make(1, expiresIn: 200))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?[0] == .unknown(.timedOut))
+        }
+    }
+
+    @Test func aLateAnswerChangesNothing() async throws {
+        let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
+        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+            bench.submit(.make(2))
+            let connection = try await server.connections.next()
+            let late = try await server.requests.next(2)[1]
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?[1] == .unknown(.timedOut))
+            connection.tell { $0.accept(late) }
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted)
+            #expect(bench.finished.waiting.isEmpty)
+        }
+    }
+
+    @Test func repeatedTimeoutsReplaceTheConnection() async throws {
+        let server = try ScriptedServer { request, hand in if request.connection > 1 || request.index == 0 { hand.accept(request) } }
+        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+            bench.submit(.make(4))
+            let batch = try await bench.next()[1]
+            #expect(batch?.answers.count { $0.result == .unknown(.timedOut) } == 3)
+            try await bench.events.first { if case .connectionRetired(_, "timeouts") = $0 { true } else { false } }
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted)
+        }
+    }
+
+    @Test func aDeadPeerIsNoticedByPing() async throws {
+        let server = try ScriptedServer()
+        let proxy = try FaultProxy(port: server.port)
+        let bench = try PoolBench(port: proxy.port) {
+            $0.pingAfter = .milliseconds(50)
+            $0.pingTimeout = .milliseconds(100)
+        }
+        bench.pool.start()
+        bench.submit(.make(1))
+        _ = try await bench.next()
+        proxy.set(.blackHole)
+        try await bench.events.first { if case .connectionClosed(_, "ping_timeout") = $0 { true } else { false } }
+        proxy.set(.forwarding)
+        bench.submit(.make(1, tag: 2))
+        let secondBatch = try await bench.next()[2]
+        #expect(secondBatch?[0] == .accepted)
+        await bench.pool.shutdown(deadline: .zero)
+        server.stop()
+        proxy.stop()
+    }
+}

@@ -1,0 +1,182 @@
+import HTTP2
+import PushModel
+import Synchronization
+import SystemIO
+import TestSupport
+import Testing
+
+@testable import APNs
+
+@Suite("The end of a connection", .timeLimit(.minutes(1)))
+struct ConnectionEndTests {
+    /// A server whose first connection answers only the request that opens the gate, and whose others answer everything.
+    private func holdingServer() throws -> ScriptedServer {
+        try ScriptedServer { request, hand in
+            if request.connection > 1 || request.index == 0 { hand.accept(request) }
+        }
+    }
+
+    @Test(arguments: ["", #"{"reason":"Shutdown"}"#, "Maximum active streams violated for this endpoint."])
+    func goAwayInTheMiddleSendsEachDeliveryOnceAndAwaitsWhatWasTaken(text: String) async throws {
+        let server = try holdingServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(101))
+            let first = try await server.requests.next(101)
+            let connection = try await server.connections.next()
+            // The streams up to the fiftieth held request are the first connection's, the others certainly not processed.
+            let last = first[50].stream
+            connection.tell { $0.goAway(last: last, text) }
+            let moved = try await server.requests.next(50)
+            #expect(moved.allSatisfy { $0.connection == 2 })
+            #expect(Set(moved.map(\.index)) == Set(51...100))
+            // Only now, long after the replacement works, does the old connection answer what it took.
+            connection.tell { hand in for request in first[1...50] { hand.answer(request.stream, 410, "Unregistered") } }
+            let batch = try await bench.next()[1]
+            #expect(batch?.acceptedCount == 51)
+            #expect(batch?.answers.count { $0.result == .response(status: 410, reason: "Unregistered", timestamp: nil, retryAfter: nil) } == 50)
+            #expect(server.requests.waiting.isEmpty, "nothing was sent twice")
+        }
+    }
+
+    @Test func twoGoAwaysAreOneEnd() async throws {
+        let server = try holdingServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(11))
+            let first = try await server.requests.next(11)
+            let connection = try await server.connections.next()
+            connection.tell { $0.goAway(last: .max) }
+            try await bench.events.first { if case .connectionRetired = $0 { true } else { false } }
+            connection.tell { $0.goAway(last: first[5].stream) }
+            let moved = try await server.requests.next(5)
+            #expect(Set(moved.map(\.index)) == Set(6...10))
+            connection.tell { hand in for request in first[1...5] { hand.accept(request) } }
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.acceptedCount == 11)
+        }
+    }
+
+    @Test func theReplacementIsOpenedBeforeTheOldConnectionEnds() async throws {
+        let server = try holdingServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(2))
+            let first = try await server.requests.next(2)
+            let old = try await server.connections.next()
+            old.tell { $0.goAway(last: first[1].stream) }
+            _ = try await server.connections.next()
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted, "while the old one still waits")
+            old.tell { $0.accept(first[1]) }
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.acceptedCount == 2)
+            try await bench.events.first { if case .connectionClosed(_, "drained") = $0 { true } else { false } }
+        }
+    }
+
+    @Test func whatAGoAwayTookAndNeverAnsweredIsUnknownAtTheDeadline() async throws {
+        let server = try holdingServer()
+        try await withPool(server, { $0.requestTimeout = .seconds(2) }) { bench in
+            bench.submit(.make(3))
+            let first = try await server.requests.next(3)
+            let connection = try await server.connections.next()
+            connection.tell { $0.goAway(last: first[1].stream) }
+            let batch = try await bench.next()[1]
+            #expect(batch?[1] == .unknown(.timedOut))
+            #expect(batch?[2] == .accepted)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func aLostConnectionLeavesWhatHadLeftUnknownAndTheRestIsSentElsewhere(isRude: Bool) async throws {
+        let server = try holdingServer()
+        try await withPool(server, { $0.maximumStreams = 50 }) { bench in
+            bench.submit(.make(100))
+            let first = try await server.requests.next(51)
+            let connection = try await server.connections.next()
+            connection.tell { isRude ? $0.kill() : $0.close() }
+            let batch = try #require(try await bench.next()[1])
+            #expect(Set(batch.answers.map(\.index)) == Set(0..<100))
+            for request in first.dropFirst() { #expect(batch[request.index] == .unknown(.connectionLost)) }
+            #expect(batch.acceptedCount == 50)
+            let sentTwice = Dictionary(grouping: server.requests.waiting + first, by: \.index).filter { $0.value.count > 1 }
+            #expect(sentTwice.isEmpty)
+        }
+    }
+
+    @Test func requestsStuckBehindTheWindowAreCertainlyNotProcessed() async throws {
+        // 65,535 bytes of window hold fifteen bodies of 4 KiB, and a server that is not read from takes no more.
+        let server = try holdingServer()
+        let proxy = try FaultProxy(port: server.port)
+        let bench = try PoolBench(port: proxy.port)
+        bench.pool.start()
+        bench.submit(.make(1, tag: 1))
+        _ = try await bench.next()
+        proxy.set(.paused)
+        let big = APNsBatch(
+            tag: 2, lane: .now, pushType: .alert, topic: "t", priority: 10, expiresAt: WallClock.milliseconds() + 60_000,
+            payload: [UInt8](repeating: 0x20, count: 4096), requests: (0..<200).map { .make($0 + 1, tag: 2) })
+        bench.submit(big)
+        let submitted = Gate()
+        while bench.pool.snapshot().totals.submitted < 201 { await Task.yield() }
+        submitted.open()
+        proxy.cut()
+        proxy.set(.forwarding)
+        let batch = try #require(try await bench.next()[2])
+        let unknown = batch.answers.count { $0.result == .unknown(.connectionLost) }
+        #expect((1...20).contains(unknown), "\(unknown): those that fitted into the window may have arrived")
+        #expect(batch.acceptedCount == 200 - unknown)
+        await bench.pool.shutdown(deadline: .zero)
+        server.stop()
+        proxy.stop()
+    }
+
+    @Test(arguments: [(500, "InternalServerError"), (503, "Shutdown")])
+    func aServerFaultRetiresTheConnection(status: Int, reason: String) async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.connection == 1, request.index == 1 { hand.answer(request.stream, status, reason) } else { hand.accept(request) }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(2))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?[1] == .response(status: status, reason: reason, timestamp: nil, retryAfter: nil))
+            try await bench.events.first { if case .connectionRetired(_, "\(status) \(reason)") = $0 { true } else { false } }
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted)
+            #expect(server.requests.waiting.last?.connection == 2)
+        }
+    }
+
+    @Test func aViolatedProtocolEndsTheConnectionAndNotThePool() async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.connection == 1, request.index == 1 {
+                // WINDOW_UPDATE of zero on the connection: a protocol error (RFC 9113 section 6.9).
+                hand.raw = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            } else {
+                hand.accept(request)
+            }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(2))
+            let batch = try await bench.next()[1]
+            #expect(batch?[1] == .unknown(.connectionLost))
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted)
+        }
+    }
+
+    @Test func oldConnectionsAreReplacedOneForOne() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server, { $0.maximumRequestsPerConnection = 10 }) { bench in
+            for tag in 1...10 {
+                bench.submit(.make(5, tag: UInt64(tag)))
+                let batch = try await bench.next()[UInt64(tag)]
+                #expect(batch?.acceptedCount == 5)
+            }
+            let connections = Set(server.requests.waiting.map(\.connection))
+            #expect(connections.count > 1)
+            #expect(Dictionary(grouping: server.requests.waiting, by: \.path).values.allSatisfy { $0.count == 1 })
+        }
+    }
+}

@@ -1,0 +1,217 @@
+import HTTP2
+import OpenSSL
+import PushModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import APNs
+
+@Suite("Refused credentials", .timeLimit(.minutes(1)))
+struct CredentialTests {
+    @Test(arguments: ["InvalidProviderToken", "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken", "BadCertificate"])
+    func aCredentialFaultPausesThePool(reason: String) async throws {
+        let server = try ScriptedServer { $1.answer($0.stream, 403, reason) }
+        try await withPool(server, { $0.connections = 2 }) { bench in
+            bench.submit(.make(20))
+            try await bench.state(.paused(reason: reason))
+            let batch = try await bench.next()[1]
+            #expect(batch?.answers.count { $0.result == .response(status: 403, reason: reason, timestamp: nil, retryAfter: nil) } ?? 0 <= 2)
+            #expect(batch?.answers.contains { $0.result == .notSent(.poolPaused) } == true)
+            // While paused everything comes back at once, and nothing is asked of APNs.
+            let asked = server.requests.waiting.count
+            #expect(asked <= 2)
+            bench.submit(.make(20, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?.answers.allSatisfy { $0.result == .notSent(.poolPaused) } == true)
+            #expect(server.requests.waiting.count == asked)
+            #expect(bench.pool.state == .paused(reason: reason))
+        }
+    }
+
+    @Test func theProbeIsOneRequestOnOneConnectionAndSuccessResumes() async throws {
+        let isFixed = Mutex(false)
+        let server = try ScriptedServer { request, hand in
+            if isFixed.withLock({ $0 }) { hand.accept(request) } else { hand.answer(request.stream, 403, "InvalidProviderToken") }
+        }
+        try await withPool(server, {
+            $0.connections = 3
+            $0.probeBase = .milliseconds(100)
+            $0.probeCap = .milliseconds(100)
+        }) { bench in
+            bench.submit(.make(1))
+            try await bench.state(.paused(reason: "InvalidProviderToken"))
+            _ = try await bench.next()
+            let before = server.requests.waiting.count
+            isFixed.withLock { $0 = true }
+            // Nothing tells when the pause is over, so batches are offered until one is let through.
+            var tag: UInt64 = 2
+            var probe: APNsFinishedBatch?
+            repeat {
+                bench.submit(.make(10, tag: tag))
+                probe = try await bench.next()[tag]
+                tag += 1
+                await Task.yield()
+            } while probe?.acceptedCount == 0
+            #expect(probe?.acceptedCount == 10)
+            let probes = server.requests.waiting.dropFirst(before)
+            #expect(Set(probes.map(\.connection)).count == 1)
+            try await bench.state(.ready)
+        }
+    }
+
+    @Test func aPausedPoolDoesNotReconnect() async throws {
+        let server = try ScriptedServer { $1.answer($0.stream, 403, "InvalidProviderToken") }
+        try await withPool(server, {
+            $0.connections = 2
+            $0.probeBase = .milliseconds(20)
+            $0.probeCap = .milliseconds(20)
+        }) { bench in
+            bench.submit(.make(1))
+            try await bench.state(.paused(reason: "InvalidProviderToken"))
+            _ = try await bench.next()
+            while bench.pool.snapshot().connections.count > 0 { await Task.yield() }
+            let opened = bench.pool.snapshot().totals.connectionsOpened
+            // Long past the pause, no request came: nothing was opened.
+            let later = ContinuousClock.now + .milliseconds(100)
+            while ContinuousClock.now < later { await Task.yield() }
+            #expect(bench.pool.snapshot().totals.connectionsOpened == opened)
+        }
+    }
+
+    @Test func goAwayWithACredentialReasonIsNoGracefulShutdown() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server) { bench in
+            let connection = try await server.connections.next()
+            connection.tell { $0.goAway(last: 0, #"{"reason":"BadCertificateEnvironment"}"#) }
+            try await bench.state(.paused(reason: "BadCertificateEnvironment"))
+            bench.submit(.make(3))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.answers.allSatisfy { $0.result == .notSent(.poolPaused) } == true)
+        }
+    }
+
+    @Test func anExpiredTokenReplacesTheConnectionAndItsToken() async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.connection == 1, request.index == 1 {
+                hand.answer(request.stream, 403, "ExpiredProviderToken")
+            } else {
+                hand.accept(request)
+            }
+        }
+        try await withPool(server) { bench in
+            bench.submit(.make(2))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?[1] == .response(status: 403, reason: "ExpiredProviderToken", timestamp: nil, retryAfter: nil))
+            try await bench.events.first { if case .connectionRetired(_, "ExpiredProviderToken") = $0 { true } else { false } }
+            bench.submit(.make(2, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?.acceptedCount == 2)
+            let requests = server.requests.waiting
+            let old = Set(requests.filter { $0.connection == 1 }.map(\.authorization))
+            let new = Set(requests.filter { $0.connection == 2 }.map(\.authorization))
+            #expect(old.count == 1)
+            #expect(new.count == 1)
+            #expect(old != new)
+        }
+    }
+
+    @Test func tokensThatExpireOnEveryConnectionPauseThePool() async throws {
+        let server = try ScriptedServer { $1.answer($0.stream, 403, "ExpiredProviderToken") }
+        try await withPool(server) { bench in
+            bench.submit(.make(5))
+            try await bench.state(.paused(reason: "ExpiredProviderToken"))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.answers.count { $0.result == .notSent(.poolPaused) } == 3)
+            #expect(server.requests.waiting.count == 2)
+        }
+    }
+
+    @Test func eachConnectionShowsOneTokenAndItsOwn() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server, { $0.connections = 3 }) { bench in
+            for tag in 0..<60 { bench.submit(.make(10, tag: UInt64(tag))) }
+            _ = try await bench.next(60)
+            let tokens = Dictionary(grouping: server.requests.waiting, by: \.connection).mapValues { Set($0.map(\.authorization)) }
+            #expect(tokens.values.allSatisfy { $0.count == 1 })
+            #expect(tokens.values.reduce(into: Set()) { $0.formUnion($1) }.count == tokens.count)
+        }
+    }
+
+    @Test func aTokenIsRenewedOnALiveConnectionAtFiftyMinutes() async throws {
+        let time = TestTime()
+        let server = try ScriptedServer()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
+            let connection = try await server.connections.next()
+            for (tag, minutes) in [(1, 0), (2, 49), (3, 51), (4, 70)] {
+                time.set(.seconds(minutes * 60))
+                // The client reads its clocks once per round: see to it that a new one has begun.
+                try await connection.roundTrip()
+                bench.submit(.make(1, tag: UInt64(tag), expiresIn: 100_000_000))
+                let batch = try await bench.next()[UInt64(tag)]
+                #expect(batch?.acceptedCount == 1)
+            }
+            let tokens = server.requests.waiting.map(\.authorization)
+            #expect(Set(server.requests.waiting.map(\.connection)).count == 1)
+            #expect(tokens[0] == tokens[1])
+            #expect(tokens[1] != tokens[2])
+            #expect(tokens[2] == tokens[3])
+        }
+    }
+}
+
+/// Both clocks of a pool, ahead of the real ones by as much as a test says.
+final class TestTime: Sendable {
+    private let ahead = Mutex(Duration.zero)
+
+    func set(_ duration: Duration) { ahead.withLock { $0 = duration } }
+
+    var clock: APNsClock {
+        APNsClock(
+            now: { [self] in ContinuousClock.now + ahead.withLock { $0 } },
+            wall: { [self] in APNsClock.system.wall() + Int64(ahead.withLock { $0 } / .milliseconds(1)) })
+    }
+}
+
+@Suite("Whom we speak to", .timeLimit(.minutes(1)))
+struct PeerTests {
+    @Test func aCertificateForAnotherNameIsRefusedWithoutAByte() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server, tlsName: "api.push.apple.com") { bench in
+            bench.submit(.make(1))
+            try await bench.events.first { if case .connectionFailed(_, let reason) = $0 { reason.hasPrefix("tls") } else { false } }
+            let end = try await server.ended.next()
+            #expect(!end.heardHTTP2)
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func aStrangersCertificateIsRefusedWithoutAByte() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(usesStranger: true))
+        try await withPool(server, tlsName: "elsewhere.example") { bench in
+            bench.submit(.make(1))
+            try await bench.events.first { if case .connectionFailed(_, let reason) = $0 { reason.hasPrefix("tls") } else { false } }
+            let end = try await server.ended.next()
+            #expect(!end.heardHTTP2)
+        }
+    }
+
+    @Test(arguments: [[String](), ["http/1.1"]])
+    func aPeerWithoutHTTP2IsRefusedWithoutAByte(alpn: [String]) async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(alpn: alpn))
+        try await withPool(server) { bench in
+            bench.submit(.make(1))
+            try await bench.events.first { if case .connectionFailed(_, let reason) = $0 { reason.hasPrefix("tls") } else { false } }
+            let end = try await server.ended.next()
+            #expect(!end.heardHTTP2)
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func aPeerThatNeverSpeaksIsGivenUp() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(isDumb: true))
+        try await withPool(server, { $0.handshakeTimeout = .milliseconds(100) }) { bench in
+            try await bench.events.first { if case .connectionFailed(_, let reason) = $0 { reason.contains("too long") } else { false } }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import HTTP2
+import PushModel
+import Synchronization
+import SystemIO
+import TestSupport
+import Testing
+
+@testable import APNs
+
+@Suite("Waiting and stopping", .timeLimit(.minutes(1)))
+struct WaitingTests {
+    /// Answers nothing until told, one stream at a time.
+    private func narrowServer() throws -> ScriptedServer {
+        try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { _, _ in }
+    }
+
+    @Test(arguments: [StopReason.fenced, .cancelled, .held])
+    func theGateStopsAtTheLastMomentWhatWasParkedBefore(reason: StopReason) async throws {
+        let server = try narrowServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(1, tag: 1), .make(5, tag: 2), .make(1, tag: 3))
+            let first = try await server.requests.next()
+            let connection = try await server.connections.next()
+            // Both wait for the only stream; the logout comes now.
+            bench.gate.stop(2, reason)
+            connection.tell { $0.accept(first) }
+            let next = try await server.requests.next()
+            #expect(next.tag == 3)
+            connection.tell { $0.accept(next) }
+            let finished = try await bench.next(3)
+            #expect(finished[2]?.answers.map(\.result) == Array(repeating: .stopped(reason), count: 5))
+            #expect(finished[2]?.answers.allSatisfy { $0.sentAt == nil } == true)
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func whatExpiresWhileItWaitsIsNeverSent() async throws {
+        let server = try narrowServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(1, tag: 1), .make(3, tag: 2, expiresIn: 200))
+            let first = try await server.requests.next()
+            // Nothing frees the stream: the pool itself must notice.
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?.answers.map(\.result) == Array(repeating: .stopped(.expired), count: 3))
+            let connection = try await server.connections.next()
+            connection.tell { $0.accept(first) }
+            _ = try await bench.next()
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func whatIsExpiredOnArrivalIsNotSent() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(3, expiresIn: -1))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.answers.map(\.result) == Array(repeating: .stopped(.expired), count: 3))
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func parkingIsBoundedAndTheRestComesBackAtOnce() async throws {
+        let server = try narrowServer()
+        try await withPool(server, { $0.maximumParked = 100 }) { bench in
+            bench.submit(.make(1, tag: 1))
+            _ = try await server.requests.next()
+            bench.submit(.make(60, tag: 2, lane: .bulk), .make(41, tag: 3, lane: .bulk), .make(100, tag: 4, lane: .now))
+            let thirdBatch = try await bench.next()[3]
+            #expect(thirdBatch?.answers.map(\.result) == Array(repeating: .notSent(.parkingFull), count: 41))
+            let snapshot = bench.pool.snapshot()
+            #expect(snapshot.parkedBulk == 60)
+            #expect(snapshot.parkedNow == 100)
+        }
+    }
+
+    @Test func whatWaitsTooLongForAStreamComesBack() async throws {
+        let server = try narrowServer()
+        try await withPool(server, { $0.maximumWait = .milliseconds(100) }) { bench in
+            bench.submit(.make(1, tag: 1))
+            _ = try await server.requests.next()
+            bench.submit(.make(4, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?.answers.map(\.result) == Array(repeating: .notSent(.congested), count: 4))
+        }
+    }
+
+    @Test func withoutAConnectionBatchesComeBackAfterThePatienceAndThenAtOnce() async throws {
+        let closed = try TCPListener(host: "127.0.0.1", port: 0)
+        let port = closed.port
+        closed.close()
+        let bench = try PoolBench(port: port) { $0.patience = .milliseconds(100) }
+        bench.pool.start()
+        bench.submit(.make(3, tag: 1))
+        let firstBatch = try await bench.next()[1]
+        #expect(firstBatch?.answers.map(\.result) == Array(repeating: .notSent(.notConnected), count: 3))
+        bench.submit(.make(3, tag: 2))
+        let secondBatch = try await bench.next()[2]
+        #expect(secondBatch?.answers.map(\.result) == Array(repeating: .notSent(.notConnected), count: 3))
+        #expect(bench.pool.state == .connecting)
+        await bench.pool.shutdown(deadline: .zero)
+    }
+
+    @Test func aPoolRecoversByItself() async throws {
+        let server = try ScriptedServer()
+        let proxy = try FaultProxy(port: server.port)
+        proxy.set(.refusing)
+        let bench = try PoolBench(port: proxy.port) { $0.patience = .milliseconds(50) }
+        bench.pool.start()
+        bench.submit(.make(1, tag: 1))
+        let firstBatch = try await bench.next()[1]
+        #expect(firstBatch?[0] == .notSent(.notConnected))
+        proxy.set(.forwarding)
+        try await bench.state(.ready)
+        bench.submit(.make(1, tag: 2))
+        let secondBatch = try await bench.next()[2]
+        #expect(secondBatch?[0] == .accepted)
+        await bench.pool.shutdown(deadline: .zero)
+        server.stop()
+        proxy.stop()
+    }
+
+    @Test func anIdlePoolLetsGoAndComesBackForTheNextBatch() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server, { $0.idleLimit = .milliseconds(150) }) { bench in
+            bench.submit(.make(1, tag: 1))
+            _ = try await bench.next()
+            try await bench.state(.idle)
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .accepted)
+        }
+    }
+
+    @Test func anEmptyBatchIsDone() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server) { bench in
+            bench.submit(.make(0, tag: 9))
+            let ninthBatch = try await bench.next()[9]
+            #expect(ninthBatch?.answers.isEmpty == true)
+        }
+    }
+
+    // MARK: Shutdown
+
+    @Test func shutdownFinishesWhatIsInFlightAndReturnsWhatWaits() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 3)) { request, hand in if request.index == 0 { hand.accept(request) } }
+        try await withPool(server) { bench in
+            bench.submit(.make(10))
+            let sent = try await server.requests.next(4)
+            let connection = try await server.connections.next()
+            async let isDown: Void = bench.pool.shutdown(deadline: .seconds(30))
+            try await bench.state(.closed)
+            bench.submit(.make(1, tag: 2))
+            let secondBatch = try await bench.next()[2]
+            #expect(secondBatch?[0] == .notSent(.shuttingDown))
+            connection.tell { hand in for request in sent.dropFirst() { hand.accept(request) } }
+            let batch = try await bench.next()[1]
+            #expect(batch?.acceptedCount == 4)
+            #expect(batch?.answers.count { $0.result == .notSent(.shuttingDown) } == 6)
+            await isDown
+            bench.submit(.make(1, tag: 3))
+            let thirdBatch = try await bench.next()[3]
+            #expect(thirdBatch?[0] == .notSent(.shuttingDown))
+            #expect(server.requests.waiting.isEmpty)
+        }
+    }
+
+    @Test func theShutdownDeadlineLeavesNothingUnanswered() async throws {
+        let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
+        try await withPool(server) { bench in
+            bench.submit(.make(20))
+            _ = try await server.requests.next(20)
+            await bench.pool.shutdown(deadline: .milliseconds(50))
+            #expect(bench.finished.waiting.count == 1, "everything has come back before shutdown returns")
+            let batch = try await bench.next()[1]
+            #expect(batch?.acceptedCount == 1)
+            #expect(batch?.answers.count { $0.result == .unknown(.shutdown) } == 19)
+        }
+    }
+
+    @Test func aConnectionThatHangsInItsHandshakeDoesNotDelayShutdown() async throws {
+        let server = try ScriptedServer(ScriptedServer.Behaviour(isDumb: true))
+        try await withPool(server, { $0.handshakeTimeout = .seconds(3600) }) { bench in
+            bench.submit(.make(2))
+            await bench.pool.shutdown(deadline: .seconds(3600))
+            let firstBatch = try await bench.next()[1]
+            #expect(firstBatch?.answers.map(\.result) == Array(repeating: .notSent(.shuttingDown), count: 2))
+        }
+    }
+
+    @Test func aPoolThatWasNeverStartedCanBeShutDown() async throws {
+        let bench = try PoolBench(port: 1)
+        bench.submit(.make(2))
+        await bench.pool.shutdown(deadline: .zero)
+        let firstBatch = try await bench.next()[1]
+        #expect(firstBatch?.answers.map(\.result) == Array(repeating: .notSent(.shuttingDown), count: 2))
+        await bench.pool.shutdown(deadline: .zero)
+    }
+}
