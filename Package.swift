@@ -56,6 +56,7 @@ func benchmark(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
     name: "push",
     products: [
+        .executable(name: "token-service", targets: ["TokenServiceMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
     ],
     dependencies: [
@@ -90,7 +91,9 @@ let package = Package(
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging, metrics]),
 
+        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio, signals, tracing], resources: [.copy("Migrations")]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
+        program("TokenService", ["TokenService", "Observability", arguments, configuration, lifecycle, logging]),
         program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
 
         support("TestDatabase", ["Postgres"]),
@@ -107,6 +110,7 @@ let package = Package(
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
+        tests("TokenServiceTests", ["TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

@@ -1,0 +1,32 @@
+import HTTPTypes
+import Hummingbird
+import Postgres
+
+extension APIError {
+    /// What a caller is told about an error from below. Everything that is not foreseen is our fault and says nothing.
+    init(cause error: any Error) {
+        switch error {
+        case let error as APIError: self = error
+        case is OwnerMismatch:
+            self = APIError(
+                .conflict, "owner_mismatch", "Somebody else is signed in",
+                "the installation's user is not the expected one; nothing was changed")
+        case is IdempotencyMismatch:
+            self = APIError(
+                .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",
+                "this key was used with another body within the last 24 hours")
+        case is BacklogFull:
+            self = .unavailable(
+                "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)
+        case let error as PostgresError where error.isUnavailable:
+            self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
+        case let error as HTTPError where error.status == .notFound: self = .notFound
+        case let error as HTTPError where error.status.code < 500:
+            self = APIError(error.status, "http_error", "The request is not valid", error.body ?? "the request is not valid HTTP here")
+        default: self = APIError(.internalServerError, "internal_error", "Internal error", "this is our fault and was noted")
+        }
+    }
+
+    /// Whether the error itself belongs in the log: what no caller can cause.
+    var isOurFault: Bool { status == .internalServerError }
+}

@@ -1,0 +1,89 @@
+package import HTTPTypes
+import Hummingbird
+package import StrictJSON
+
+/// A refusal, as `application/problem+json` (RFC 9457). Never shows a token, a key or a payload.
+package struct APIError: Error, Sendable {
+    package var status: HTTPResponse.Status
+    /// For programs, `snake_case`.
+    package var code: String
+    /// For people: what kind of thing went wrong.
+    package var title: String
+    /// For people: what went wrong this time.
+    package var detail: String
+    package var errors: [JSONProblem] = []
+    /// Whether the very same request may succeed later.
+    package var isRetryable = false
+    package var retryAfterSeconds: Int?
+
+    package init(_ status: HTTPResponse.Status, _ code: String, _ title: String, _ detail: String, errors: [JSONProblem] = []) {
+        self.status = status
+        self.code = code
+        self.title = title
+        self.detail = detail
+        self.errors = errors
+    }
+
+    package static func unavailable(_ code: String, _ detail: String, retryAfterSeconds: Int) -> APIError {
+        var error = APIError(.serviceUnavailable, code, "Temporarily unavailable", detail)
+        error.isRetryable = true
+        error.retryAfterSeconds = retryAfterSeconds
+        return error
+    }
+}
+
+extension APIError {
+    static let unauthenticated = APIError(
+        .unauthorized, "unauthenticated", "No valid API key", "send a live key as Authorization: Bearer psh_…")
+    static let notFound = APIError(.notFound, "not_found", "Not found", "there is nothing here, or nothing that this key may see")
+    static let bodyTooLarge = APIError(
+        HTTPResponse.Status(code: 413, reasonPhrase: "Content Too Large"), "body_too_large", "Body too large",
+        "a request's body may have \(RequestBody.maximumBytes) bytes")
+
+    static func forbidden(_ scopes: [Scope]) -> APIError {
+        let needed = scopes.map(\.rawValue).joined(separator: " or ")
+        return APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs the scope \(needed)")
+    }
+
+    static func invalid(_ problems: [JSONProblem]) -> APIError {
+        APIError(.badRequest, "invalid_request", "The request is not valid", "see errors", errors: problems)
+    }
+
+    /// A fault outside the body: in the path, the query or a header.
+    static func invalid(_ place: String, _ code: String, _ detail: String) -> APIError {
+        APIError(.badRequest, code, "The request is not valid", "\(place): \(detail)")
+    }
+}
+
+extension APIError {
+    package func body() -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { object in
+            object.field("type", "urn:push:problem:\(code)")
+            object.field("title", title)
+            object.field("status", status.code)
+            object.field("code", code)
+            object.field("detail", detail)
+            if !errors.isEmpty {
+                object.array("errors") { array in
+                    for error in errors {
+                        array.object { entry in
+                            entry.field("pointer", error.pointer)
+                            entry.field("code", error.code)
+                            entry.field("detail", error.detail)
+                        }
+                    }
+                }
+            }
+            object.field("retryable", isRetryable)
+        }
+        return writer.bytes
+    }
+
+    func response() -> Response {
+        var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
+        if let retryAfterSeconds { headers[.retryAfter] = "\(retryAfterSeconds)" }
+        if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body())))
+    }
+}

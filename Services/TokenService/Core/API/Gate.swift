@@ -1,0 +1,30 @@
+import HTTPTypes
+import Hummingbird
+import PushModel
+
+/// Lets a request in, or says why not. No key, no answer: every route of the table passes here.
+struct Gate: Sendable {
+    let authenticator: Authenticator
+    let apps: AppStore
+
+    /// - Throws: ``APIError`` 401 without a live key, 403 without the scope, 404 for an app that is unknown or not this key's.
+    func admit(_ request: Request, parameters: Parameters, to route: APIRoute) async throws -> APICall {
+        guard let key = Self.key(of: request), let caller = try await authenticator.caller(key) else { throw APIError.unauthenticated }
+        guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
+        if route.isAdministrative, caller.app != nil {
+            throw APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs a key that is bound to no app")
+        }
+        guard route.isOfApp else { return APICall(request: request, parameters: parameters, caller: caller, app: nil) }
+        guard let slug = parameters.get("app").flatMap({ AppSlug($0) }), caller.mayUse(slug), let app = try await apps.app(slug) else {
+            throw APIError.notFound
+        }
+        return APICall(request: request, parameters: parameters, caller: caller, app: app)
+    }
+
+    private static func key(of request: Request) -> APIKeyText? {
+        guard let header = request.headers[.authorization] else { return nil }
+        let words = header.split(separator: " ", omittingEmptySubsequences: true)
+        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+        return APIKeyText(words[1])
+    }
+}

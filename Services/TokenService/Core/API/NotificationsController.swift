@@ -1,0 +1,71 @@
+import HTTPTypes
+import Hummingbird
+import Observability
+import OpenSSL
+import Postgres
+import PushModel
+import StrictJSON
+
+/// `/v1/apps/{app}/notifications`
+struct NotificationsController: Sendable {
+    let pool: PostgresPool
+    let intake: NotificationIntake
+    let metrics: TokenServiceMetrics
+
+    func bind(to router: APIRouter) {
+        router.on(.send, send)
+        router.on(.readNotification, read)
+    }
+
+    /// Parse, validate, accept, answer 202.
+    @Sendable private func send(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let body = try await call.body()
+        let now = UnixTime.milliseconds()
+        let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
+        let acceptance = try await intake.accept(
+            request, app: app, idempotency: try Self.idempotency(call, body: body), traceparent: Self.traceparent(call), now: now)
+        metrics.accepted(lane: request.lane, isReplay: acceptance.isReplay)
+        return Self.answer(acceptance)
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let id = try call.id("id")
+        let status = try await pool.session { session in try NotificationStatus.find(id, app: app, in: session) }
+        guard let status else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { status.write(to: &$0) }
+    }
+
+    private static func answer(_ acceptance: NotificationIntake.Acceptance) -> Response {
+        let receipt = acceptance.receipt
+        var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app)/notifications/\(receipt.id)"]
+        if acceptance.isReplay { headers["Idempotency-Replay"] = "true" }
+        return JSONAnswer.response(.accepted, headers: headers) { receipt.write(to: &$0) }
+    }
+
+    private static func idempotency(_ call: APICall, body: RequestBody) throws -> IdempotencyKey? {
+        guard let key = call.request.headers["Idempotency-Key"] else { return nil }
+        guard (1...IdempotencyKey.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
+            throw APIError.invalid(
+                "Idempotency-Key", "invalid_idempotency_key", "must be 1 to \(IdempotencyKey.maximumBytes) printable ASCII characters")
+        }
+        return IdempotencyKey(caller: call.caller.keyID, key: key, fingerprint: Digest.sha256(body.bytes))
+    }
+
+    /// The sender's trace; a new one where there is none or it cannot be read. We record no spans, so its parent stays the parent.
+    private static func traceparent(_ call: APICall) -> String {
+        let given = call.request.headers[TraceContext.headerName].flatMap { TraceContext(traceparent: $0) }
+        return (given ?? .random()).traceparent
+    }
+}
+
+extension HTTPFields {
+    /// A header that HTTPTypes has no name for.
+    subscript(_ name: String) -> String? {
+        get { HTTPField.Name(name).flatMap { self[$0] } }
+        set {
+            if let name = HTTPField.Name(name) { self[name] = newValue }
+        }
+    }
+}

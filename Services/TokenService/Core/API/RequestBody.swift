@@ -1,0 +1,41 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import StrictJSON
+
+/// A request's body: bounded, JSON, and kept as it came, because payloads are passed on verbatim.
+struct RequestBody: Sendable {
+    static let maximumBytes = 65_536
+
+    let bytes: [UInt8]
+
+    /// Refuses by the stated length before reading, and while reading where none was stated.
+    init(of request: Request) async throws {
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw APIError.bodyTooLarge }
+        do {
+            bytes = Array((try await request.body.collect(upTo: Self.maximumBytes)).readableBytesView)
+        } catch is NIOTooManyBytesError {
+            throw APIError.bodyTooLarge
+        }
+        if !bytes.isEmpty, let type = request.headers[.contentType], !type.lowercased().hasPrefix("application/json") {
+            throw APIError(
+                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
+        }
+    }
+
+    /// Reads the body as one object with `read`, which leaves its complaints in the reader.
+    /// - Parameter allowsEmpty: Take no body for an empty object.
+    /// - Throws: ``APIError`` with every problem that was found.
+    func object<Content>(allowsEmpty: Bool = false, _ read: (inout JSONObjectReader) -> Content?) throws -> Content {
+        let value: JSONValue
+        do {
+            value = try JSONValue.parse(bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumBytes: Self.maximumBytes)
+        } catch {
+            throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
+        }
+        var reader = JSONObjectReader(value)
+        let content = read(&reader)
+        guard reader.problems.isEmpty, let content else { throw APIError.invalid(reader.problems.list) }
+        return content
+    }
+}

@@ -1,0 +1,33 @@
+import Hummingbird
+import Logging
+import Observability
+
+/// Outermost around every request: counts and times it, and turns whatever was thrown into a problem document.
+struct RequestObservation: MiddlewareProtocol {
+    typealias Input = Request
+    typealias Output = Response
+    typealias Context = APIRequestContext
+
+    let metrics: TokenServiceMetrics
+    let logger: Logger
+
+    @concurrent func handle(
+        _ request: Request, context: APIRequestContext, next: @concurrent (Request, APIRequestContext) async throws -> Response
+    ) async throws -> Response {
+        let start = ContinuousClock.now
+        let response: Response
+        do {
+            response = try await next(request, context)
+        } catch {
+            let problem = APIError(cause: error)
+            if problem.isOurFault {
+                logger.error(
+                    "A request failed",
+                    metadata: [LogKey.route: "\(context.endpointPath ?? "none")", LogKey.error: "\(String(describing: error))"])
+            }
+            response = problem.response()
+        }
+        metrics.answered(route: context.endpointPath ?? "none", status: response.status.code, took: start.duration(to: .now))
+        return response
+    }
+}

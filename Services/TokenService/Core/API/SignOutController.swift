@@ -1,0 +1,73 @@
+import Hummingbird
+import PushModel
+import StrictJSON
+
+/// Logout by installation, by token and by user; deregistration.
+struct SignOutController: Sendable {
+    let signOut: SignOut
+    let metrics: TokenServiceMetrics
+
+    func bind(to router: APIRouter) {
+        router.on(.logOut, logOut)
+        router.on(.logOutToken, logOutToken)
+        router.on(.logOutUser, logOutUser)
+        router.on(.deregister, deregister)
+    }
+
+    @Sendable private func logOut(_ call: APICall) async throws -> Response {
+        let id = try call.id("id")
+        let expected = try await call.body().object(allowsEmpty: true) { body -> ExpectedOwner? in
+            let expected = body.expectedOwner()
+            body.finish()
+            return expected
+        }
+        return answer(try await signOut.logOut(id, expected: expected, app: call.app()), id: id)
+    }
+
+    @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
+        let named = try await call.body().object { body -> (DeviceToken, APNsEnvironment?)? in
+            let token = body.token("token")
+            let environment = body.optionalChoice("environment", of: APNsEnvironment.self)
+            body.finish()
+            return token.map { ($0, environment) }
+        }
+        let result = try await signOut.logOut(token: named.0, environment: named.1, app: call.app())
+        return answer(result, id: result.installation)
+    }
+
+    @Sendable private func logOutUser(_ call: APICall) async throws -> Response {
+        let user = try call.text("user", maximumBytes: StatedUser.maximumBytes)
+        let except = try await call.body().object(allowsEmpty: true) { body -> PushID?? in
+            let text = body.optionalString("except", maximumBytes: 36)
+            let id = text.flatMap { PushID($0) }
+            if text != nil, id == nil { body.problem("except", "invalid_id", "a UUID") }
+            body.finish()
+            return .some(id)
+        }
+        let result = try await signOut.logOut(user: user, except: except, app: call.app())
+        metrics.signedOut(result.count)
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.field("signed_out", result.count)
+                object.field("fence", result.fence.rawValue)
+            }
+        }
+    }
+
+    @Sendable private func deregister(_ call: APICall) async throws -> Response {
+        try await signOut.deregister(try call.id("id"), app: call.app())
+        return JSONAnswer.noContent
+    }
+
+    private func answer(_ result: SignOut.Result, id: PushID?) -> Response {
+        metrics.signedOut(result.count)
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                if let id { object.field("id", id.description) } else { object.null("id") }
+                object.field("signed_out", result.signedOut)
+                object.field("owner_epoch", result.ownerEpoch)
+                object.field("fence", result.fence.rawValue)
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+import Hummingbird
+import Observability
+
+/// The HTTP API: which controller answers which route.
+struct TokenServiceAPI {
+    let apps: AppsController
+    let keys: KeysController
+    let installations: InstallationsController
+    let signOut: SignOutController
+    let notifications: NotificationsController
+
+    func bind(to router: APIRouter) {
+        apps.bind(to: router)
+        keys.bind(to: router)
+        installations.bind(to: router)
+        signOut.bind(to: router)
+        notifications.bind(to: router)
+    }
+}

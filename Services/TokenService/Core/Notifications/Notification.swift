@@ -1,0 +1,55 @@
+package import PushModel
+package import StrictJSON
+
+/// One accepted send request with everything that its jobs need.
+package struct Notification: Equatable, Sendable {
+    package var id: PushID
+    package var app: AppSlug
+    package var topic: String
+    package var request: NotificationRequest
+    /// UNIX milliseconds.
+    package var acceptedAt: Int64
+    /// W3C trace context: the sender's, or our own.
+    package var traceparent: String
+
+    /// Turns deliveries into messages' contents, at most ``PushJob/maximumDeliveries`` in each.
+    package func jobs(_ deliveries: [PushJob.Delivery]) -> [PushJob] {
+        stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).map { start in
+            PushJob(
+                notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
+                collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt,
+                acceptedAt: acceptedAt, onUnknown: request.onUnknown, payload: request.payload,
+                deliveries: Array(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
+        }
+    }
+}
+
+/// `accepted → sending → completed`, or one of the ends where nothing is sent (DESIGN.md section 4).
+package enum NotificationState: String, Sendable {
+    case accepted, scheduled, expanding, sending, completed, cancelled, expired
+    case noTargets = "no_targets"
+}
+
+/// What a sender is told with the 202. A function of the row, so that a replay says the same bytes.
+package struct NotificationReceipt: Equatable, Sendable {
+    package var id: PushID
+    package var app: AppSlug
+    package var lane: Lane
+    package var pushType: PushType
+    package var deliveries: Int
+    package var acceptedAt: Int64
+    package var expiresAt: Int64
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("id", id.description)
+            object.field("app", app.text)
+            object.field("state", (deliveries == 0 ? NotificationState.noTargets : .accepted).rawValue)
+            object.field("lane", lane.rawValue)
+            object.field("push_type", pushType.rawValue)
+            object.field("deliveries", deliveries)
+            object.time("accepted_at", acceptedAt)
+            object.time("expires_at", expiresAt)
+        }
+    }
+}

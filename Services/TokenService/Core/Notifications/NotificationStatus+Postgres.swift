@@ -1,0 +1,47 @@
+package import Postgres
+package import PushModel
+
+extension NotificationStatus {
+    /// - Returns: nil where the app has no such notification.
+    package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
+        guard let row = try session.execute(select, [.int64(app.id), .id(id)]).first,
+            let lane = Lane(rawValue: try row.text(1)), let type = PushType(rawValue: try row.text(2))
+        else { return nil }
+        let receipt = NotificationReceipt(
+            id: id, app: app.slug, lane: lane, pushType: type, deliveries: Int(try row.int32(3)),
+            acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6))
+        var counts: [String: Int] = [:]
+        for count in try session.execute(count, [.id(id)]) { counts[try count.optionalText(0) ?? "pending"] = Int(try count.int64(1)) }
+        let deliveries = try session.execute(selectDeliveries, [.id(id), .int64(Int64(maximumDeliveries))])
+        return NotificationStatus(
+            receipt: receipt, state: try row.text(0), completedAt: try row.optionalTimestampMilliseconds(7), counts: counts,
+            pending: counts["pending"] ?? 0, deliveries: try deliveries.map { row in try Self.delivery(row) })
+    }
+
+    private static func delivery(_ row: PostgresRow) throws -> Delivery {
+        var attempt: Attempt?
+        if let outcome = try row.optionalText(8) {
+            attempt = Attempt(
+                outcome: outcome, status: try row.optionalInt32(9).map { Int($0) }, reason: try row.optionalText(10),
+                at: try row.optionalTimestampMilliseconds(11), retryAt: try row.optionalTimestampMilliseconds(12))
+        }
+        return Delivery(
+            id: try row.id(0), installation: try row.id(1), hint: DeviceToken(bytes: try row.bytes(2))?.hint ?? "",
+            environment: try row.text(3), outcome: try row.optionalText(4), status: try row.optionalInt32(5).map { Int($0) },
+            reason: try row.optionalText(6), attempts: Int(try row.int32(7)), lastAttempt: attempt,
+            updatedAt: try row.timestampMilliseconds(13))
+    }
+
+    private static let select: PostgresStatement = """
+        SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at
+        FROM notifications WHERE app_id = $1 AND id = $2
+        """
+    private static let count: PostgresStatement =
+        "SELECT class, count(*) FROM deliveries WHERE notification = $1 GROUP BY class"
+    private static let selectDeliveries: PostgresStatement = """
+        SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
+            d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at
+        FROM deliveries d JOIN tokens t ON t.id = d.token_id
+        WHERE d.notification = $1 ORDER BY d.class NULLS FIRST, d.token_id LIMIT $2
+        """
+}

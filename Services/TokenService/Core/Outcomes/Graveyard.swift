@@ -1,0 +1,29 @@
+package import Broker
+import PushModel
+
+/// Messages that nobody can do anything with go to the dead-letter queue with their reason, where an operator finds them.
+package struct Graveyard: Sendable {
+    /// The header that says why.
+    package static let reasonHeader = "push-reason"
+    /// The header that says where the message came from.
+    package static let sourceHeader = "push-source"
+
+    private static let patience: Duration = .seconds(10)
+
+    private let publisher: Publisher
+    private let topology: Topology
+
+    package init(publisher: Publisher, topology: Topology) {
+        self.publisher = publisher
+        self.topology = topology
+    }
+
+    /// - Returns: whether the broker has it there; only then may it be acknowledged here.
+    package func bury(_ message: ReceivedMessage, reason: String) async -> Bool {
+        let buried = OutgoingMessage(
+            exchange: topology.deadExchange, routingKey: message.routingKey, messageID: message.messageID ?? .random(),
+            contentType: message.contentType.isEmpty ? "application/octet-stream" : message.contentType,
+            headers: [Self.reasonHeader: reason, Self.sourceHeader: message.queue], body: message.body)
+        return await publisher.publish([buried], deadline: Self.patience).allSatisfy(\.isConfirmed)
+    }
+}

@@ -1,0 +1,45 @@
+package import PushModel
+
+/// What a number of outcome events say, sorted for the database: one entry per delivery, in ascending order of id.
+package struct OutcomeBatch: Equatable, Sendable {
+    /// The end of a delivery.
+    package private(set) var final: [Entry] = []
+    /// An attempt that is not the end: another event follows.
+    package private(set) var attempts: [Entry] = []
+    /// Devices that APNs asks us to leave alone for a while: UNIX milliseconds by installation's delivery.
+    package private(set) var throttled: [Entry] = []
+    /// Ends as they were told, a delivery's second one included.
+    package private(set) var toldFinal = 0
+
+    package struct Entry: Equatable, Sendable {
+        package var outcome: OutcomeClass
+        package var delivery: OutcomeEvent.Delivery
+        /// When the event was made, UNIX milliseconds.
+        package var time: Int64
+
+        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3).
+        package var goneSince: Int64? { delivery.timestamp ?? delivery.sentAt }
+    }
+
+    package init(_ events: [OutcomeEvent]) {
+        var final: [PushID: Entry] = [:]
+        var attempts: [PushID: Entry] = [:]
+        for event in events {
+            for delivery in event.deliveries {
+                let entry = Entry(outcome: event.outcome, delivery: delivery, time: event.time)
+                if event.isFinal {
+                    toldFinal += 1
+                    if final[delivery.id] == nil { final[delivery.id] = entry }
+                } else if (attempts[delivery.id]?.delivery.attempt ?? 0) <= delivery.attempt {
+                    attempts[delivery.id] = entry
+                }
+                if event.outcome == .throttled, delivery.retryAt != nil { throttled.append(entry) }
+            }
+        }
+        self.final = final.values.sorted { $0.delivery.id < $1.delivery.id }
+        self.attempts = attempts.values.sorted { $0.delivery.id < $1.delivery.id }
+        throttled.sort { $0.delivery.id < $1.delivery.id }
+    }
+
+    package var isEmpty: Bool { final.isEmpty && attempts.isEmpty }
+}

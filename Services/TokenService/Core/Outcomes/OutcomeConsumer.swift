@@ -1,0 +1,120 @@
+package import Broker
+package import Logging
+import Postgres
+import PushModel
+import ServiceLifecycle
+
+/// `push.outcomes.token-service` → ``OutcomeApplication`` → acknowledged: whatever dies before the acknowledgement is delivered and
+/// applied again, and changes nothing the second time.
+package final class OutcomeConsumer: Service {
+    /// How many messages the broker may have outstanding here: bounds memory.
+    package static let prefetch: UInt16 = 200
+    /// Deliveries per transaction: short enough for the row locks, long enough for one commit to pay.
+    private static let maximumBatch = 2000
+
+    private let received: Basket<ReceivedMessage>
+    private let consumer: Consumer
+    private let application: OutcomeApplication
+    private let graveyard: Graveyard
+    private let metrics: TokenServiceMetrics
+    private let logger: Logger
+
+    /// - Parameter received: What `consumer` puts its messages into.
+    package init(
+        received: Basket<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, graveyard: Graveyard,
+        metrics: TokenServiceMetrics, logger: Logger
+    ) {
+        self.received = received
+        self.consumer = consumer
+        self.application = application
+        self.graveyard = graveyard
+        self.metrics = metrics
+        self.logger = logger
+    }
+
+    /// Until graceful shutdown: then takes no more, applies what it has, and returns. To be shut down before `consumer`.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            for await _ in received.wakeUps { await process(received.takeAll()) }
+            await process(received.takeAll())
+        } onGracefulShutdown: {
+            self.consumer.stopTaking()
+            self.received.close()
+        }
+    }
+
+    private struct Readable {
+        let message: ReceivedMessage
+        let event: OutcomeEvent
+    }
+
+    /// Decode → apply → acknowledge; what cannot be decoded is buried and stops nothing.
+    private func process(_ messages: [ReceivedMessage]) async {
+        var batch: [Readable] = []
+        var size = 0
+        for message in messages {
+            do throws(MessageError) {
+                let event = try OutcomeEvent(decoding: message.body)
+                batch.append(Readable(message: message, event: event))
+                size += event.deliveries.count
+            } catch {
+                metrics.undecodableOutcome()
+                await bury(message, reason: "undecodable_outcome", error: error)
+            }
+            if size >= Self.maximumBatch {
+                await apply(batch)
+                (batch, size) = ([], 0)
+            }
+        }
+        if !batch.isEmpty { await apply(batch) }
+    }
+
+    private func apply(_ batch: [Readable]) async {
+        var backOff = Duration.milliseconds(100)
+        while true {
+            do {
+                let effect = try await application.apply(OutcomeBatch(batch.map(\.event)))
+                report(effect)
+                return consumer.acknowledge(batch.map(\.message.receipt))
+            } catch let error as PostgresError where error.isUnavailable {
+                logger.warning("Outcomes wait for the database", metadata: [LogKey.count: "\(batch.count)", LogKey.error: "\(error)"])
+                // In a shutdown the broker keeps them: not acknowledged is not lost.
+                guard !Task.isShuttingDownGracefully, await Pause.of(backOff) else { return }
+                backOff = min(backOff * 2, .seconds(5))
+            } catch {
+                return await isolate(batch, error: error)
+            }
+        }
+    }
+
+    /// One message that the database refuses must not keep the others from being applied.
+    private func isolate(_ batch: [Readable], error: any Error) async {
+        guard batch.count > 1 else {
+            for readable in batch { await bury(readable.message, reason: "unapplicable_outcome", error: error) }
+            return
+        }
+        for readable in batch { await apply([readable]) }
+    }
+
+    private func bury(_ message: ReceivedMessage, reason: String, error: any Error) async {
+        logger.error(
+            "An outcome message is given up",
+            metadata: [
+                LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")",
+            ])
+        if await graveyard.bury(message, reason: reason) {
+            consumer.acknowledge([message.receipt])
+        } else {
+            consumer.giveBack([message.receipt])
+        }
+    }
+
+    private func report(_ effect: OutcomeApplication.Effect) {
+        metrics.applied(effect)
+        for app in effect.braked {
+            logger.error(
+                "Too many tokens are rejected: none is retired until it is clear whose fault that is",
+                metadata: [LogKey.appID: "\(app)"])
+        }
+    }
+}

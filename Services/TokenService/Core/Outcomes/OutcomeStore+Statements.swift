@@ -1,0 +1,71 @@
+import Postgres
+
+extension OutcomeStore {
+    static let lockDeliveries: PostgresStatement =
+        "SELECT count(*) FROM (SELECT id FROM deliveries WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
+
+    static let noteAttempts: PostgresStatement = """
+        UPDATE deliveries d SET attempts = e.attempt, last_class = e.class, last_status = e.status, last_reason = e.reason,
+            last_at = e.at, retry_at = e.retry_at, updated_at = now()
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[], $7::timestamptz[], $8::timestamptz[])
+            AS e (id, notification, class, status, reason, attempt, at, retry_at)
+        WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL AND d.attempts <= e.attempt
+        """
+    static let finish: PostgresStatement = """
+        UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, attempts = greatest(d.attempts, e.attempt),
+            updated_at = now()
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[])
+            AS e (id, notification, class, status, reason, attempt)
+        JOIN notifications n ON n.id = e.notification
+        WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL
+        RETURNING d.id, d.notification, n.app_id, d.token_id, d.class
+        """
+    static let lockNotifications: PostgresStatement =
+        "SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
+
+    static let settleNotifications: PostgresStatement = """
+        UPDATE notifications n SET pending = n.pending - e.count,
+            state = CASE WHEN n.pending = e.count AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
+            completed_at = CASE WHEN n.pending = e.count THEN now() END
+        FROM unnest($1::uuid[], $2::int[]) AS e (id, count)
+        WHERE n.id = e.id RETURNING n.pending = 0
+        """
+    static let lockInstallations: PostgresStatement = """
+        SELECT count(*) FROM (
+            SELECT i.id FROM installations i
+            WHERE (i.app_id, i.id) IN (
+                SELECT n.app_id, d.installation FROM deliveries d JOIN notifications n ON n.id = d.notification
+                WHERE d.id = ANY ($1::uuid[]))
+            ORDER BY i.app_id, i.id FOR NO KEY UPDATE
+        ) AS locked
+        """
+    static let throttle: PostgresStatement = """
+        UPDATE installations i SET throttled_until = e.until
+        FROM (
+            SELECT n.app_id, d.installation, max(u.until) AS until
+            FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, until)
+            JOIN deliveries d ON d.id = u.id JOIN notifications n ON n.id = d.notification
+            GROUP BY n.app_id, d.installation
+        ) AS e
+        WHERE i.app_id = e.app_id AND i.id = e.installation AND i.deregistered_at IS NULL
+            AND (i.throttled_until IS NULL OR i.throttled_until < e.until)
+        """
+    static let count: PostgresStatement = """
+        INSERT INTO outcome_counts AS c (app_id, minute, class, count)
+        SELECT app_id, date_trunc('minute', now()), class, count
+        FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS e (app_id, class, count)
+        ON CONFLICT (app_id, minute, class) DO UPDATE SET count = c.count + excluded.count
+        """
+    static let window: PostgresStatement = """
+        SELECT app_id, sum(count)::bigint, (coalesce(sum(count) FILTER (WHERE class = 'token_rejected'), 0))::bigint
+        FROM outcome_counts WHERE app_id = ANY ($1::bigint[]) AND minute > now() - make_interval(mins => $2) GROUP BY app_id
+        """
+    static let lockTokens: PostgresStatement =
+        "SELECT count(*) FROM (SELECT id FROM tokens WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
+
+    static let retire: PostgresStatement = """
+        UPDATE tokens t SET state = 'retired', retired_at = now(), retired_reason = $3
+        FROM unnest($1::bigint[], $2::timestamptz[]) AS e (id, since)
+        WHERE t.id = e.id AND t.state = 'active' AND t.registered_at <= e.since
+        """
+}

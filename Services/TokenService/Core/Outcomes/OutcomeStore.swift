@@ -1,0 +1,119 @@
+package import Postgres
+package import PushModel
+
+/// The SQL that outcomes need, within one transaction.
+package struct OutcomeStore {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    /// A delivery that has its final outcome from now on.
+    package struct Finished: Sendable {
+        package let id: PushID
+        package let notification: PushID
+        package let app: Int64
+        package let token: Int64
+        package let outcome: OutcomeClass
+    }
+
+    /// Retire a token, but not if it was registered after that moment (UNIX milliseconds).
+    package struct Retirement: Sendable {
+        package let token: Int64
+        package let notRegisteredAfter: Int64
+    }
+
+    package enum RetiredReason: String { case gone, rejected }
+
+    package func lockDeliveries(of batch: OutcomeBatch) throws {
+        let ids = Set(batch.final.map(\.delivery.id)).union(batch.attempts.map(\.delivery.id)).union(batch.throttled.map(\.delivery.id))
+        try session.execute(Self.lockDeliveries, [.ids(ids.sorted())])
+    }
+
+    package func noteAttempts(_ entries: [OutcomeBatch.Entry]) throws {
+        guard !entries.isEmpty else { return }
+        try session.execute(
+            Self.noteAttempts,
+            Self.columns(entries) + [
+                .optionalTimestampArray(entries.map { $0.delivery.sentAt ?? $0.time }),
+                .optionalTimestampArray(entries.map(\.delivery.retryAt)),
+            ])
+    }
+
+    /// - Returns: those that had no final outcome before.
+    package func finish(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
+        guard !entries.isEmpty else { return [] }
+        return try session.execute(Self.finish, Self.columns(entries)).map { row in
+            guard let outcome = OutcomeClass(rawValue: try row.text(4)) else { throw CorruptRow(table: "deliveries") }
+            return Finished(
+                id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome)
+        }
+    }
+
+    /// - Returns: how many notifications have all their outcomes now.
+    package func settleNotifications(_ finished: [Finished]) throws -> Int {
+        guard !finished.isEmpty else { return 0 }
+        var counts: [PushID: Int32] = [:]
+        for delivery in finished { counts[delivery.notification, default: 0] += 1 }
+        let ids = counts.keys.sorted()
+        try session.execute(Self.lockNotifications, [.ids(ids)])
+        let settled = try session.execute(Self.settleNotifications, [.ids(ids), .int32Array(ids.map { counts[$0] ?? 0 })])
+        return try settled.reduce(0) { try $0 + ($1.bool(0) ? 1 : 0) }
+    }
+
+    /// - Returns: how many installations wait longer than they did.
+    package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
+        guard !entries.isEmpty else { return 0 }
+        let parameters: [PostgresValue] = [
+            .ids(entries.map(\.delivery.id)), .optionalTimestampArray(entries.map(\.delivery.retryAt)),
+        ]
+        try session.execute(Self.lockInstallations, [parameters[0]])
+        return try session.execute(Self.throttle, parameters).affected
+    }
+
+    /// Adds to the apps' counts per minute, and reads the brake's window of every app that had a rejection.
+    package func count(_ finished: [Finished]) throws -> [Int64: RejectionBrake] {
+        guard !finished.isEmpty else { return [:] }
+        var counts: [Key: Int64] = [:]
+        for delivery in finished { counts[Key(app: delivery.app, outcome: delivery.outcome.rawValue), default: 0] += 1 }
+        let keys = counts.keys.sorted { ($0.app, $0.outcome) < ($1.app, $1.outcome) }
+        try session.execute(
+            Self.count,
+            [.int64Array(keys.map(\.app)), .textArray(keys.map(\.outcome)), .int64Array(keys.map { counts[$0] ?? 0 })])
+        let rejecting = Set(finished.filter { $0.outcome == .tokenRejected }.map(\.app)).sorted()
+        guard !rejecting.isEmpty else { return [:] }
+        var brakes: [Int64: RejectionBrake] = [:]
+        for row in try session.execute(Self.window, [.int64Array(rejecting), .int32(Int32(RejectionBrake.windowMinutes))]) {
+            brakes[try row.int64(0)] = RejectionBrake(finished: try row.int64(1), rejected: try row.int64(2))
+        }
+        return brakes
+    }
+
+    package func lockTokens(_ tokens: [Int64]) throws {
+        guard !tokens.isEmpty else { return }
+        try session.execute(Self.lockTokens, [.int64Array(tokens)])
+    }
+
+    /// One conditional statement, so that a registration that comes in between cannot be undone (APNS.md 4.3).
+    package func retire(_ retirements: [Retirement], reason: RetiredReason) throws -> Int {
+        guard !retirements.isEmpty else { return 0 }
+        return try session.execute(
+            Self.retire,
+            [
+                .int64Array(retirements.map(\.token)), .timestampArray(retirements.map(\.notRegisteredAfter)), .text(reason.rawValue),
+            ]
+        ).affected
+    }
+
+    private struct Key: Hashable {
+        var app: Int64
+        var outcome: String
+    }
+
+    private static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
+        [
+            .ids(entries.map(\.delivery.id)), .ids(entries.map(\.delivery.notification)), .textArray(entries.map(\.outcome.rawValue)),
+            .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),
+            .optionalTextArray(entries.map(\.delivery.reason)), .int32Array(entries.map { Int32(clamping: $0.delivery.attempt) }),
+        ]
+    }
+}

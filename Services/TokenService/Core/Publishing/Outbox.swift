@@ -1,0 +1,29 @@
+import Broker
+import Logging
+import Postgres
+
+/// Everything between a commit and the broker, put together.
+package struct Outbox: Sendable {
+    package let backlog: PublishBacklog
+    package let settlements: PublishSettlements
+    package let jobs: JobPublisher
+    package let fences: FencePublisher
+    package let relay: Relay
+
+    init(
+        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
+        metrics: TokenServiceMetrics, logger: Logger
+    ) {
+        let pulse = RelayPulse()
+        backlog = PublishBacklog(limit: configuration.backlogLimit)
+        settlements = PublishSettlements(
+            pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
+            onSettled: { pulse.beat() })
+        jobs = JobPublisher(publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements)
+        fences = FencePublisher(
+            publisher: publisher, topology: topology, patience: configuration.fenceTimeout, settlements: settlements)
+        relay = Relay(
+            pool: pool, publisher: publisher, jobs: jobs, fences: fences, settlements: settlements, backlog: backlog, pulse: pulse,
+            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
+    }
+}

@@ -1,0 +1,82 @@
+import Postgres
+
+extension OutboxStore {
+    /// Rows are locked in ascending order of id, as everywhere.
+    static let markPublished: PostgresStatement = """
+        WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
+        UPDATE notifications n SET published_at = now(), state = CASE n.state WHEN 'accepted' THEN 'sending' ELSE n.state END
+        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
+        """
+    static let release: PostgresStatement = """
+        WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
+        UPDATE notifications n SET lease_until = now() + interval '1 second'
+        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
+        """
+    static let renew: PostgresStatement = """
+        WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
+        UPDATE notifications n SET lease_until = now() + make_interval(secs => $2)
+        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
+        """
+    static let markFencesPublished: PostgresStatement =
+        "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND published_at IS NULL"
+
+    static let backlog: PostgresStatement =
+        "SELECT count(*) FROM (SELECT 1 FROM notifications WHERE published_at IS NULL LIMIT $1) AS waiting"
+
+    static let claim: PostgresStatement = """
+        WITH free AS (
+            SELECT id FROM notifications WHERE published_at IS NULL AND lease_until <= now()
+            ORDER BY (CASE lane WHEN 'now' THEN 0 WHEN 'soon' THEN 1 ELSE 2 END), accepted_at
+            LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+        )
+        UPDATE notifications n SET lease_until = now() + make_interval(secs => $2) FROM free WHERE n.id = free.id RETURNING n.id
+        """
+    static let lockDeliveries: PostgresStatement = """
+        SELECT count(*) FROM (
+            SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) AND class IS NULL ORDER BY id FOR NO KEY UPDATE
+        ) AS locked
+        """
+    static let endDeliveries: PostgresStatement = """
+        UPDATE deliveries d SET updated_at = now(),
+            class = CASE WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,
+            reason = CASE WHEN n.expires_at <= now() THEN 'expired_before_publishing' ELSE 'owner_changed' END
+        FROM notifications n, installations i
+        WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL AND n.id = d.notification
+            AND n.published_at IS NULL AND i.app_id = n.app_id AND i.id = d.installation
+            AND (n.expires_at <= now() OR i.owner_epoch > d.owner_epoch)
+        """
+    static let settle: PostgresStatement = """
+        WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE),
+        counted AS (
+            SELECT l.id, count(d.id)::int AS pending FROM locked l
+            LEFT JOIN deliveries d ON d.notification = l.id AND d.class IS NULL GROUP BY l.id
+        )
+        UPDATE notifications n SET pending = c.pending,
+            state = CASE WHEN c.pending > 0 OR n.pending = 0 THEN n.state
+                WHEN n.expires_at <= now() THEN 'expired' ELSE 'completed' END,
+            published_at = CASE WHEN c.pending = 0 THEN now() END,
+            completed_at = CASE WHEN c.pending = 0 THEN coalesce(n.completed_at, now()) END
+        FROM counted c WHERE n.id = c.id AND n.published_at IS NULL
+        """
+    static let selectDeliveries: PostgresStatement = """
+        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.notification
+        FROM deliveries d JOIN tokens t ON t.id = d.token_id
+        WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL ORDER BY d.notification, d.token_id
+        """
+    static let selectNotifications: PostgresStatement = """
+        SELECT n.id, a.slug, n.target_user, n.target_installation, n.lane, n.push_type, n.priority, n.collapse_id, n.apns_expiration,
+            n.on_unknown, n.expires_at, n.payload, n.topic, n.accepted_at, n.traceparent
+        FROM notifications n JOIN apps a ON a.id = n.app_id
+        WHERE n.id = ANY ($1::uuid[]) AND n.published_at IS NULL ORDER BY n.accepted_at
+        """
+    static let leftOverFences: PostgresStatement = """
+        SELECT f.id, a.slug, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
+        WHERE f.published_at IS NULL AND f.created_at < now() - interval '2 seconds' ORDER BY f.id LIMIT $1
+        """
+    static let sweeps: [PostgresStatement] = [
+        "DELETE FROM idempotency_records WHERE expires_at < now()",
+        "DELETE FROM outcome_counts WHERE minute < now() - interval '1 day'",
+        "DELETE FROM token_moves WHERE moved_at < now() - interval '4 days'",
+        "DELETE FROM fences WHERE published_at < now() - interval '7 days'",
+    ]
+}

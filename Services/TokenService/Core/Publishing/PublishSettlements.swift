@@ -1,0 +1,145 @@
+package import Logging
+package import Postgres
+import PushModel
+import ServiceLifecycle
+import Synchronization
+
+/// Writes down, in batches, what became of publishing: published, or free for the relay. Keeps the leases of what is still under way.
+///
+/// A confirm that is lost here, because the process dies, costs a second job for the same deliveries; never a lost one.
+package final class PublishSettlements: Service {
+    private enum Settlement {
+        case published(PushID)
+        case leftOver(PushID)
+        case fence(Int64)
+    }
+
+    private let pool: PostgresPool
+    private let lease: Duration
+    private let backlog: PublishBacklog
+    private let metrics: TokenServiceMetrics
+    private let logger: Logger
+    private let basket = Basket<Settlement>()
+    private let underWay = Mutex<Set<PushID>>([])
+    /// Called after every batch: there is room for more.
+    private let onSettled: @Sendable () -> Void
+
+    package init(
+        pool: PostgresPool, lease: Duration, backlog: PublishBacklog, metrics: TokenServiceMetrics, logger: Logger,
+        onSettled: @escaping @Sendable () -> Void
+    ) {
+        self.pool = pool
+        self.lease = lease
+        self.backlog = backlog
+        self.metrics = metrics
+        self.logger = logger
+        self.onSettled = onSettled
+    }
+
+    /// Notifications that were handed to the broker and are not written down yet.
+    package var underWayCount: Int { underWay.withLock { $0.count } }
+
+    func began(_ id: PushID) { _ = underWay.withLock { $0.insert(id) } }
+    func ended(_ id: PushID, isPublished: Bool) { basket.put(isPublished ? .published(id) : .leftOver(id)) }
+    func published(fences: [Int64]) { basket.put(contentsOf: fences.map { .fence($0) }) }
+
+    /// To be shut down after the publisher, so that the last confirms are written down.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.renewLeases() }
+                for await _ in basket.wakeUps { await write(basket.takeAll()) }
+                await write(basket.takeAll())
+                group.cancelAll()
+            }
+        } onGracefulShutdown: {
+            self.basket.close()
+        }
+    }
+
+    /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.
+    private func write(_ settlements: [Settlement]) async {
+        guard !settlements.isEmpty else { return }
+        var backOff = Duration.milliseconds(50)
+        var attemptsLeft = 5
+        while true {
+            do {
+                try await commit(settlements)
+                break
+            } catch {
+                logger.warning(
+                    "What was published could not be written down",
+                    metadata: [LogKey.count: "\(settlements.count)", LogKey.error: "\(String(describing: error))"])
+                if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
+                guard attemptsLeft > 0, await Pause.of(backOff) else { break }
+                backOff = min(backOff * 2, .seconds(2))
+            }
+        }
+        settled(settlements)
+    }
+
+    private func commit(_ settlements: [Settlement]) async throws {
+        var published: [PushID] = []
+        var leftOver: [PushID] = []
+        var fences: [Int64] = []
+        for settlement in settlements {
+            switch settlement {
+            case .published(let id): published.append(id)
+            case .leftOver(let id): leftOver.append(id)
+            case .fence(let id): fences.append(id)
+            }
+        }
+        let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
+        try await pool.transaction { session in
+            let store = OutboxStore(session: session)
+            try store.markPublished(publishedIDs)
+            try store.release(leftOverIDs)
+            try store.markPublished(fences: fenceIDs)
+        }
+    }
+
+    private func settled(_ settlements: [Settlement]) {
+        var published = 0
+        underWay.withLock { underWay in
+            for settlement in settlements {
+                switch settlement {
+                case .published(let id):
+                    underWay.remove(id)
+                    published += 1
+                case .leftOver(let id): underWay.remove(id)
+                case .fence: break
+                }
+            }
+        }
+        backlog.shrank(by: published)
+        metrics.published(published)
+        onSettled()
+    }
+
+    /// A broker that is away for long must not make the relay of another process publish what this one still holds.
+    private func renewLeases() async {
+        while await Pause.of(lease / 3) {
+            let ids = underWay.withLock { $0 }.sorted()
+            guard !ids.isEmpty else { continue }
+            let seconds = lease / .seconds(1)
+            do {
+                try await pool.session { session in try OutboxStore(session: session).renew(ids, seconds: seconds) }
+            } catch {
+                logger.warning("Leases could not be renewed", metadata: [LogKey.error: "\(String(describing: error))"])
+            }
+        }
+    }
+}
+
+/// Waiting for time to pass.
+enum Pause {
+    /// - Returns: false where the task was cancelled meanwhile.
+    static func of(_ duration: Duration) async -> Bool {
+        do {
+            try await Task.sleep(for: duration)
+            return true
+        } catch {
+            return false
+        }
+    }
+}

@@ -1,0 +1,29 @@
+package import PushModel
+
+/// "Installation X: epochs below n are over", written in the transaction that ended them.
+package struct Fence: Equatable, Sendable {
+    package let id: Int64
+    package let app: AppSlug
+    package let installation: PushID
+    package let epochsBelow: Int64
+    /// UNIX milliseconds.
+    package let at: Int64
+}
+
+/// Whether every dispatcher can know of an installation's fences.
+package enum FenceState: String, Sendable {
+    /// It was never fenced, as far as is remembered.
+    case none
+    /// Its fences stand on the control stream.
+    case effective
+    /// The broker has not confirmed one yet; the relay goes on trying.
+    case pending
+
+    package func combined(with other: FenceState) -> FenceState {
+        switch (self, other) {
+        case (.pending, _), (_, .pending): .pending
+        case (.effective, _), (_, .effective): .effective
+        default: .none
+        }
+    }
+}

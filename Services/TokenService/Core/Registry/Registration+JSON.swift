@@ -1,0 +1,97 @@
+package import PushModel
+package import StrictJSON
+
+extension Registration {
+    private static let maximumTokens = Purpose.allCases.count * APNsEnvironment.allCases.count
+
+    /// Reads the body of `PUT /v1/apps/{app}/installations/{id}`; every fault goes to `body.problems`.
+    /// - Returns: nil where something is missing or wrong.
+    package init?(_ body: inout JSONObjectReader, installation: PushID, app: App) {
+        let user = body.nullableUser("user")
+        let tokens = body.objects("tokens", maximumCount: Self.maximumTokens)?.map { element in
+            var element = element
+            return RegisteredToken(&element, app: app)
+        }
+        let profile = InstallationProfile(&body)
+        let replaces = body.optionalToken("replaces")
+        let expected = body.expectedOwner()
+        body.finish()
+        let complete = (tokens ?? []).compactMap { $0 }
+        for index in complete.indices where complete[..<index].contains(where: { $0.hasSamePlace(as: complete[index]) }) {
+            body.problems.add(
+                JSONProblem(
+                    pointer: "/tokens/\(index)", code: "duplicate",
+                    detail: "another token of this list has the same environment and purpose"))
+        }
+        guard body.problems.isEmpty, let user else { return nil }
+        self.init(
+            installation: installation, user: user.name, tokens: complete, profile: profile, replaces: replaces,
+            expectedOwner: expected)
+    }
+}
+
+extension RegisteredToken {
+    init?(_ object: inout JSONObjectReader, app: App) {
+        let token = object.token("token")
+        let environment = object.optionalChoice("environment", of: APNsEnvironment.self) ?? .production
+        let purpose = object.optionalChoice("purpose", of: Purpose.self) ?? .alert
+        if !app.environments.contains(environment) {
+            object.problem("environment", "unsupported_value", "the app does not use this environment")
+        }
+        object.finish()
+        guard let token else { return nil }
+        self.init(token: token, environment: environment, purpose: purpose)
+    }
+
+    fileprivate func hasSamePlace(as other: RegisteredToken) -> Bool {
+        environment == other.environment && purpose == other.purpose
+    }
+}
+
+extension InstallationProfile {
+    init(_ object: inout JSONObjectReader) {
+        locale = object.optionalString("locale", maximumBytes: 64)
+        timeZone = object.optionalString("time_zone", maximumBytes: 64)
+        appVersion = object.optionalString("app_version", maximumBytes: 64)
+        osVersion = object.optionalString("os_version", maximumBytes: 64)
+        deviceModel = object.optionalString("device_model", maximumBytes: 64)
+        tags = object.optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? []
+    }
+}
+
+/// A user's name that was stated, be it as nobody.
+struct StatedUser {
+    static let maximumBytes = 256
+    var name: String?
+}
+
+extension JSONObjectReader {
+    /// A required field that may be null: a registration that forgets its user must not sign anybody out.
+    mutating func nullableUser(_ key: String) -> StatedUser? {
+        guard has(key) else {
+            problem(key, "missing", "required: the user's name, or null for nobody")
+            return nil
+        }
+        guard value(key)?.isNull == false else { return StatedUser(name: nil) }
+        return string(key, maximumBytes: StatedUser.maximumBytes).map { StatedUser(name: $0) }
+    }
+
+    mutating func expectedOwner() -> ExpectedOwner {
+        guard has("expected_user") else { return .anyone }
+        return .exactly(optionalString("expected_user", maximumBytes: StatedUser.maximumBytes))
+    }
+
+    mutating func token(_ key: String) -> DeviceToken? {
+        string(key, maximumBytes: 2 * DeviceToken.maximumBytes).flatMap { checkedToken(key, $0) }
+    }
+
+    mutating func optionalToken(_ key: String) -> DeviceToken? {
+        optionalString(key, maximumBytes: 2 * DeviceToken.maximumBytes).flatMap { checkedToken(key, $0) }
+    }
+
+    private func checkedToken(_ key: String, _ text: String) -> DeviceToken? {
+        let token = DeviceToken(hex: text)
+        if token == nil { problem(key, "invalid_token", "an even number of hex digits") }
+        return token
+    }
+}

@@ -1,0 +1,31 @@
+import OpenSSL
+package import Postgres
+package import PushModel
+
+/// The names that a change of the registry concerns, locked before any row is looked at.
+///
+/// Every change takes these advisory locks first, all at once and in ascending order, and only then row locks, also all at once and in
+/// ascending order of installation, then of token. So two changes that race for the same token, installation or user wait for each
+/// other without ever waiting in a circle, also where the rows they race for do not exist yet.
+package struct RegistryLock {
+    private var keys: Set<Int64> = []
+    private let app: App.ID
+
+    package init(app: App.ID) { self.app = app }
+
+    package mutating func add(installation: PushID) { add("installation", installation.bytes) }
+    package mutating func add(token: DeviceToken) { add("token", token.bytes) }
+    package mutating func add(user: String) { add("user", Array(user.utf8)) }
+
+    package func take(in session: PostgresSession) throws {
+        try session.execute(Self.lock, [.int64Array(keys.sorted())])
+    }
+
+    private mutating func add(_ kind: String, _ name: [UInt8]) {
+        let digest = Digest.sha256(Array("\(app) \(kind) ".utf8) + name)
+        keys.insert(digest.prefix(8).reduce(0) { $0 << 8 | Int64($1) })
+    }
+
+    private static let lock: PostgresStatement =
+        "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS key ORDER BY key) AS ordered"
+}

@@ -1,0 +1,110 @@
+package import Postgres
+package import PushModel
+
+/// Logout and deregistration (DESIGN.md section 3, rule 7): idempotent, and never refused because there is nothing to do.
+package struct SignOut: Sendable {
+    private let pool: PostgresPool
+    private let fences: FencePublisher
+
+    package init(pool: PostgresPool, fences: FencePublisher) {
+        self.pool = pool
+        self.fences = fences
+    }
+
+    package struct Result: Sendable {
+        /// Nil where a token named no installation.
+        package var installation: PushID?
+        package var signedOut: Bool
+        package var ownerEpoch: Int64
+        package var fence: FenceState
+        /// How many installations were signed out.
+        package var count: Int
+    }
+
+    /// Signs one installation out.
+    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
+    package func logOut(_ installation: PushID, expected: ExpectedOwner, app: App) async throws -> Result {
+        try await commit(app) { store in
+            var lock = RegistryLock(app: app.id)
+            lock.add(installation: installation)
+            try lock.take(in: store.session)
+            let rows = try store.lockInstallations([installation])
+            if let owner = rows[installation]?.owner, !expected.allows(owner) { throw OwnerMismatch() }
+            return try Self.end([installation], among: rows, in: store)
+        }
+    }
+
+    /// Signs out whoever holds a token, for clients that know nothing else.
+    package func logOut(token: DeviceToken, environment: APNsEnvironment?, app: App) async throws -> Result {
+        try await commit(app) { store in
+            var lock = RegistryLock(app: app.id)
+            lock.add(token: token)
+            try lock.take(in: store.session)
+            let holders = try store.holders(of: token, environment: environment)
+            return try Self.end(holders, among: store.lockInstallations(holders), in: store)
+        }
+    }
+
+    /// Signs a user out everywhere, or everywhere but there.
+    package func logOut(user: String, except: PushID?, app: App) async throws -> Result {
+        try await commit(app) { store in
+            var lock = RegistryLock(app: app.id)
+            lock.add(user: user)
+            try lock.take(in: store.session)
+            let owned = try store.installations(ownedBy: user).filter { $0 != except }
+            let rows = try store.lockInstallations(owned)
+            return try Self.end(owned.filter { rows[$0]?.owner == user }, among: rows, in: store)
+        }
+    }
+
+    /// Signs out, retires the tokens and forgets what the installation told.
+    package func deregister(_ installation: PushID, app: App) async throws {
+        _ = try await commit(app) { store in
+            var lock = RegistryLock(app: app.id)
+            lock.add(installation: installation)
+            try lock.take(in: store.session)
+            let rows = try store.lockInstallations([installation])
+            guard rows[installation]?.isRegistered == true else { return try Self.end([], among: rows, in: store) }
+            let now = try store.clock()
+            try store.deregister(installation, at: now)
+            let fenced = try store.fence([installation], at: now)
+            return Committed(installation: installation, ended: [installation], epoch: 0, fenced: fenced)
+        }
+    }
+
+    private struct Committed: Sendable {
+        var installation: PushID?
+        var ended: [PushID]
+        var epoch: Int64
+        /// Whose fences the answer waits for.
+        var fenced: [PushID]
+    }
+
+    private static func end(
+        _ installations: [PushID], among rows: [PushID: InstallationRow], in store: InstallationStore
+    ) throws -> Committed {
+        let signedIn = installations.filter { rows[$0]?.owner != nil }
+        try store.signOut(signedIn, reason: .logout)
+        let fenced = try signedIn.isEmpty ? [] : store.fence(signedIn, at: store.clock())
+        let shown = signedIn.first ?? installations.first
+        let epoch = shown.flatMap { rows[$0]?.epoch } ?? 0
+        return Committed(
+            installation: shown, ended: signedIn, epoch: signedIn.isEmpty ? epoch : epoch + 1, fenced: fenced + installations)
+    }
+
+    private func commit(
+        _ app: App, _ change: @escaping @Sendable (InstallationStore) throws -> Committed
+    ) async throws -> Result {
+        let (committed, open, state) = try await pool.transaction { session in
+            let store = InstallationStore(session: session, app: app)
+            let committed = try change(store)
+            let open = try store.unpublishedFences(of: committed.fenced)
+            let state = try committed.installation.flatMap { try store.records([$0]).first?.fence }
+            return (committed, open, state ?? .none)
+        }
+        let published = await fences.publish(open)
+        return Result(
+            installation: committed.installation, signedOut: !committed.ended.isEmpty, ownerEpoch: committed.epoch,
+            fence: state.settled(by: published), count: committed.ended.count)
+    }
+}

@@ -1,0 +1,24 @@
+import Broker
+import Observability
+import Postgres
+
+/// Whether requests should come here. A broker that is away does not count: what is accepted meanwhile waits in the database.
+struct ServiceReadiness: Sendable {
+    let pool: PostgresPool
+    let publisher: Publisher
+    let startup: Startup
+    let backlog: PublishBacklog
+
+    func check() async -> Readiness {
+        let isHealthy = await pool.isHealthy()
+        let count = backlog.count
+        var started = Readiness.Check("startup", isOK: true, "done")
+        if case .waiting(let reason) = startup.progress { started = .init("startup", isOK: false, reason) }
+        return Readiness([
+            .init("database", isOK: isHealthy, isHealthy ? "answers" : "does not answer"),
+            started,
+            .init("broker", isOK: true, "\(publisher.state)"),
+            .init("backlog", isOK: count < backlog.limit, "\(count) of \(backlog.limit) notifications wait to be published"),
+        ])
+    }
+}

@@ -1,0 +1,105 @@
+package import Broker
+import Hummingbird
+package import Logging
+package import Observability
+package import Postgres
+import PushModel
+package import ServiceLifecycle
+package import UnixSignals
+
+/// The token service: everything is constructed here, in the order in which one needs the other.
+///
+/// The path of a notification: `NotificationsController.send` → `NotificationIntake.accept` → `JobPublisher.publish` → broker →
+/// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
+/// `InstallationsController.register` → `InstallationRegistration.register` → `FencePublisher.publish`.
+package struct TokenService: Sendable {
+    package let pool: PostgresPool
+    package let publisher: Publisher
+    /// In the order in which they start; they stop in the opposite one: first no more requests, last what was published is written down.
+    package let services: [any Service]
+    private let configuration: TokenServiceConfiguration
+    private let logger: Logger
+
+    /// Opens nothing yet.
+    /// - Parameter onListening: Told the port once requests are taken.
+    package init(
+        _ configuration: TokenServiceConfiguration, metrics registry: PrometheusMetrics, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void = { _ in }
+    ) throws {
+        self.configuration = configuration
+        self.logger = logger
+        let metrics = TokenServiceMetrics(registry: registry)
+        let topology = Topology(prefix: configuration.brokerPrefix)
+
+        pool = PostgresPool(configuration.database)
+        publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
+        let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
+        metrics.observe(pool: pool, backlog: outbox.backlog)
+
+        let received = Basket<ReceivedMessage>()
+        let consumer = try Consumer(
+            configuration: configuration.broker, topology: topology,
+            subscriptions: [Subscription(queue: topology.tokenServiceOutcomesQueue, prefetch: OutcomeConsumer.prefetch)],
+            logger: logger, onMessages: { received.put(contentsOf: $0) })
+        let outcomes = OutcomeConsumer(
+            received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
+            graveyard: Graveyard(publisher: publisher, topology: topology), metrics: metrics, logger: logger)
+
+        let keys = KeyStore(pool: pool)
+        let startup = Startup(
+            pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
+        let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
+        let server = Self.server(
+            configuration, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
+            operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
+            onListening: onListening)
+        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, server]
+    }
+
+    /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
+    package func run(gracefulShutdownSignals: [UnixSignal] = []) async throws {
+        try await run(services, gracefulShutdownSignals: gracefulShutdownSignals)
+    }
+
+    /// The same with some of ``services`` only.
+    package func run(_ services: [any Service], gracefulShutdownSignals: [UnixSignal] = []) async throws {
+        var group = ServiceGroupConfiguration(
+            services: services, gracefulShutdownSignals: gracefulShutdownSignals, logger: logger)
+        group.maximumGracefulShutdownDuration = configuration.shutdownDeadline
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await ServiceGroup(configuration: group).run())
+        } catch {
+            result = .failure(error)
+        }
+        await pool.close()
+        try result.get()
+    }
+
+    private static func server(
+        _ configuration: TokenServiceConfiguration, keys: KeyStore, pool: PostgresPool, outbox: Outbox, metrics: TokenServiceMetrics,
+        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void
+    ) -> some Service {
+        let apps = AppStore(pool: pool)
+        let authenticator = Authenticator(store: keys)
+        let router = APIRouter(gate: Gate(authenticator: authenticator, apps: apps), metrics: metrics, logger: logger)
+        router.mount(operations)
+        TokenServiceAPI(
+            apps: AppsController(apps: apps),
+            keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
+            installations: InstallationsController(
+                pool: pool, registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
+            notifications: NotificationsController(
+                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
+        ).bind(to: router)
+        return Application(
+            responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
+            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.port)),
+            onServerRunning: { channel in
+                let port = channel.localAddress?.port ?? configuration.port
+                logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])
+                onListening(port)
+            }, logger: logger)
+    }
+}

@@ -1,0 +1,82 @@
+package import Configuration
+package import Logging
+import Observability
+package import Postgres
+package import PushModel
+package import RabbitMQ
+
+/// Everything the token service can be told: read and checked once, before anything is opened.
+///
+/// Each key is an environment variable: `http.port` is `HTTP_PORT`. The service's README has the table, which a test compares with this.
+package struct TokenServiceConfiguration: Sendable {
+    package var host: String
+    /// 0 lets the system choose.
+    package var port: Int
+    package var database: PostgresConfiguration
+    package var broker: RabbitMQConfiguration
+    package var brokerPrefix: String
+    /// An administrator's key that is known from the start.
+    package var bootstrapKey: APIKeyText?
+    /// Accepted notifications that may wait for the broker before more are refused.
+    package var backlogLimit: Int
+    package var fenceTimeout: Duration
+    package var relayInterval: Duration
+    package var relayLease: Duration
+    package var shutdownDeadline: Duration
+
+    /// - Parameter logger: Warns of secret files that others can read.
+    /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
+    package init(_ config: ConfigReader, logger: Logger) throws {
+        host = config.text("http.host", default: "127.0.0.1")
+        port = try config.integer("http.port", default: 8080, in: 0...65_535)
+        database = try Self.database(config, logger: logger)
+        broker = try Self.broker(config, logger: logger)
+        brokerPrefix = config.text("broker.prefix", default: "push")
+        bootstrapKey = try Self.bootstrapKey(config, logger: logger)
+        backlogLimit = try config.integer("backlog.limit", default: 100_000, in: 1...10_000_000)
+        fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))
+        relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
+        relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
+        shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
+    }
+
+    /// How much is logged; read before the logger exists.
+    package static func logLevel(_ config: ConfigReader) throws -> Logger.Level {
+        try config.choice("log.level", default: Logger.Level.info)
+    }
+
+    /// What `migrate` needs, and no more.
+    package static func database(_ config: ConfigReader, logger: Logger) throws -> PostgresConfiguration {
+        let uri = try config.text("postgres.url", "a libpq connection URI, postgresql://user@host:5432/database", isSecret: true)
+        let passwordFile = try config.optionalFile("postgres.passwordFile", logger: logger, isSecret: true)
+        let poolSize = try config.integer("postgres.poolSize", default: 8, in: 1...100)
+        do {
+            var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
+            database.poolSize = poolSize
+            database.applicationName = "token-service"
+            return database
+        } catch {
+            throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
+        }
+    }
+
+    private static func broker(_ config: ConfigReader, logger: Logger) throws -> RabbitMQConfiguration {
+        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672/vhost", isSecret: true)
+        let passwordFile = try config.optionalFile("rabbitmq.passwordFile", logger: logger, isSecret: true)
+        let authorityFile = try config.optionalFile("rabbitmq.caFile", logger: logger)
+        do {
+            return try RabbitMQConfiguration(
+                uri: uri, passwordFile: passwordFile, authorityFile: authorityFile, connectionName: "token-service")
+        } catch {
+            throw ConfigurationError("rabbitmq.url", expected: "an AMQP URI (\(error.message))")
+        }
+    }
+
+    private static func bootstrapKey(_ config: ConfigReader, logger: Logger) throws -> APIKeyText? {
+        guard let text = try config.optionalSecretFile("bootstrap.keyFile", logger: logger) else { return nil }
+        guard let key = APIKeyText(text) else {
+            throw ConfigurationError("bootstrap.keyFile", expected: "a file that holds one API key: \(APIKeyText.rule)")
+        }
+        return key
+    }
+}

@@ -1,0 +1,36 @@
+/// Every log metadata key of this service. Units are in the name.
+package enum LogKey {
+    package static let appID = "app.id"
+    package static let count = "count"
+    package static let error = "error"
+    package static let messageID = "message.id"
+    package static let port = "http.port"
+    package static let reason = "reason"
+    package static let route = "http.route"
+    package static let version = "version"
+    package static let versions = "schema.versions"
+}
+
+/// Every metric of this service. The README's table says what they mean and is compared with this list.
+package enum MetricName {
+    package static let requests = "push_token_service_http_requests_total"
+    package static let requestTime = "push_token_service_http_request_duration_seconds"
+    package static let registrations = "push_token_service_registrations_total"
+    package static let signOuts = "push_token_service_sign_outs_total"
+    package static let accepted = "push_token_service_notifications_accepted_total"
+    package static let published = "push_token_service_notifications_published_total"
+    package static let backlog = "push_token_service_publish_backlog"
+    package static let outcomes = "push_token_service_outcomes_total"
+    package static let repeatedOutcomes = "push_token_service_outcomes_repeated_total"
+    package static let undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
+    package static let completed = "push_token_service_notifications_completed_total"
+    package static let retired = "push_token_service_tokens_retired_total"
+    package static let braked = "push_token_service_brake_engaged_total"
+    package static let throttled = "push_token_service_installations_throttled_total"
+    package static let connections = "push_token_service_postgres_connections"
+
+    package static let all = [
+        requests, requestTime, registrations, signOuts, accepted, published, backlog, outcomes, repeatedOutcomes, undecodableOutcomes,
+        completed, retired, braked, throttled, connections,
+    ]
+}

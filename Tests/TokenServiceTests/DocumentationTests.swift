@@ -1,0 +1,70 @@
+import Configuration
+import FoundationEssentials
+import HTTPTypes
+import Logging
+import Observability
+import Testing
+import TokenService
+
+@Suite("The README and the API's description say what the code does")
+struct DocumentationTests {
+    private static func readme() throws -> String {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        return String(decoding: try Data(contentsOf: root.appending(path: "Services/TokenService/README.md")), as: UTF8.self)
+    }
+
+    /// The words in back-quotes that begin the rows of one section's table.
+    private static func table(_ heading: String) throws -> [String] {
+        let section = try #require(try readme().components("\n## ").first { $0.hasPrefix(heading) })
+        return section.components("\n").filter { $0.hasPrefix("| `") }.map { String($0.dropFirst(3).prefix { $0 != "`" }) }
+    }
+
+    @Test func everySettingThatIsReadIsInTheTableAndNoOther() throws {
+        let reporter = Reporter()
+        let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables), accessReporter: reporter)
+        _ = try TokenServiceConfiguration(config, logger: Logger(label: "test"))
+        _ = try TokenServiceConfiguration.logLevel(config)
+        #expect(try Self.table("Settings").sorted() == reporter.variables.sorted())
+    }
+
+    @Test func everyMetricIsInTheTableAndNoOther() throws {
+        #expect(try Self.table("Metrics").sorted() == MetricName.all.sorted())
+    }
+
+    @Test func everyRouteIsInTheTableAndInTheDescription() throws {
+        let routes = APIRoute.all.map { "\($0.method.rawValue) \($0.path)" }
+        #expect(try Self.table("API").sorted() == routes.sorted())
+        let lines = OpenAPIDocument.text.components("\n")
+        var described: [String] = []
+        var path = ""
+        for line in lines.prefix(while: { $0 != "components:" }) {
+            if line.hasPrefix("  /v1") { path = String(line.dropFirst(2).dropLast()) }
+            let word = line.dropFirst(4).dropLast()
+            if line.hasPrefix("    "), ["get", "put", "post", "delete"].contains(word) { described.append("\(word.uppercased()) \(path)") }
+        }
+        #expect(described.sorted() == routes.sorted())
+    }
+
+    @Test(arguments: [
+        (["HTTP_PORT": "70000"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"70000\"."),
+        (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
+        (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
+        (["RABBITMQ_URL": ""], "RABBITMQ_URL must be an AMQP URI, amqp[s]://user@host:5672/vhost, and is not set."),
+        (["BACKLOG_LIMIT": "0"], "BACKLOG_LIMIT must be a whole number from 1 to 10000000, but is \"0\"."),
+        (["BOOTSTRAP_KEY_FILE": "/nowhere"], "BOOTSTRAP_KEY_FILE must be the path of a readable file, but is \"/nowhere\"."),
+    ])
+    func aWrongSettingIsNamed(settings: [String: String], sentence: String) throws {
+        var variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
+        variables.merge(settings) { $1 }
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
+        let error = #expect(throws: ConfigurationError.self) { try TokenServiceConfiguration(config, logger: Logger(label: "test")) }
+        #expect(error?.description == sentence)
+    }
+}
+
+extension String {
+    fileprivate func components(_ separator: String) -> [String] {
+        split(separator: separator, omittingEmptySubsequences: false).map(String.init)
+    }
+}

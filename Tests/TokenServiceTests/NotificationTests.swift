@@ -1,0 +1,182 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(2)))
+struct NotificationTests {
+    @Test func aUsersEveryTokenGetsADeliveryInOneJob() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "ada", token: token(2), environment: "sandbox")
+            try await shop.register(installation(3), user: "grace", token: token(3))
+            let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+            try await running.jobs { signal in
+                let payload = #"{ "aps" : {"alert":"é\u00e9"}, "n": 1.0 }"#
+                let answer = try await shop.post(
+                    "/v1/apps/shop/notifications",
+                    #"{"to":{"user":"ada"},"payload":\#(payload),"collapse_id":"c","ttl_seconds":60,"on_unknown":"drop","priority":5}"#,
+                    headers: ["traceparent": trace])
+                #expect(answer.status == 202)
+                #expect(answer.json.number("deliveries") == 2)
+                #expect(answer.json.text("state") == "accepted")
+                let id = try #require(answer.json.text("id"))
+                #expect(answer.header("location") == "/v1/apps/shop/notifications/\(id)")
+                let message = try await signal.next()
+                #expect(message.header("traceparent") == trace)
+                let job = try PushJob(decoding: message.body)
+                #expect(job.payload == Array(payload.utf8))
+                #expect(job.notification.description == id)
+                #expect(job.topic == "com.example.shop")
+                #expect(job.collapseID == "c" && job.priority == 5 && job.onUnknown == .drop && job.attempt == 0)
+                #expect(job.expiresAt == job.acceptedAt + 60_000)
+                #expect(job.deliveries.map(\.token.hex) == [token(1), token(2)])
+                #expect(job.deliveries.map(\.environment) == [.production, .sandbox])
+                #expect(Set(job.deliveries.map(\.id)).count == 2)
+                let state = try await eventually { () -> String? in
+                    let state = try await shop.status(id).text("state")
+                    return state == "accepted" ? nil : state
+                }
+                #expect(state == "sending")
+            }
+        }
+    }
+
+    @Test func aLargeAudienceIsSplitIntoJobs() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...101 { group.addTask { try await shop.register(installation(number), user: "ada", token: token(number)) } }
+                try await group.waitForAll()
+            }
+            try await running.jobs(.bulk) { signal in
+                _ = try await shop.send(#"{"user":"ada"}"#, more: #","lane":"bulk""#)
+                let jobs = try await signal.next(2).map { try PushJob(decoding: $0.body) }
+                #expect(jobs.map(\.deliveries.count).sorted() == [1, 100])
+                #expect(Set(jobs.flatMap(\.deliveries).map(\.id)).count == 101)
+            }
+        }
+    }
+
+    @Test func nobodyToSendToIsSaidAtOnce() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let answer = try await shop.send(#"{"installation":"\#(installation(5))"}"#)
+            #expect(answer.status == 202)
+            #expect(answer.json.text("state") == "no_targets")
+            let status = try await shop.status(try #require(answer.json.text("id")))
+            #expect(status.text("state") == "no_targets")
+            #expect(status["counts"]?.number("total") == 0)
+        }
+    }
+
+    @Test func sixtyFourClientsWithOneKeyMakeOneNotification() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let answers = try await withThrowingTaskGroup(of: APITestClient.Answer.self) { group in
+                for _ in 1...64 {
+                    group.addTask {
+                        // 503 is what a client retries: here, a lock that was waited for too long.
+                        try await eventually {
+                            let answer = try await shop.send(#"{"user":"ada"}"#, headers: ["idempotency-key": "order-1"])
+                            return answer.status == 503 ? nil : answer
+                        }
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(answers.allSatisfy { $0.status == 202 })
+            #expect(Set(answers.map(\.bytes)).count == 1)
+            #expect(answers.filter { $0.header("idempotency-replay") == nil }.count == 1)
+            #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 1)
+        }
+    }
+
+    @Test func aKeyIsForOneBodyAndOneCaller() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let first = try await shop.send(#"{"user":"ada"}"#, headers: ["idempotency-key": "k"])
+            let other = try await shop.send(#"{"user":"grace"}"#, headers: ["idempotency-key": "k"])
+            #expect(other.status == 422)
+            #expect(other.code == "idempotency_key_reused")
+            let colleague = try await running.client.makeKey(app: "shop", scopes: ["send"])
+            let second = try await colleague.send(#"{"user":"ada"}"#, headers: ["idempotency-key": "k"])
+            #expect(second.status == 202)
+            #expect(second.json.text("id") != first.json.text("id"))
+            // After a day the key is as good as new.
+            _ = try await running.count(
+                "WITH old AS (UPDATE idempotency_records SET expires_at = now() RETURNING 1) SELECT count(*) FROM old")
+            let later = try await shop.send(#"{"user":"grace"}"#, headers: ["idempotency-key": "k"])
+            #expect(later.status == 202)
+            #expect(later.header("idempotency-replay") == nil)
+        }
+    }
+
+    @Test func whatADeadProcessLeftIsPublishedByAnother() async throws {
+        // This process commits and dies: nothing in it ever publishes.
+        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dying in
+            let shop = try await dying.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let sent = try await shop.send(#"{"user":"ada"}"#)
+            #expect(sent.status == 202)
+            // The owner of one device changes meanwhile; its fence is pending, and what is resolved anew leaves it out.
+            let out = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+            #expect(out.json.text("fence") == "pending")
+            try await dying.another { living in
+                try await living.jobs { signal in
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(job.notification.description == sent.json.text("id"))
+                    #expect(job.deliveries.map(\.token.hex) == [token(1)])
+                }
+                let status = try await living.client.with(key: shop.key).status(try #require(sent.json.text("id")))
+                #expect(status["counts"]?.number("fenced") == 1)
+                #expect(status["counts"]?.number("pending") == 1)
+                _ = try await eventually { try await living.fences().isEmpty ? nil : true }
+            }
+        }
+    }
+
+    @Test func aLeaseThatRanOutIsTakenOver() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.jobs { signal in
+                let sent = try await shop.send(#"{"user":"ada"}"#)
+                let first = try PushJob(decoding: try await signal.next().body)
+                _ = try await eventually {
+                    try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? true : nil
+                }
+                // As if the process had died between the confirm and its note of it.
+                _ = try await running.count(
+                    "WITH u AS (UPDATE notifications SET published_at = NULL, lease_until = now() RETURNING 1) SELECT count(*) FROM u")
+                let second = try PushJob(decoding: try await signal.next().body)
+                #expect(second.deliveries == first.deliveries)
+                #expect(second.notification.description == sent.json.text("id"))
+            }
+        }
+    }
+
+    @Test func whatExpiredBeforeItWasPublishedIsNotSent() async throws {
+        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dying in
+            let shop = try await dying.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let sent = try await shop.send(#"{"user":"ada"}"#)
+            _ = try await dying.count("WITH u AS (UPDATE notifications SET expires_at = now() RETURNING 1) SELECT count(*) FROM u")
+            try await dying.another { living in
+                let status = try await eventually { () -> JSONValue? in
+                    let status = try await living.client.with(key: shop.key).status(try #require(sent.json.text("id")))
+                    return status.text("state") == "expired" ? status : nil
+                }
+                #expect(status["counts"]?.number("expired") == 1)
+            }
+        }
+    }
+}

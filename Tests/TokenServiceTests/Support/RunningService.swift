@@ -1,0 +1,133 @@
+import AsyncHTTPClient
+import Broker
+import Configuration
+import FoundationEssentials
+import Logging
+import Observability
+import Postgres
+import PushModel
+import RabbitMQ
+import ServiceLifecycle
+import StrictJSON
+import TestBroker
+import TestDatabase
+import TestSupport
+import TokenService
+
+/// A token service that runs in this process, with a database and a broker topology of its own, spoken to over HTTP.
+struct RunningService {
+    static let admin = APIKeyText.generate()
+
+    let service: TokenService
+    let metrics: PrometheusMetrics
+    let pool: PostgresPool
+    let broker: RabbitMQConfiguration
+    let topology: Topology
+    let client: APITestClient
+
+    /// How a test wants it; everything else is as in production.
+    struct Options: Sendable {
+        var settings: [String: String] = [:]
+        /// Which of the services run: a process that died before it published is one without a publisher.
+        var without: @Sendable (any Service) -> Bool = { _ in false }
+        /// Speak to the servers through these ports instead.
+        var postgresPort: Int?
+        var brokerPort: Int?
+    }
+
+    /// Migrated database, declared topology, service; all gone afterwards.
+    static func run(_ options: Options = Options(), _ body: @Sendable (RunningService) async throws -> Void) async throws {
+        let migrations = try migrationsDirectory()
+        try await withTestDatabase(migrations: migrations) { pool, uri in
+            try await withTestBroker { broker, topology in
+                try await start(options, pool: pool, uri: uri, broker: broker, topology: topology, body)
+            }
+        }
+    }
+
+    /// One more process beside another: same database, same topology.
+    func another(_ options: Options = Options(), _ body: @Sendable (RunningService) async throws -> Void) async throws {
+        try await Self.start(options, pool: pool, uri: client.databaseURI, broker: broker, topology: topology, body)
+    }
+
+    static func migrationsDirectory() throws -> String {
+        URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "Services/TokenService/Core/Migrations").path
+    }
+
+    private static func start(
+        _ options: Options, pool: PostgresPool, uri: String, broker: RabbitMQConfiguration, topology: Topology,
+        _ body: @Sendable (RunningService) async throws -> Void
+    ) async throws {
+        let keyFile = try TemporaryFile(admin.text)
+        defer { keyFile.remove() }
+        let amqp = try environment(TestBroker.variable)
+        var variables = [
+            "HTTP_PORT": "0", "BROKER_PREFIX": topology.prefix, "BOOTSTRAP_KEY_FILE": keyFile.path,
+            "POSTGRES_URL": options.postgresPort.map { replacePort(of: uri, with: $0) } ?? uri,
+            "RABBITMQ_URL": options.brokerPort.map { replacePort(of: amqp, with: $0) } ?? amqp,
+            "RELAY_INTERVAL_MS": "50", "POSTGRES_POOL_SIZE": "4",
+        ]
+        variables.merge(options.settings) { $1 }
+        let metrics = PrometheusMetrics()
+        var logger = Logger(label: "test")
+        logger.logLevel = .error
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
+        let listening = Signal<Int>()
+        let service = try TokenService(
+            TokenServiceConfiguration(config, logger: logger), metrics: metrics, logger: logger, onListening: { listening.send($0) })
+        var group = ServiceGroupConfiguration(services: service.services.filter { !options.without($0) }, logger: logger)
+        group.maximumGracefulShutdownDuration = .seconds(30)
+        let services = ServiceGroup(configuration: group)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await services.run() }
+            let client = APITestClient(port: try await listening.next(), key: admin.text, databaseURI: uri)
+            let running = RunningService(
+                service: service, metrics: metrics, pool: pool, broker: broker, topology: topology, client: client)
+            do {
+                try await body(running)
+            } catch {
+                await services.triggerGracefulShutdown()
+                throw error
+            }
+            await services.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+        await service.pool.close()
+    }
+
+    static func environment(_ name: String) throws -> String {
+        guard let value = ProcessInfo.processInfo.environment[name] else { throw Missing(description: "\(name) is not set") }
+        return value
+    }
+
+    struct Missing: Error, CustomStringConvertible { let description: String }
+
+    /// Where a URI's server listens.
+    static func port(of uri: String) throws -> Int {
+        guard let port = URLComponents(string: uri)?.port else { throw Missing(description: "the URI names no port") }
+        return port
+    }
+
+    private static func replacePort(of uri: String, with port: Int) -> String {
+        guard var parts = URLComponents(string: uri) else { return uri }
+        parts.host = "127.0.0.1"
+        parts.port = port
+        return parts.string ?? uri
+    }
+}
+
+struct TemporaryFile {
+    let path: String
+
+    init(_ content: String) throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "push-test-\(PushID.random())")
+        try Data(content.utf8).write(to: url)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: url.path)
+        path = url.path
+    }
+
+    func remove() {
+        do { try FileManager.default.removeItem(atPath: path) } catch { print("a temporary file stays behind: \(path)") }
+    }
+}
