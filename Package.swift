@@ -57,6 +57,7 @@ let package = Package(
     name: "push",
     products: [
         .executable(name: "token-service", targets: ["TokenServiceMain"]),
+        .executable(name: "dispatcher", targets: ["DispatcherMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
     ],
     dependencies: [
@@ -92,8 +93,10 @@ let package = Package(
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging, metrics]),
 
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio, signals, tracing], resources: [.copy("Migrations")]),
+        service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, metrics]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
         program("TokenService", ["TokenService", "Observability", arguments, configuration, lifecycle, logging]),
+        program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, lifecycle, logging]),
         program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
 
         support("TestDatabase", ["Postgres"]),
@@ -111,6 +114,7 @@ let package = Package(
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
         tests("TokenServiceTests", ["TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1]),
+        tests("DispatcherTests", ["Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

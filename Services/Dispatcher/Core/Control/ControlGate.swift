@@ -1,0 +1,70 @@
+import APNs
+import PushModel
+import Synchronization
+
+/// The last word before a request leaves (promises 3 and 6 of DESIGN.md section 8): asked by the connections' threads, told by the core's.
+///
+/// Closed until the control stream has been read to its end, and whenever that is no longer certain: what nobody can prove to be allowed is
+/// not sent. The lock is held for one dictionary look-up.
+final class ControlGate: Sendable {
+    private struct Contents {
+        var state = ControlState()
+        var isOpen = false
+        /// Jobs that were stopped while parts of them may wait in a pool, and why.
+        var stoppedJobs: [UInt64: StopReason] = [:]
+    }
+
+    private let contents = Mutex(Contents())
+
+    /// Entries that are remembered; for the metrics.
+    var count: Int { contents.withLock { $0.state.count } }
+    var isOpen: Bool { contents.withLock { $0.isOpen } }
+
+    /// Thread-safe; called by a connection's thread for each request, just before it is submitted.
+    func stopReason(for request: APNsRequest, of batch: APNsBatch) -> StopReason? {
+        let tag = BatchTag(batch.tag)
+        return contents.withLock { contents in
+            if let reason = contents.stoppedJobs[tag.job] { return reason }
+            guard contents.isOpen else { return .held }
+            let isFenced = contents.state.isFenced(app: tag.app, installation: request.installation, ownerEpoch: request.ownerEpoch)
+            return isFenced ? .fenced : nil
+        }
+    }
+
+    func open() { contents.withLock { $0.isOpen = true } }
+    func close() { contents.withLock { $0.isOpen = false } }
+
+    func apply(_ change: (inout ControlState) -> Void) {
+        contents.withLock { change(&$0.state) }
+    }
+
+    func isCancelled(app: ControlState.AppIndex, notification: PushID) -> Bool {
+        contents.withLock { $0.state.isCancelled(app: app, notification: notification) }
+    }
+
+    /// Which of `candidates` a fence covers, under one lock.
+    func fenced(_ deliveries: [PushJob.Delivery], among candidates: DeliverySet, app: ControlState.AppIndex) -> DeliverySet {
+        contents.withLock { contents in
+            var fenced = DeliverySet()
+            guard contents.state.count > 0 else { return fenced }
+            for (index, delivery) in deliveries.enumerated() where candidates.contains(index) {
+                if contents.state.isFenced(app: app, installation: delivery.installation, ownerEpoch: delivery.ownerEpoch) {
+                    fenced.insert(index)
+                }
+            }
+            return fenced
+        }
+    }
+
+    /// What a pool has not sent yet of this job is not sent any more.
+    func stop(_ job: UInt64, because reason: StopReason) {
+        contents.withLock { $0.stoppedJobs[job] = reason }
+    }
+
+    /// The job is over, so nothing of it is in a pool.
+    func forget(_ job: UInt64) {
+        contents.withLock { contents in
+            if !contents.stoppedJobs.isEmpty { contents.stoppedJobs[job] = nil }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import APNs
+package import Configuration
+import FoundationEssentials
+package import Logging
+package import Observability
+import OpenSSL
+package import PushModel
+import RabbitMQ
+
+/// Everything the dispatcher can be told: read and checked once, before any socket opens. The table is in this service's README.
+package struct DispatcherSettings: Sendable {
+    package var operationsHost: String
+    package var operationsPort: Int
+    package var brokerURL: String
+    package var brokerPasswordFile: String?
+    package var brokerAuthorityFile: String?
+    package var brokerPrefix: String
+    package var credentialsFile: String
+    package var production: SettingURL?
+    package var sandbox: SettingURL?
+    package var apnsAuthorityFile: String?
+    package var connections: Int
+    package var prefetch: [Lane: Int]
+    package var maximumAttempts: Int
+    /// Names this process in outcomes and in the broker's list of connections.
+    package var instance: String
+    package var shutdownDeadline: Duration
+    package var logLevel: Logger.Level
+
+    /// - Throws: `ConfigurationError`: one sentence that names the environment variable.
+    package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {
+        operationsHost = config.text("operations.host", default: "127.0.0.1")
+        operationsPort = try config.integer("operations.port", default: 9090, in: 0...65_535)
+        brokerURL = try config.url("rabbitmq.url", schemes: ["amqp", "amqps"]).text
+        brokerPasswordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
+        brokerAuthorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
+        brokerPrefix = config.text("broker.prefix", default: "push")
+        credentialsFile = try config.file("apns.credentials.file", logger: logger)
+        production = try Self.endpoint(config, "apns.production.url")
+        sandbox = try Self.endpoint(config, "apns.sandbox.url")
+        apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
+        connections = try config.integer("apns.connections", default: 2, in: 1...64)
+        prefetch = [
+            .now: try config.integer("prefetch.now", default: 200, in: 1...2000),
+            .soon: try config.integer("prefetch.soon", default: 200, in: 1...2000),
+            .bulk: try config.integer("prefetch.bulk", default: 100, in: 1...2000),
+        ]
+        maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)
+        instance = config.text("instance", default: Self.defaultInstance)
+        shutdownDeadline = try config.seconds("shutdown.deadline.seconds", default: 20, in: 1...600)
+        logLevel = try Self.logLevel(config)
+        try check(brokerPrefix, "broker.prefix", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
+        try check(instance, "instance", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
+    }
+
+    package static func logLevel(_ config: ConfigReader) throws(ConfigurationError) -> Logger.Level {
+        try config.choice("log.level", default: .info)
+    }
+
+    /// Host and process: what tells two dispatchers apart.
+    private static var defaultInstance: String {
+        let host = ProcessInfo.processInfo.hostName.prefix { $0 != "." }.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
+        return "\(host.prefix(40))-\(ProcessInfo.processInfo.processIdentifier)"
+    }
+
+    private static func endpoint(_ config: ConfigReader, _ key: String) throws(ConfigurationError) -> SettingURL? {
+        config.optionalText(key) == nil ? nil : try config.url(key, schemes: ["https"])
+    }
+
+    /// What stands in names and URLs that others read must be plain.
+    private func check(_ text: String, _ key: String, _ expected: String) throws(ConfigurationError) {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+            case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."): true
+            default: false
+            }
+        }
+        guard isPlain, (1...64).contains(text.utf8.count) else { throw ConfigurationError(key, expected: expected, given: text) }
+    }
+
+    func broker() throws(RabbitMQError) -> RabbitMQConfiguration {
+        try RabbitMQConfiguration(
+            uri: brokerURL, passwordFile: brokerPasswordFile, authorityFile: brokerAuthorityFile, connectionName: "dispatcher \(instance)")
+    }
+
+    func endpoint(_ environment: APNsEnvironment) -> APNsEndpoint {
+        let trust = apnsAuthorityFile.map(TLSTrust.file) ?? .system
+        let url = environment == .production ? production : sandbox
+        guard let url else {
+            let apple = APNsEndpoint.apple(environment)
+            return APNsEndpoint(host: apple.host, port: apple.port, tlsName: apple.tlsName, trust: trust)
+        }
+        return APNsEndpoint(host: url.host, port: url.port ?? 443, trust: trust)
+    }
+}

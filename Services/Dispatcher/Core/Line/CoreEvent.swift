@@ -1,0 +1,72 @@
+import APNs
+import Broker
+import PushModel
+
+/// What happens to the core. All of it arrives in one mailbox, so the core sees one order of things.
+enum CoreEvent: Sendable {
+    case jobsReceived([ReceivedMessage])
+    case batchFinished(APNsFinishedBatch)
+    /// One outcome for each message of a publication, in its order.
+    case published(PublicationNumber, [PublishOutcome])
+    case controlReceived([ReceivedMessage])
+    case jobsConnection(isUp: Bool)
+    case controlConnection(isUp: Bool)
+    /// Take nothing new, finish what is in flight.
+    case stop
+}
+
+typealias PublicationNumber = UInt64
+
+/// What the core wants done. The thread that runs it performs these in order.
+enum CoreAction: Sendable {
+    case submit(APNsBatch, pool: Int)
+    /// Answered by ``CoreEvent/published(_:_:)`` with the same number.
+    case publish(PublicationNumber, [OutgoingMessage])
+    case acknowledge([Receipt])
+    case giveBack([Receipt])
+    case acknowledgeControl([Receipt])
+    /// The control stream has been read: jobs may come. Once.
+    case startTaking
+    /// No more jobs are wanted. Once.
+    case stopTaking
+    /// Pools finish what is in flight and give back the rest. Once.
+    case shutDownPools
+    case note(CoreNote)
+}
+
+/// What a person may want to know. Never a token or a payload.
+enum CoreNote: Equatable, Sendable {
+    case undecodable(reason: String, detail: String, messageID: PushID?)
+    case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID)
+    case deadLettered(notification: PushID, reason: String, deliveries: Int)
+    case unreadableControlMessage(detail: String)
+    case controlCaughtUp
+    case controlUncertain(because: String)
+    case publishFailed(messages: Int, reason: String)
+    case jobsForgotten(count: Int)
+}
+
+/// What was counted since it was last taken; the thread adds it to the metrics.
+struct CoreTally: Equatable, Sendable {
+    struct Outcome: Hashable, Sendable {
+        let outcome: OutcomeClass
+        let isFinal: Bool
+    }
+
+    /// A job whose first try is over.
+    struct Finished: Equatable, Sendable {
+        let lane: Lane
+        /// Since its notification was accepted.
+        let milliseconds: Int64
+    }
+
+    var jobsTaken: [Lane: Int] = [:]
+    var deliveriesTaken = 0
+    var outcomes: [Outcome: Int] = [:]
+    var retries: [RetryDelay: Int] = [:]
+    var deadLettered = 0
+    var acknowledged = 0
+    var givenBack = 0
+    var finished: [Finished] = []
+    var isEmpty: Bool { self == CoreTally() }
+}

@@ -1,0 +1,136 @@
+import APNs
+import Broker
+import PushModel
+
+/// How far the control stream has been read. Jobs are sent only while it is ``current``.
+enum ControlStanding: Equatable, Sendable {
+    case disconnected
+    /// A marker of ours was published at `since` and has not come back yet.
+    case catchingUp(marker: PushID, since: Int64)
+    case current
+}
+
+/// The control stream: fences, cancels, and the proof that none was missed (promises 3 and 6).
+extension DispatcherCore {
+    mutating func controlConnection(isUp: Bool, at now: Int64) {
+        guard isUp else {
+            if control != .disconnected { actions.append(.note(.controlUncertain(because: "connection lost"))) }
+            control = .disconnected
+            return gate.close()
+        }
+        askForProof(at: now)
+    }
+
+    /// Publishes a marker. Whoever wrote a fence before had it confirmed before, so it stands before the marker in the stream.
+    private mutating func askForProof(at now: Int64) {
+        gate.close()
+        let marker = PushID.random()
+        control = .catchingUp(marker: marker, since: now)
+        let message = OutgoingMessage(
+            exchange: "", routingKey: rules.topology.controlStream, messageID: marker, contentType: ControlMessage.contentType,
+            headers: [:],
+            body: ControlMessage.marker(id: marker).encoded())
+        outbox.append(OutboundMessage(message: message, covers: [], kind: .marker))
+        flush(at: now)
+    }
+
+    /// Entries of the stream, in its order.
+    mutating func obey(_ messages: [ReceivedMessage], at now: Int64) {
+        for message in messages {
+            do throws(MessageError) {
+                try obey(ControlMessage(decoding: message.body), at: now)
+            } catch {
+                actions.append(.note(.unreadableControlMessage(detail: error.description)))
+            }
+        }
+        actions.append(.acknowledgeControl(messages.map(\.receipt)))
+    }
+
+    private mutating func obey(_ message: ControlMessage, at now: Int64) throws(MessageError) {
+        switch message {
+        case .fence(let app, let installation, let epochsBelow, let at):
+            guard let app = directory.knownIndex(of: app), at >= now - rules.controlMemory else { return }
+            gate.apply { $0.fence(app: app, installation: installation, epochsBelow: epochsBelow, at: at) }
+        case .cancel(let app, let notification, let at):
+            guard let app = directory.knownIndex(of: app), at >= now - rules.controlMemory else { return }
+            gate.apply { $0.cancel(app: app, notification: notification, at: at) }
+            for job in jobs.values where job.app == app && job.job.notification == notification {
+                gate.stop(job.number, because: .cancelled)
+            }
+        case .marker(let id):
+            if case .catchingUp(id, _) = control { caughtUp(at: now) }
+        case .other: break
+        }
+    }
+
+    private mutating func caughtUp(at now: Int64) {
+        control = .current
+        gate.open()
+        actions.append(.note(.controlCaughtUp))
+        if !hasStartedTaking && !isStopping {
+            hasStartedTaking = true
+            actions.append(.startTaking)
+        }
+        sendParked(at: now)
+    }
+
+    /// When the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network
+    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round.
+    mutating func doubtControl(at now: Int64) {
+        switch control {
+        case .disconnected: return
+        case .catchingUp(_, let since):
+            if now - since >= rules.markerPatience { askForProof(at: now) }
+        case .current:
+            guard let oldest = publications.values.lazy.map(\.since).min(), now - oldest >= rules.confirmPatience else { return }
+            actions.append(.note(.controlUncertain(because: "the broker does not confirm")))
+            askForProof(at: now)
+        }
+    }
+
+    mutating func forgetControl(at now: Int64) {
+        guard now - lastForgotten >= 60_000 else { return }
+        lastForgotten = now
+        let memory = rules.controlMemory
+        gate.apply { $0.forget(before: now - memory) }
+    }
+
+    mutating func park(_ deliveries: DeliverySet, of job: inout JobInProgress, at now: Int64) {
+        if job.parked.isEmpty { job.parkedSince = now }
+        for index in deliveries.indices { job.parked.insert(index) }
+    }
+
+    /// What waited is sifted anew: a fence may have come meanwhile.
+    private mutating func sendParked(at now: Int64) {
+        forEachParked(at: now) { core, job, next in
+            let waiting = job.parked
+            job.parked = DeliverySet()
+            core.sift(waiting, of: &job, at: now)
+            core.send(job.pending.intersection(waiting), of: &job, next: &next, at: now)
+        }
+    }
+
+    /// Jobs that wait too long wait in the broker instead, where they hold nothing up.
+    mutating func moveParked(at now: Int64) {
+        let patience = rules.parkingPatience
+        forEachParked(at: now) { core, job, _ in
+            guard now - job.parkedSince >= patience else { return }
+            let waiting = job.parked
+            job.parked = DeliverySet()
+            job.pending.subtract(waiting)
+            core.retryLater(waiting.indices, of: &job, after: .atLeast(.seconds(30)), countsAsAttempt: false, at: now)
+        }
+    }
+
+    private mutating func forEachParked(
+        at now: Int64, _ body: (inout DispatcherCore, inout JobInProgress, inout NextSteps) -> Void
+    ) {
+        for number in jobs.values.filter({ !$0.parked.isEmpty }).map(\.number) {
+            guard var job = jobs.removeValue(forKey: number) else { continue }
+            var next = NextSteps()
+            body(&self, &job, &next)
+            conclude(&job, next, at: now)
+            keep(job, at: now)
+        }
+    }
+}

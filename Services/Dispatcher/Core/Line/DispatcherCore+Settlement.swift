@@ -1,0 +1,177 @@
+import Broker
+import PushModel
+
+/// The second half of the line: results are gathered, published and confirmed, and only then is the job acknowledged.
+extension DispatcherCore {
+    /// One outcome of one delivery.
+    mutating func report(
+        _ outcome: OutcomeClass, _ index: Int, _ said: Answered, retryAt: Int64? = nil, of progress: inout JobInProgress
+    ) {
+        let job = progress.job
+        let delivery = job.deliveries[index]
+        _ = progress.pending.remove(index)
+        progress.hasResults = true
+        let owesMore = gathered.add(
+            OutcomeEvent.Delivery(
+                id: delivery.id, notification: job.notification, installation: delivery.installation, attempt: progress.attempt,
+                status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt),
+            app: job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
+        if owesMore { ledger.owe(progress.number) }
+    }
+
+    /// What we do not send on purpose.
+    mutating func report(_ outcome: OutcomeClass, _ deliveries: DeliverySet, of job: inout JobInProgress) {
+        for index in deliveries.indices { report(outcome, index, Answered(), of: &job) }
+    }
+
+    /// A copy of the job that holds only what needs another try.
+    mutating func retryLater(
+        _ indices: [Int], of progress: inout JobInProgress, after delay: RetryDelay, countsAsAttempt: Bool, at now: Int64
+    ) {
+        progress.hasResults = true
+        let topology = rules.topology
+        let headers = progress.headers
+        let message = OutgoingMessage(
+            exchange: topology.retryExchange(delay), routingKey: topology.jobRoutingKey(progress.job.lane),
+            messageID: PushID.timeOrdered(milliseconds: now), contentType: PushJob.contentType,
+            headers: headers.forRetry(waits: countsAsAttempt ? 0 : headers.waits + 1),
+            body: progress.copy(of: indices, attempt: countsAsAttempt ? progress.attempt : progress.job.attempt).encoded())
+        ledger.owe(progress.number)
+        outbox.append(OutboundMessage(message: message, covers: [progress.number], kind: .retry))
+        tally.retries[delay, default: 0] += indices.count
+    }
+
+    /// A copy of the job that holds what was given up.
+    mutating func bury(_ indices: [Int], of progress: JobInProgress, because end: RetryPlan.EndReason, at now: Int64) {
+        var headers = progress.headers.kept
+        headers[DeadLetterHeader.reason] = end.rawValue
+        let message = OutgoingMessage(
+            exchange: rules.topology.deadExchange, routingKey: rules.topology.jobRoutingKey(progress.job.lane),
+            messageID: PushID.timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers,
+            body: progress.copy(of: indices, attempt: progress.attempt).encoded())
+        bury(message, of: progress.number)
+        tally.deadLettered += indices.count
+        actions.append(.note(.deadLettered(notification: progress.job.notification, reason: end.rawValue, deliveries: indices.count)))
+    }
+
+    /// A message that is no job goes as it came.
+    mutating func bury(_ received: ReceivedMessage, of number: UInt64, because reason: String, detail: String, at now: Int64) {
+        var headers = JobHeaders(received.headers).kept
+        headers[DeadLetterHeader.reason] = reason
+        headers[DeadLetterHeader.detail] = detail
+        headers[DeadLetterHeader.source] = received.queue
+        let message = OutgoingMessage(
+            exchange: rules.topology.deadExchange, routingKey: received.routingKey, messageID: PushID.timeOrdered(milliseconds: now),
+            contentType: received.contentType, headers: headers, body: received.body)
+        bury(message, of: number)
+        tally.deadLettered += 1
+        actions.append(.note(.undecodable(reason: reason, detail: detail, messageID: received.messageID)))
+    }
+
+    private mutating func bury(_ message: OutgoingMessage, of number: UInt64) {
+        ledger.owe(number)
+        outbox.append(OutboundMessage(message: message, covers: [number], kind: .deadLetter))
+    }
+
+    /// When nothing else waits: at once, or, while the broker still owes confirmations, a moment later, so that messages grow under load.
+    mutating func flushIfDue(at now: Int64) {
+        if publications.isEmpty || now - lastFlush >= CoreRules.gatheringPause || now < lastFlush { flush(at: now) }
+        acknowledgeSettled()
+    }
+
+    /// Something waits for ``CoreRules/gatheringPause`` to pass.
+    var isHolding: Bool { gathered.count > 0 || !outbox.isEmpty }
+
+    /// 10. What was gathered leaves in one publication; what is settled is acknowledged in one go.
+    mutating func flush(at now: Int64) {
+        for event in gathered.takeAll() {
+            tally.outcomes[CoreTally.Outcome(outcome: event.outcome, isFinal: event.isFinal), default: 0] += event.deliveries.count
+            outbox.append(OutboundMessage(event, topology: rules.topology, source: rules.source, at: now))
+        }
+        if !outbox.isEmpty {
+            lastPublication += 1
+            publications[lastPublication] = Publication(messages: outbox, since: now)
+            actions.append(.publish(lastPublication, outbox.map(\.message)))
+            outbox.removeAll(keepingCapacity: true)
+            lastFlush = now
+        }
+        acknowledgeSettled()
+    }
+
+    private mutating func acknowledgeSettled() {
+        let receipts = ledger.takeSettled()
+        if !receipts.isEmpty {
+            tally.acknowledged += receipts.count
+            actions.append(.acknowledge(receipts))
+        }
+    }
+
+    /// 11. The broker has them, or has not.
+    mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
+        guard let publication = publications.removeValue(forKey: number) else { return }
+        var failure: PublishFailure?
+        for (message, outcome) in zip(publication.messages, outcomes) {
+            switch outcome {
+            case .confirmed: for job in message.covers { ledger.pay(job) }
+            case .failed(let reason):
+                failure = reason
+                refused.append(message)
+            }
+        }
+        guard let failure else { return }
+        refusedUntil = now + rules.refusalPause
+        actions.append(.note(.publishFailed(messages: refused.count, reason: "\(failure)")))
+    }
+
+    mutating func publishRefused(at now: Int64) {
+        guard !refused.isEmpty, now >= refusedUntil else { return }
+        outbox.append(contentsOf: refused)
+        refused.removeAll()
+    }
+}
+
+/// A message of ours, and what it is good for.
+struct OutboundMessage {
+    enum Kind { case outcome, retry, deadLetter, marker }
+
+    let message: OutgoingMessage
+    /// One entry for each confirmation that a job owes.
+    let covers: [UInt64]
+    let kind: Kind
+}
+
+extension OutboundMessage {
+    init(_ gathered: OutcomeGatherer.Gathered, topology: Topology, source: String, at now: Int64) {
+        let event = OutcomeEvent(
+            id: PushID.timeOrdered(milliseconds: now), source: source, time: now, app: gathered.app, outcome: gathered.outcome,
+            isFinal: gathered.isFinal, deliveries: gathered.deliveries)
+        message = OutgoingMessage(
+            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
+            headers: [:], body: event.encoded())
+        covers = gathered.jobs
+        kind = .outcome
+    }
+}
+
+/// Messages on their way to the broker together.
+struct Publication {
+    let messages: [OutboundMessage]
+    let since: Int64
+}
+
+/// Headers of a dead letter, beside the job's own.
+enum DeadLetterHeader {
+    static let reason = "push-reason"
+    static let detail = "push-detail"
+    /// The queue that a message came from that is no job.
+    static let source = "push-source"
+}
+
+extension JobInProgress {
+    func copy(of indices: [Int], attempt: Int) -> PushJob {
+        var copy = job
+        copy.deliveries = indices.map { job.deliveries[$0] }
+        copy.attempt = attempt
+        return copy
+    }
+}

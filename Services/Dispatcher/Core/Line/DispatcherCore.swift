@@ -1,0 +1,120 @@
+import APNs
+import Broker
+import PushModel
+
+/// What the dispatcher knows and decides, as a state machine: events in, actions out, time given. It never waits, locks for long, or talks to
+/// anybody; one thread owns it (``CoreLoop``).
+///
+/// The straight line of DESIGN.md section 5 is in `DispatcherCore+Line.swift`, from the job's arrival to its acknowledgement.
+struct DispatcherCore {
+    let rules: CoreRules
+    let directory: CredentialDirectory
+    let gate: ControlGate
+    var random: SplitMix64
+
+    /// Jobs of which some delivery is undecided.
+    var jobs: [UInt64: JobInProgress] = [:]
+    var ledger = SettlementLedger<Receipt>()
+    var gathered = OutcomeGatherer()
+    /// What the next flush publishes.
+    var outbox: [OutboundMessage] = []
+    /// What the broker has not confirmed.
+    var publications: [PublicationNumber: Publication] = [:]
+    var lastPublication: PublicationNumber = 0
+    var lastFlush: Int64 = 0
+    /// What the broker did not take; published again once `refusedUntil` has passed.
+    var refused: [OutboundMessage] = []
+    var refusedUntil: Int64 = 0
+
+    var control = ControlStanding.disconnected
+    var hasStartedTaking = false
+    var isStopping = false
+    var lastForgotten: Int64 = 0
+
+    var actions: [CoreAction] = []
+    var tally = CoreTally()
+
+    init(rules: CoreRules, directory: CredentialDirectory, gate: ControlGate, seed: UInt64) {
+        self.rules = rules
+        self.directory = directory
+        self.gate = gate
+        random = SplitMix64(seed: seed)
+    }
+
+    /// - Parameter now: UNIX milliseconds.
+    mutating func handle(_ event: CoreEvent, at now: Int64) {
+        switch event {
+        case .jobsReceived(let messages): take(messages, at: now)
+        case .batchFinished(let finished): finish(finished, at: now)
+        case .published(let number, let outcomes): confirm(number, outcomes, at: now)
+        case .controlReceived(let messages): obey(messages, at: now)
+        case .jobsConnection(isUp: true): break
+        case .jobsConnection(isUp: false): forgetReceipts()
+        case .controlConnection(let isUp): controlConnection(isUp: isUp, at: now)
+        case .stop: stop(at: now)
+        }
+        if gathered.isFull { flush(at: now) }
+    }
+
+    /// Regularly, and whenever the thread woke for nothing.
+    mutating func tick(at now: Int64) {
+        publishRefused(at: now)
+        doubtControl(at: now)
+        moveParked(at: now)
+        forgetControl(at: now)
+        flush(at: now)
+    }
+
+    mutating func takeActions() -> [CoreAction] {
+        defer { actions.removeAll() }
+        return actions
+    }
+
+    mutating func takeTally() -> CoreTally {
+        defer { tally = CoreTally() }
+        return tally
+    }
+
+    /// Nothing is undecided, unconfirmed or unacknowledged: after a stop, the end.
+    var isDrained: Bool {
+        jobs.isEmpty && publications.isEmpty && refused.isEmpty && outbox.isEmpty && gathered.count == 0 && ledger.isEmpty
+    }
+}
+
+/// The numbers that the core goes by.
+struct CoreRules: Sendable {
+    /// The longest that outcomes are gathered while the broker is busy, in milliseconds.
+    static let gatheringPause: Int64 = 4
+
+    var topology: Topology
+    /// CloudEvents `source` of our outcomes.
+    var source: String
+    var retries = RetryPlan(maximumAttempts: 10)
+    /// How often a job's deliveries that certainly did not leave are handed to a pool again before they wait in a delayed queue.
+    var maximumResubmissions = 3
+    /// A confirmation that takes longer means that the control stream may be late as well.
+    var confirmPatience: Int64 = 1000
+    /// A marker that was not read back in this time is written off and another one published.
+    var markerPatience: Int64 = 10_000
+    /// Jobs that wait for the control stream longer than this go to a delayed queue: the broker gives no job an unlimited time.
+    var parkingPatience: Int64 = 60_000
+    /// Pause before messages that the broker refused are published again.
+    var refusalPause: Int64 = 250
+    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing. One hour for clocks.
+    var controlMemory: Int64 = 73 * 3_600_000
+}
+
+/// A small generator, seeded, so that a simulation can be repeated. Its numbers decide about jitter only.
+struct SplitMix64: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,49 @@
+import PushModel
+
+/// A job between being taken and being settled. Its receipt and what it owes are in the ``SettlementLedger``.
+struct JobInProgress {
+    let number: UInt64
+    let app: ControlState.AppIndex
+    let job: PushJob
+    let headers: JobHeaders
+
+    /// Deliveries that have neither an outcome nor a place in a retry message.
+    var pending: DeliverySet
+    /// Pending ones that wait for the gate to open, and since when (UNIX milliseconds).
+    var parked = DeliverySet()
+    var parkedSince: Int64 = 0
+    /// Pending ones that a pool returned unsent because this process is stopping.
+    var returned = DeliverySet()
+    /// Times that pools gave something back as not sent.
+    var resubmissions = 0
+    /// Something of it was reported or will be retried, so it can no longer be given back whole.
+    var hasResults = false
+    /// The broker delivers it anew, because the connection that brought it is gone.
+    var isStale = false
+
+    /// The number of the try that is being made.
+    var attempt: Int { job.attempt + 1 }
+    /// Nothing of it is in a pool.
+    var isAtRest: Bool { pending.count == parked.count + returned.count }
+}
+
+/// The headers of a job's message: kept through retries, so that a trace goes on, except what the broker added.
+struct JobHeaders: Equatable, Sendable {
+    /// How often the job came back from a delayed queue without a try that counts.
+    static let waits = "push-waits"
+
+    let kept: [String: String]
+    let waits: Int
+
+    init(_ headers: [String: String]) {
+        kept = headers.filter { !$0.key.hasPrefix("x-") && $0.key != Self.waits }
+        waits = headers[Self.waits].flatMap { Int($0) } ?? 0
+    }
+
+    func forRetry(waits: Int) -> [String: String] {
+        guard waits > 0 else { return kept }
+        var headers = kept
+        headers[Self.waits] = String(waits)
+        return headers
+    }
+}

@@ -1,0 +1,121 @@
+import APNs
+import Broker
+import Logging
+import Synchronization
+import SystemIO
+
+/// The thread that owns the core: takes what is in the mailbox, lets the core decide, and does what it says.
+///
+/// Nothing here blocks but the wait for the next event: pools, publisher and consumers take over what they are handed.
+final class CoreLoop: Sendable {
+    /// Whom the core's wishes go to.
+    struct Peers: Sendable {
+        let pools: [APNsPool]
+        let publisher: Publisher
+        let jobs: Consumer
+        let control: Consumer
+        /// Told once when jobs may come.
+        let startTaking: @Sendable () -> Void
+    }
+
+    /// How the stop's time is spent: pools first, then what the broker must confirm.
+    struct Deadlines: Sendable {
+        let pools: Duration
+        let all: Duration
+    }
+
+    private static let tick: Int64 = 100
+
+    private let inbox: Mailbox<CoreEvent>
+    private let wakeUp: WakeUp
+    private let makeCore: @Sendable () -> DispatcherCore
+    private let peers: Peers
+    private let deadlines: Deadlines
+    private let metrics: DispatcherMetrics
+    private let notes: NoteLog
+    private let shared = Mutex(CoreStatus())
+
+    init(
+        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics, notes: NoteLog,
+        makeCore: @escaping @Sendable () -> DispatcherCore
+    ) {
+        self.inbox = inbox
+        self.wakeUp = wakeUp
+        self.peers = peers
+        self.deadlines = deadlines
+        self.metrics = metrics
+        self.notes = notes
+        self.makeCore = makeCore
+    }
+
+    var status: CoreStatus { shared.withLock { $0 } }
+
+    /// The whole life of the thread: until everything is settled after a stop, or the stop's time is up.
+    /// - Returns: whether everything was settled.
+    func run() throws(SystemError) -> Bool {
+        let poller = try Poller()
+        try poller.add(wakeUp.descriptor, key: 0, interest: .read)
+        var core = makeCore()
+        var events: [CoreEvent] = []
+        var nextTick: Int64 = 0
+        var end: ContinuousClock.Instant?
+        while true {
+            wakeUp.clear()
+            inbox.takeAll(into: &events)
+            let now = WallClock.milliseconds()
+            for event in events {
+                core.handle(event, at: now)
+                perform(core.takeActions())
+            }
+            if now >= nextTick || nextTick - now > Self.tick {
+                core.tick(at: now)
+                nextTick = now + Self.tick
+            }
+            if inbox.count == 0 { core.flushIfDue(at: now) }
+            perform(core.takeActions())
+            report(&core)
+            if core.isStopping {
+                if core.isDrained { return true }
+                let limit = end ?? ContinuousClock.now + deadlines.all
+                end = limit
+                if ContinuousClock.now >= limit { return false }
+            }
+            _ = try poller.wait(timeout: .milliseconds(core.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
+        }
+    }
+
+    private func perform(_ actions: [CoreAction]) {
+        for action in actions {
+            switch action {
+            case .submit(let batch, let pool): peers.pools[pool].submit(batch)
+            case .publish(let number, let messages):
+                let inbox = inbox
+                peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
+            case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
+            case .giveBack(let receipts): peers.jobs.giveBack(receipts)
+            case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
+            case .startTaking: peers.startTaking()
+            case .stopTaking: peers.jobs.stopTaking()
+            case .shutDownPools:
+                for pool in peers.pools { Task { [deadline = deadlines.pools] in await pool.shutdown(deadline: deadline) } }
+            case .note(let note): notes.write(note)
+            }
+        }
+    }
+
+    private func report(_ core: inout DispatcherCore) {
+        let tally = core.takeTally()
+        if !tally.isEmpty { metrics.add(tally) }
+        let status = CoreStatus(
+            jobsInProgress: core.jobs.count, unconfirmed: core.publications.count, control: core.control, isStopping: core.isStopping)
+        shared.withLock { $0 = status }
+    }
+}
+
+/// How the core is, for readiness and metrics.
+struct CoreStatus: Equatable, Sendable {
+    var jobsInProgress = 0
+    var unconfirmed = 0
+    var control = ControlStanding.disconnected
+    var isStopping = false
+}

@@ -1,0 +1,52 @@
+import APNs
+import Broker
+import Logging
+import ServiceLifecycle
+import SystemIO
+
+/// Runs the core's thread and the pools until graceful shutdown, and ends when everything is settled.
+struct DispatchService: Service {
+    let loop: CoreLoop
+    let inbox: Mailbox<CoreEvent>
+    let pools: [APNsPool]
+    let logger: Logger
+
+    func run() async throws {
+        for pool in pools { pool.start() }
+        let inbox = inbox
+        let isSettled = try await withTaskCancellationHandler {
+            try await withGracefulShutdownHandler {
+                try await runLoop()
+            } onGracefulShutdown: {
+                inbox.post(.stop)
+            }
+        } onCancel: {
+            inbox.post(.stop)
+        }
+        if isSettled {
+            logger.info("Everything is settled")
+        } else {
+            logger.warning("The time to stop is up: the broker delivers the rest anew")
+        }
+    }
+
+    private func runLoop() async throws -> Bool {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
+            _ = SystemThread.start(name: "dispatch") {
+                continuation.resume(with: Result { try loop.run() })
+            }
+        }
+    }
+}
+
+/// The jobs' consumer, which begins only when the control stream has been read (promise 3 of DESIGN.md section 8).
+struct JobsConsumerService: Service {
+    let consumer: Consumer
+    let mayStart: AsyncStream<Void>
+
+    func run() async throws {
+        for await _ in mayStart.cancelOnGracefulShutdown() {
+            return try await consumer.run()
+        }
+    }
+}

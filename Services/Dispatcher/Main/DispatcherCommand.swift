@@ -1,0 +1,35 @@
+import ArgumentParser
+import Configuration
+import Dispatcher
+import Logging
+import Observability
+import UnixSignals
+
+@main
+struct DispatcherCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dispatcher", abstract: "Takes jobs from the broker, sends them to APNs, reports what became of them.",
+        discussion: "Settings are environment variables; the service's README lists them.", version: BuildVersion.current.description,
+        subcommands: [Run.self, Check.self], defaultSubcommand: Run.self)
+
+    struct Run: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Work until SIGTERM or SIGINT (the default).")
+
+        func run() async throws {
+            let config = ConfigReader(provider: EnvironmentVariablesProvider())
+            let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(config))
+            let logger = Logger(label: "dispatcher")
+            let dispatcher = try Dispatcher(DispatcherSettings(config, logger: logger), metrics: metrics, logger: logger)
+            try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint])
+        }
+    }
+
+    struct Check: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Check settings, credentials and keys, and end.")
+
+        func run() throws {
+            let config = ConfigReader(provider: EnvironmentVariablesProvider())
+            print(try Dispatcher.check(DispatcherSettings(config, logger: Logger(label: "dispatcher"))))
+        }
+    }
+}

@@ -1,0 +1,168 @@
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+@Suite("What the control stream stops")
+struct ControlTests {
+    let installation = PushID(high: 9, low: 9)
+
+    @Test("No job is asked for before the control stream has been read to the end")
+    func readsFirst() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        #expect(!bench.gate.isOpen)
+        bench.handle(.controlConnection(isUp: true))
+        bench.obey(.marker(id: .random()), .fence(app: Fixture.shop, installation: installation, epochsBelow: 2, at: bench.now))
+        #expect(!bench.others.contains { if case .startTaking = $0 { true } else { false } }, "another dispatcher's marker proves nothing")
+        try bench.returnMarker()
+        #expect(bench.others.contains { if case .startTaking = $0 { true } else { false } })
+        #expect(bench.gate.isOpen)
+    }
+
+    @Test("A fence stops queued deliveries of ended epochs, and no others")
+    func fences() throws {
+        let bench = try CoreBench()
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        bench.take(
+            Fixture.job([
+                Fixture.delivery(1, installation: installation, ownerEpoch: 2),
+                Fixture.delivery(2, installation: installation, ownerEpoch: 3),
+                Fixture.delivery(3, ownerEpoch: 1),
+            ]))
+        #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[1, 2]])
+        #expect(bench.events.map(\.outcome) == [.fenced])
+        bench.take(Fixture.job([Fixture.delivery(4, installation: installation, ownerEpoch: 1)], app: Fixture.other), tag: 2)
+        #expect(bench.submitted.last?.batch.requests.count == 1, "another app's installation of the same name is another installation")
+    }
+
+    @Test("A fence also stops what a pool holds but has not sent")
+    func fencesAtTheGate() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
+        let batch = try #require(bench.submitted.first?.batch)
+        #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == nil)
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == .fenced)
+        bench.finishNext { _ in .stopped(.fenced) }
+        #expect(bench.events.map(\.outcome) == [.fenced])
+    }
+
+    @Test("An older fence that is read again does not lower a newer one")
+    func keepsTheHighestFence() {
+        var state = ControlState()
+        state.fence(app: 0, installation: installation, epochsBelow: 5, at: 50)
+        state.fence(app: 0, installation: installation, epochsBelow: 3, at: 30)
+        #expect(state.isFenced(app: 0, installation: installation, ownerEpoch: 4))
+        state.forget(before: 50)
+        #expect(state.count == 1)
+        state.forget(before: 51)
+        #expect(state.count == 0)
+    }
+
+    @Test("A cancelled notification is stopped in the queue and in a pool")
+    func cancels() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)], notification: 1))
+        bench.take(Fixture.job([Fixture.delivery(2)], notification: 2), tag: 2)
+        bench.obey(.cancel(app: Fixture.shop, notification: PushID(high: 0xa, low: 1), at: bench.now))
+        let (cancelled, untouched) = (bench.submitted[0].batch, bench.submitted[1].batch)
+        #expect(bench.gate.stopReason(for: cancelled.requests[0], of: cancelled) == .cancelled)
+        #expect(bench.gate.stopReason(for: untouched.requests[0], of: untouched) == nil)
+        bench.take(Fixture.job([Fixture.delivery(3)], notification: 1), tag: 3)
+        #expect(bench.submitted.count == 2)
+        #expect(bench.events.map(\.outcome) == [.cancelled])
+    }
+
+    @Test("What no living job can be stopped by is forgotten")
+    func forgets() throws {
+        let bench = try CoreBench()
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        bench.obey(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 3, at: bench.now - 100 * 3_600_000))
+        bench.obey(.fence(app: Fixture.unconfigured, installation: installation, epochsBelow: 3, at: bench.now))
+        #expect(bench.gate.count == 1)
+        bench.tick(after: 74 * 3_600_000)
+        #expect(bench.gate.count == 0)
+    }
+
+    @Test("While the control connection is lost nothing is sent; afterwards what waited is sifted anew and sent")
+    func parks() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        let batch = try #require(bench.submitted.first?.batch)
+        bench.handle(.controlConnection(isUp: false))
+        #expect(bench.gate.stopReason(for: batch.requests[0], of: batch) == .held)
+        bench.finishNext { _ in .stopped(.held) }
+        bench.take(
+            Fixture.job([Fixture.delivery(2, installation: installation, ownerEpoch: 1), Fixture.delivery(3)], notification: 8), tag: 2)
+        #expect(bench.submitted.isEmpty)
+        #expect(bench.published.isEmpty)
+
+        bench.handle(.controlConnection(isUp: true))
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 2, at: bench.now))
+        #expect(bench.submitted.isEmpty)
+        try bench.returnMarker()
+        #expect(Set(bench.submitted.map { $0.batch.requests.map(\.index) }) == [[0], [1]])
+        #expect(bench.events.map(\.outcome) == [.fenced])
+    }
+
+    @Test("A pool that asked while the gate was shut gets its delivery back at once when the gate is open again")
+    func sendsHeldAgain() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext { _ in .stopped(.held) }
+        #expect(bench.submitted.count == 1)
+    }
+
+    @Test("Jobs that wait too long for the control stream wait in the broker")
+    func movesParked() throws {
+        let bench = try CoreBench()
+        bench.handle(.controlConnection(isUp: false))
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.tick(after: 59_000)
+        #expect(bench.published.isEmpty)
+        bench.tick(after: 1_000)
+        #expect(bench.retries(after: .thirtySeconds).map(\.attempt) == [0])
+        bench.confirmNext()
+        #expect(bench.acknowledged.count == 1)
+    }
+
+    @Test("When the broker does not confirm, nothing more is sent until a new marker has made the round")
+    func doubtsTheStream() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(200)
+        bench.tick(after: 999)
+        #expect(bench.gate.isOpen)
+        bench.tick(after: 1)
+        #expect(!bench.gate.isOpen)
+        bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
+        #expect(bench.submitted.isEmpty)
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+        #expect(bench.submitted.count == 1)
+    }
+
+    @Test("A marker that does not come back is followed by another")
+    func asksAgain() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        bench.handle(.controlConnection(isUp: true))
+        bench.confirmNext()
+        bench.tick(after: 10_000)
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+    }
+
+    @Test("An entry that cannot be read, or of a kind that is not known, stops nothing")
+    func passesOver() throws {
+        let bench = try CoreBench()
+        bench.handle(.controlReceived([Fixture.message(Array("{".utf8)), Fixture.message(Array(#"{"v":1,"kind":"hold"}"#.utf8))]))
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        #expect(bench.gate.count == 1)
+        let acknowledged = bench.others.reduce(0) { count, action in
+            if case .acknowledgeControl(let receipts) = action { count + receipts.count } else { count }
+        }
+        #expect(acknowledged == 4)
+    }
+}

@@ -1,0 +1,61 @@
+import PushModel
+import Testing
+
+@testable import Dispatcher
+
+@Suite("Who owes what before a job is acknowledged")
+struct SettlementLedgerTests {
+    @Test("A receipt comes out once, when the work and every message are paid, in whatever order", arguments: 0..<20)
+    func settlesOnce(seed: Int) {
+        var random = SplitMix64(seed: UInt64(seed))
+        for _ in 0..<500 {
+            var ledger = SettlementLedger<Int>()
+            var owed: [UInt64: Int] = [:]
+            for receipt in 0..<Int.random(in: 1...6, using: &random) { owed[ledger.enter(receipt)] = 1 }
+            for _ in 0..<Int.random(in: 0...10, using: &random) {
+                if let job = owed.keys.randomElement(using: &random) {
+                    ledger.owe(job)
+                    owed[job, default: 0] += 1
+                }
+            }
+            let jobs = owed.count
+            var settled: [Int] = []
+            while let job = owed.filter({ $0.value > 0 }).keys.randomElement(using: &random) {
+                ledger.pay(job)
+                owed[job, default: 0] -= 1
+                settled += ledger.takeSettled()
+                #expect(settled.count == owed.count { $0.value == 0 })
+            }
+            ledger.pay(1)
+            #expect(ledger.takeSettled().isEmpty)
+            #expect(Set(settled).count == jobs)
+            #expect(ledger.isEmpty)
+        }
+    }
+
+    @Test("A job that was withdrawn or forgotten is never settled")
+    func forgets() {
+        var ledger = SettlementLedger<String>()
+        let (first, second) = (ledger.enter("first"), ledger.enter("second"))
+        #expect(ledger.withdraw(first) == "first")
+        #expect(ledger.withdraw(first) == nil)
+        ledger.forgetAll()
+        ledger.pay(first)
+        ledger.pay(second)
+        #expect(ledger.takeSettled().isEmpty)
+    }
+
+    @Test("A set of deliveries holds as many as a job may have")
+    func holdsAll() {
+        var set = DeliverySet(all: PushJob.maximumDeliveries)
+        #expect(set.indices == Array(0..<PushJob.maximumDeliveries))
+        let wasThere = [set.remove(99), set.remove(99)]
+        #expect(wasThere == [true, false])
+        #expect(!set.contains(-1))
+        #expect(!set.contains(500))
+        set.subtract(DeliverySet(all: 98))
+        #expect(set.indices == [98])
+        #expect(DeliverySet(all: DeliverySet.capacity).count == DeliverySet.capacity)
+        #expect(PushJob.maximumDeliveries <= DeliverySet.capacity)
+    }
+}

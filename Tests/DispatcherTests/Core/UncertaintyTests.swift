@@ -1,0 +1,128 @@
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+@Suite("What the dispatcher does when something did not leave, or no answer came")
+struct UncertaintyTests {
+    @Test("What certainly did not leave is handed to a pool again, three times, and then waits without using up an attempt")
+    func resubmits() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], attempt: 4))
+        bench.finishNext { $0.index == 0 ? .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) : .notSent(.refused) }
+        for _ in 0..<2 {
+            #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[1]])
+            bench.finishNext { _ in .notSent(.refused) }
+        }
+        #expect(bench.retries().isEmpty)
+        bench.finishNext { _ in .notSent(.refused) }
+        #expect(bench.submitted.isEmpty)
+        #expect(bench.retries(after: .oneSecond).map(\.attempt) == [4])
+        #expect(bench.messages(to: "push.retry.1s").first?.headers["push-waits"] == "1")
+        #expect(bench.events.map(\.outcome) == [.accepted], "nothing left, so there is nothing to report")
+    }
+
+    @Test(
+        "Without a connection a job waits longer each time",
+        arguments: [
+            (0, [RetryDelay.oneSecond, .fiveSeconds]), (2, [.fiveSeconds, .thirtySeconds, .twoMinutes]),
+            (50, [.fiveSeconds, .thirtySeconds, .twoMinutes]),
+        ] as [(Int, [RetryDelay])])
+    func waitsLonger(waits: Int, delays: [RetryDelay]) throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]), headers: ["push-waits": "\(waits)"])
+        bench.finishNext { _ in .notSent(.notConnected) }
+        let delay = try #require(RetryDelay.allCases.first { !bench.retries(after: $0).isEmpty })
+        #expect(delays.contains(delay))
+    }
+
+    @Test("A paused pool's jobs wait as misconfigured, and use up no attempt")
+    func waitsForPausedPool() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext { _ in .notSent(.poolPaused) }
+        #expect(bench.events.map(\.outcome) == [.misconfigured])
+        #expect(bench.events.first?.isFinal == false)
+        #expect(bench.retries().map(\.attempt) == [0])
+    }
+
+    @Test("A wrong topic never touches the token: the delivery waits for somebody to mend it")
+    func waitsForTopic() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)], attempt: 9))
+        bench.finishNext(400, "TopicDisallowed")
+        #expect(bench.events.map(\.outcome) == [.misconfigured])
+        #expect(bench.retries().map(\.attempt) == [9])
+    }
+
+    @Test("Without an answer the delivery is sent again under the same id, unless the notification says at most once")
+    func followsPolicy() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)], onUnknown: .resend))
+        bench.finishNext { _ in .unknown(.connectionLost) }
+        #expect(bench.events.map(\.isFinal) == [false])
+        #expect(bench.retries().first?.deliveries == [Fixture.delivery(1)])
+        #expect(bench.retries().first?.attempt == 1)
+
+        let careful = try CoreBench()
+        careful.take(Fixture.job([Fixture.delivery(1)], onUnknown: .drop))
+        careful.finishNext { _ in .unknown(.timedOut) }
+        #expect(careful.events.map(\.outcome) == [.unknown])
+        #expect(careful.events.map(\.isFinal) == [true])
+        #expect(careful.events.first?.deliveries.first?.reason == "timed_out")
+        #expect(careful.retries().isEmpty)
+        #expect(careful.deadLetters.isEmpty)
+    }
+
+    @Test("A retry that could not come back before the expiry is not made")
+    func endsAtExpiry() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: Fixture.start + 5000))
+        bench.finishNext(429, "TooManyRequests", retryAfter: .seconds(30))
+        #expect(bench.events.map(\.outcome) == [.failed])
+        #expect(bench.events.first?.isFinal == true)
+        #expect(bench.deadLetters.first?.headers["push-reason"] == "expires_before_retry")
+        #expect(bench.retries().isEmpty)
+    }
+
+    @Test("When the broker connection is lost, results are still reported, but nothing of those jobs is retried, sent or acknowledged")
+    func forgetsReceipts() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))
+        let batch = try #require(bench.submitted.first?.batch)
+        bench.handle(.jobsConnection(isUp: false))
+        #expect(bench.gate.stopReason(for: batch.requests[2], of: batch) == .held, "the broker delivers it anew")
+        bench.finishNext { request in
+            switch request.index {
+            case 0: .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
+            case 1: .response(status: 503, reason: nil, timestamp: nil, retryAfter: nil)
+            default: .stopped(.held)
+            }
+        }
+        #expect(bench.events.map(\.outcome) == [.accepted])
+        #expect(bench.retries().isEmpty)
+        bench.confirmNext()
+        #expect(bench.acknowledged.isEmpty)
+        #expect(bench.core.isDrained)
+        #expect(bench.submitted.isEmpty)
+    }
+
+    @Test("A job that the broker delivers anew is processed again")
+    func takesRedelivered() throws {
+        let bench = try CoreBench()
+        let job = Fixture.job([Fixture.delivery(1)])
+        bench.take(job)
+        let stale = try #require(bench.submitted.first?.batch)
+        bench.handle(.jobsConnection(isUp: false))
+        bench.handle(.jobsConnection(isUp: true))
+        bench.handle(.jobsReceived([Fixture.message(job, tag: 1, generation: 2)]))
+        let fresh = try #require(bench.submitted.last?.batch)
+        #expect(bench.gate.stopReason(for: fresh.requests[0], of: fresh) == nil)
+        bench.finish(stale) { _ in .stopped(.held) }
+        bench.finish(fresh) { _ in .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) }
+        bench.confirmNext()
+        #expect(bench.acknowledged == [Receipt(generation: 2, tag: 1)])
+    }
+}

@@ -1,0 +1,171 @@
+import APNsSimulator
+import Broker
+import Dispatcher
+import Observability
+import PushModel
+import SystemIO
+import TestSupport
+import Testing
+
+@Suite("The dispatcher between a real broker and Apple's protocol", .timeLimit(.minutes(1)))
+struct DispatcherServiceTests {
+    private func job(
+        _ deliveries: [PushJob.Delivery], app: AppSlug = Fixture.shop, lane: Lane = .now, notification: PushID = .random()
+    ) -> PushJob {
+        var job = Fixture.job(deliveries, app: app, lane: lane)
+        job.notification = notification
+        job.acceptedAt = WallClock.milliseconds()
+        job.expiresAt = job.acceptedAt + 3_600_000
+        return job
+    }
+
+    @Test("A job in each lane and environment is accepted, acknowledged, and shows on the devices")
+    func accepts() async throws {
+        try await withServiceBench { bench in
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(
+                Lane.allCases.enumerated().map { index, lane in
+                    job([Fixture.delivery(index * 2 + 1), Fixture.delivery(index * 2 + 2, environment: .sandbox)], lane: lane)
+                })
+            let outcomes = try await bench.finalOutcomes(6)
+            #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
+            try await dispatcher.stop()
+            #expect(try await bench.waitingJobs() == 0)
+            let journal = bench.simulator.journal()
+            #expect(Set(journal.compactMap(\.token)) == Set((1...6).map { Fixture.token($0).hex }))
+            #expect(journal.count { $0.environment == .sandbox } == 3)
+            #expect(Set(journal.map(\.apnsID)) == Set((1...6).map { Fixture.delivery($0).id.description }))
+        }
+    }
+
+    @Test("A 410 is reported with Apple's timestamp")
+    func reportsGone() async throws {
+        try await withServiceBench { bench in
+            let token = Fixture.token(1).hex
+            try bench.simulator.install(token)
+            try bench.simulator.uninstall(token, since: 1_650_000_000_123)
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1)]))
+            let event = try await bench.events.next()
+            #expect(event.outcome == .tokenGone)
+            #expect(event.isFinal)
+            #expect(event.deliveries.first?.status == 410)
+            #expect(event.deliveries.first?.reason == "Unregistered")
+            #expect(event.deliveries.first?.timestamp == 1_650_000_000_123)
+            try await dispatcher.stop()
+        }
+    }
+
+    @Test("A throttled delivery comes back through a delayed queue, alone, and is accepted")
+    func retries() async throws {
+        try await withServiceBench { bench in
+            try bench.simulator.script(Fixture.token(2).hex, [.reject(.tooManyRequests)])
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1), Fixture.delivery(2)]))
+            let throttled = try await bench.events.first { $0.outcome == .throttled }
+            #expect(!throttled.isFinal)
+            #expect(throttled.deliveries.map(\.attempt) == [1])
+            let accepted = try await bench.events.first {
+                $0.outcome == .accepted && $0.deliveries.contains { $0.id == Fixture.delivery(2).id }
+            }
+            #expect(accepted.deliveries.map(\.attempt) == [2])
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().count == 3)
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    @Test("A fence that stood in the control stream before the dispatcher began stops the first job already")
+    func readsControlFirst() async throws {
+        try await withServiceBench { bench in
+            let installation = PushID.random()
+            try await bench.publish(job([Fixture.delivery(1, installation: installation, ownerEpoch: 4), Fixture.delivery(2)]))
+            for number in 0..<500 {
+                try await bench.publish(
+                    .fence(
+                        app: Fixture.shop, installation: number == 499 ? installation : .random(), epochsBelow: 5,
+                        at: WallClock.milliseconds()))
+            }
+            let dispatcher = try bench.startDispatcher()
+            let outcomes = try await bench.finalOutcomes(2)
+            #expect(outcomes[Fixture.delivery(1).id] == [.fenced])
+            #expect(outcomes[Fixture.delivery(2).id] == [.accepted])
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().map(\.token) == [Fixture.token(2).hex])
+        }
+    }
+
+    @Test("A fence that is written while a delivery waits for its retry stops the retry")
+    func fencesRetries() async throws {
+        try await withServiceBench { bench in
+            let installation = PushID.random()
+            try bench.simulator.script(Fixture.token(1).hex, [.reject(.tooManyRequests)])
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1, installation: installation, ownerEpoch: 1)]))
+            try await bench.events.first { $0.outcome == .throttled }
+            try await bench.publish(.fence(app: Fixture.shop, installation: installation, epochsBelow: 2, at: WallClock.milliseconds()))
+            #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(1).id: [.fenced]])
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().count == 1)
+        }
+    }
+
+    @Test("What is no job lands in the dead-letter queue with its reason, and holds nothing up")
+    func buriesPoison() async throws {
+        try await withServiceBench { bench in
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish([
+                OutgoingMessage(
+                    exchange: bench.topology.jobsExchange, routingKey: "now", messageID: .random(), contentType: "text/plain",
+                    headers: ["traceparent": "t"], body: Array("poison".utf8))
+            ])
+            try await bench.publish(job([Fixture.delivery(1)]))
+            let letter = try await bench.deadLetters.next()
+            #expect(letter.header("push-reason") == "undecodable")
+            #expect(letter.header("traceparent") == "t")
+            #expect(letter.body == Array("poison".utf8))
+            #expect(try await bench.finalOutcomes(1).values.first == [.accepted])
+            try await dispatcher.stop()
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    @Test("A key that APNs refuses pauses its own app only, and touches no token")
+    func isolates() async throws {
+        try await withServiceBench { bench in
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1)], app: Fixture.other))
+            let refused = try await bench.events.next()
+            #expect(refused.outcome == .misconfigured)
+            #expect(!refused.isFinal)
+            try await bench.publish([job([Fixture.delivery(2)], app: Fixture.other), job([Fixture.delivery(3)])])
+            #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(3).id: [.accepted]])
+            #expect(
+                dispatcher.registry.render().contains(
+                    #"push_dispatcher_apns_pool_state{credential="other",environment="production",state="paused"} 1"#))
+            try await dispatcher.stop()
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    @Test("A stop under load sends nothing twice, loses nothing, and leaves the rest to the next dispatcher")
+    func stopsUnderLoad() async throws {
+        let (jobs, each) = (200, 20)
+        try await withServiceBench { bench in
+            let first = try bench.startDispatcher()
+            try await bench.publish(
+                (0..<jobs).map { number in job((0..<each).map { Fixture.delivery(number * each + $0) }) })
+            _ = await bench.simulator.journal(reaching: jobs * each / 4)
+            try await first.stop()
+            let atStop = bench.simulator.journal().count
+            let second = try bench.startDispatcher()
+            let outcomes = try await bench.finalOutcomes(jobs * each)
+            #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
+            try await second.stop()
+            let journal = bench.simulator.journal()
+            #expect(journal.count == jobs * each, "\(atStop) before the stop")
+            #expect(Set(journal.map(\.apnsID)).count == jobs * each)
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import APNs
+import Configuration
+import Foundation
+import Observability
+import OpenSSL
+import PushModel
+import Testing
+
+@testable import Dispatcher
+
+@Suite("What the dispatcher can be told")
+struct SettingsTests {
+    private func settings(_ changes: [String: String]) throws -> DispatcherSettings {
+        var variables = [
+            "RABBITMQ_URL": "amqp://user:secret@broker/vhost", "APNS_CREDENTIALS_FILE": try TestIdentity.shared.get().credentialsFile,
+        ]
+        variables.merge(changes) { $1 }
+        return try DispatcherSettings(.environment(variables), logger: .silent)
+    }
+
+    @Test("Two settings are enough; the others have the README's defaults")
+    func defaults() throws {
+        let settings = try settings([:])
+        #expect(settings.operationsHost == "127.0.0.1")
+        #expect(settings.operationsPort == 9090)
+        #expect(settings.prefetch == [.now: 200, .soon: 200, .bulk: 100])
+        #expect(settings.maximumAttempts == 10)
+        #expect(settings.shutdownDeadline == .seconds(20))
+        #expect(settings.endpoint(.production).host == "api.push.apple.com")
+        #expect(settings.endpoint(.sandbox).host == "api.sandbox.push.apple.com")
+        #expect(settings.endpoint(.sandbox).trust == .system)
+        #expect(settings.instance.contains("-"))
+    }
+
+    @Test(
+        "A wrong setting is one sentence that names it and shows no secret",
+        arguments: [
+            ("RABBITMQ_URL", ""), ("RABBITMQ_URL", "http://user:secret@broker"), ("APNS_CREDENTIALS_FILE", ""),
+            ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
+            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
+            ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
+        ])
+    func explains(variable: String, value: String) throws {
+        let error = try #require(throws: ConfigurationError.self) { try settings([variable: value]) }
+        #expect(error.variable == variable)
+        #expect(error.description.hasPrefix("\(variable) must be "))
+        #expect(!error.description.contains("secret"))
+    }
+
+    @Test("The check names every pool and shows no password")
+    func checks() throws {
+        let text = try Dispatcher.check(settings(["APNS_PRODUCTION_URL": "https://localhost:2197"]))
+        #expect(text.contains("shop (production) at localhost:2197"))
+        #expect(text.contains("shop (sandbox) at api.sandbox.push.apple.com:443"))
+        #expect(text.contains("other (production) at localhost:2197"))
+        #expect(!text.contains("secret"))
+    }
+}
+
+@Suite("The credentials file")
+struct CredentialsFileTests {
+    private func problems(_ text: String) throws -> [String] {
+        let path = try TestIdentity.shared.get().write(text, to: "broken-\(UUID().uuidString).json")
+        return try #require(throws: CredentialsError.self) { try CredentialsFile(path: path) }.problems
+    }
+
+    private func entry(_ changes: [String: String] = [:]) -> String {
+        var fields = [
+            "name": "\"a\"", "team_id": "\"TEAM000001\"", "key_id": "\"KEY0000001\"", "key_file": "\"shop.p8\"",
+            "environments": "[\"production\"]", "apps": "[\"shop\"]",
+        ]
+        fields.merge(changes) { $1 }
+        return "{" + fields.filter { !$0.value.isEmpty }.map { "\"\($0.key)\": \($0.value)" }.joined(separator: ", ") + "}"
+    }
+
+    @Test("Apps find their pools, and only theirs")
+    func directory() throws {
+        let directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
+        #expect(directory.pools.map(\.credential.name) == ["shop", "shop", "other"])
+        let shop = directory.index(of: Fixture.shop)
+        #expect(directory.pool(app: shop, .production) == 0)
+        #expect(directory.pool(app: shop, .sandbox) == 1)
+        let other = try #require(directory.knownIndex(of: Fixture.other))
+        #expect(directory.pool(app: other, .production) == 2)
+        #expect(directory.pool(app: other, .sandbox) == nil)
+        #expect(directory.knownIndex(of: Fixture.unconfigured) == nil)
+        #expect(directory.pool(app: directory.index(of: Fixture.unconfigured), .production) == nil)
+    }
+
+    @Test(
+        "Whatever is wrong is named with its place",
+        arguments: [
+            (["name": "\"Not A Name\""], "/credentials/0/name"), (["team_id": "\"short\""], "/credentials/0/team_id"),
+            (["key_id": "\"key0000001\""], "/credentials/0/key_id"), (["key_file": "\"missing.p8\""], "/credentials/0/key_file"),
+            (["key_file": "\"credentials.json\""], "/credentials/0/key_file"),
+            (["environments": "[\"staging\"]"], "/credentials/0/environments"),
+            (["environments": "[]"], "/credentials/0/environments"), (["apps": "[]"], "/credentials/0/apps"),
+            (["apps": "[\"UPPER\"]"], "/credentials/0/apps"), (["apps": ""], "/credentials/0/apps"),
+            (["colour": "1"], "/credentials/0/colour"),
+        ] as [([String: String], String)])
+    func names(changes: [String: String], place: String) throws {
+        let found = try problems(#"{"v":1,"credentials":[\#(entry(changes))]}"#)
+        #expect(found.count == 1, "\(found)")
+        #expect(found.first?.hasPrefix("\(place): ") == true, "\(found)")
+    }
+
+    @Test("Two credentials may not claim the same app and environment, nor the same name")
+    func refusesTwoClaims() throws {
+        #expect(try problems(#"{"v":1,"credentials":[\#(entry()),\#(entry(["name": "\"b\""]))]}"#).count == 1)
+        #expect(try problems(#"{"v":1,"credentials":[\#(entry()),\#(entry(["apps": "[\"other\"]"]))]}"#).count == 1)
+    }
+
+    @Test(
+        "A file that is none, empty, or of another version is refused",
+        arguments: ["", "{", #"{"v":2,"credentials":[]}"#, #"{"v":1,"credentials":[]}"#])
+    func refuses(text: String) throws {
+        #expect(try problems(text).count == 1)
+    }
+
+    @Test("An error shows no key")
+    func hidesKeys() throws {
+        let pem = try ES256PrivateKey.generate().pem()
+        let path = try TestIdentity.shared.get().write(pem.replacingOccurrences(of: "M", with: "!"), to: "torn.p8")
+        let torn = entry(["key_file": "\"" + path + "\""])
+        let found = try problems(#"{"v":1,"credentials":[\#(torn)]}"#)
+        #expect(found.count == 1)
+        #expect(!found.joined().contains("BEGIN"))
+    }
+}

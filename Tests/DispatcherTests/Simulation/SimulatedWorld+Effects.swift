@@ -1,0 +1,160 @@
+import PushModel
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+/// What the core wants done, done, and checked against what it promised.
+extension SimulatedWorld {
+    mutating func perform() {
+        for action in core.takeActions() {
+            switch action {
+            case .submit(let batch, _): waiting.append(batch)
+            case .publish(let number, let messages):
+                for message in messages { check(message) }
+                publishing.append((number, messages))
+            case .acknowledge(let receipts): for receipt in receipts { acknowledge(receipt) }
+            case .giveBack(let receipts): for receipt in receipts { takeBack(receipt) }
+            case .startTaking: isTaking = true
+            case .stopTaking: isTaking = false
+            case .shutDownPools: arePoolsShutDown = true
+            case .acknowledgeControl, .note: break
+            }
+        }
+    }
+
+    // MARK: Receipts
+
+    private mutating func acknowledge(_ receipt: Receipt) {
+        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
+            return breach("\(receipt) acknowledged although it is not outstanding")
+        }
+        guard let delivered = stored.deliveries else {
+            if !dead.contains(where: { $0.body == stored.body }) { breach("poison acknowledged before its dead letter was confirmed") }
+            return
+        }
+        for delivery in delivered where !isAccountedFor(delivery) {
+            breach("\(receipt) acknowledged before delivery \(delivery.low) was confirmed anywhere")
+        }
+    }
+
+    /// It has a confirmed outcome, or lives on in a message that the broker has.
+    func isAccountedFor(_ delivery: PushID) -> Bool {
+        if let account = deliveries[delivery], account.confirmedFinals > 0 { return true }
+        func holds(_ message: StoredMessage) -> Bool { message.deliveries?.contains(delivery) ?? false }
+        return ready.contains(where: holds) || delayed.contains { holds($0.message) } || unacknowledged.values.contains(where: holds)
+    }
+
+    private mutating func takeBack(_ receipt: Receipt) {
+        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
+            return breach("\(receipt) given back although it is not outstanding")
+        }
+        ready.append(stored)
+    }
+
+    // MARK: Publishing
+
+    /// At the moment when the core lets go of a message.
+    private mutating func check(_ message: OutgoingMessage) {
+        guard message.exchange.hasPrefix("push.retry."), let retry = try? PushJob(decoding: message.body) else { return }
+        if retry.deliveries.isEmpty { breach("a retry without deliveries") }
+        for delivery in retry.deliveries where deliveries[delivery.id]?.mayBeSent == false {
+            breach("delivery \(delivery.id.low) is retried though it is done")
+        }
+        if message.routingKey != retry.lane.rawValue { breach("a retry changed its lane") }
+        if message.headers["traceparent"] == nil { breach("a retry lost its trace") }
+    }
+
+    mutating func settlePublication() {
+        guard !publishing.isEmpty else { return }
+        let (number, messages) = publishing.remove(at: roll(publishing.count))
+        var outcomes: [PublishOutcome] = []
+        for message in messages {
+            guard roll(12) > 0 else {
+                outcomes.append(.failed(.nacked))
+                continue
+            }
+            store(message)
+            outcomes.append(.confirmed)
+        }
+        handle(.published(number, outcomes))
+    }
+
+    private mutating func store(_ message: OutgoingMessage) {
+        let stored = StoredMessage(body: message.body, headers: message.headers, lane: message.routingKey)
+        if message.exchange == topology.deadExchange {
+            dead.append(stored)
+        } else if message.exchange == topology.outcomesExchange {
+            guard let event = try? OutcomeEvent(decoding: message.body) else { return breach("an outcome event that cannot be read") }
+            if event.isFinal { for delivery in event.deliveries { deliveries[delivery.id]?.confirmedFinals += 1 } }
+        } else if let delay = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange }) {
+            delayed.append((now + delay.milliseconds, stored))
+        } else if message.routingKey == topology.controlStream, let marker = try? ControlMessage(decoding: message.body) {
+            stream.append(marker)
+        } else {
+            breach("a message to nowhere: \(message.exchange) \(message.routingKey)")
+        }
+    }
+
+    // MARK: APNs
+
+    mutating func finishBatch() {
+        guard !waiting.isEmpty else { return }
+        let batch = waiting.remove(at: roll(waiting.count))
+        let answers = batch.requests.map { request in APNsAnswer(index: request.index, sentAt: now, result: answer(request, of: batch)) }
+        handle(.batchFinished(APNsFinishedBatch(batch: batch, answers: answers)))
+    }
+
+    private mutating func answer(_ request: APNsRequest, of batch: APNsBatch) -> APNsAnswer.Result {
+        if arePoolsShutDown && roll(2) == 0 { return .notSent(.shuttingDown) }
+        if now >= batch.expiresAt { return .stopped(.expired) }
+        if let reason = gate.stopReason(for: request, of: batch) { return .stopped(reason) }
+        switch roll(20) {
+        case 0: return .notSent(.refused)
+        case 1: return .notSent(.notConnected)
+        case 2: return .notSent(.poolPaused)
+        default: return send(request)
+        }
+    }
+
+    /// The request leaves: here is where nothing may be wrong any more.
+    private mutating func send(_ request: APNsRequest) -> APNsAnswer.Result {
+        guard var account = deliveries[request.id] else {
+            breach("a request for a delivery that nobody made")
+            return .unknown(.timedOut)
+        }
+        if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
+        if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
+        for entry in stream[..<streamRead] {
+            switch entry {
+            case .fence(Fixture.shop, account.installation, let epochs, _) where account.ownerEpoch < epochs && shopOwns(request.id):
+                breach("delivery \(request.id.low) was sent although a fence was known")
+            case .cancel(Fixture.shop, account.notification, _) where shopOwns(request.id):
+                breach("delivery \(request.id.low) was sent although its notification was cancelled")
+            default: break
+            }
+        }
+        if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
+        account.licence = nil
+        defer { deliveries[request.id] = account }
+        switch roll(12) {
+        case 0:
+            account.licence = "throttled"
+            return .response(status: 429, reason: "TooManyRequests", timestamp: nil, retryAfter: nil)
+        case 1:
+            account.licence = "fault"
+            return .response(status: 503, reason: "ServiceUnavailable", timestamp: nil, retryAfter: nil)
+        case 2:
+            account.licence = "unknown"
+            return .unknown(.connectionLost)
+        case 3:
+            account.licence = "misconfigured"
+            return .response(status: 400, reason: "TopicDisallowed", timestamp: nil, retryAfter: nil)
+        case 4: return .response(status: 410, reason: "Unregistered", timestamp: now, retryAfter: nil)
+        case 5: return .response(status: 400, reason: "BadDeviceToken", timestamp: nil, retryAfter: nil)
+        default: return .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
+        }
+    }
+
+    private func shopOwns(_ delivery: PushID) -> Bool { apps[delivery] == Fixture.shop }
+}

@@ -1,0 +1,180 @@
+import PushModel
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+/// Everything around the core, played by chance from a seed: a broker with queues, delays and lost connections, pools, and a control stream.
+/// It notes every breach of what the dispatcher promises.
+struct SimulatedWorld {
+    var core: DispatcherCore
+    let gate = ControlGate()
+    var chance: SplitMix64
+    var now = Fixture.start
+    let topology = Topology(prefix: "push")
+
+    // The broker.
+    var ready: [StoredMessage] = []
+    var delayed: [(due: Int64, message: StoredMessage)] = []
+    var unacknowledged: [Receipt: StoredMessage] = [:]
+    var isTaking = false
+    var generation: UInt64 = 1
+    var lastTag: UInt64 = 0
+    var publishing: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
+    var dead: [StoredMessage] = []
+
+    // The control stream.
+    var stream: [ControlMessage] = []
+    var streamRead = 0
+    var isControlConnected = false
+
+    // The pools: requests that wait, and those that left.
+    var waiting: [APNsBatch] = []
+    var arePoolsShutDown = false
+
+    // The account of every delivery.
+    /// Half of the schedules never lose it, so that no copy excuses anything.
+    let losesJobsConnection: Bool
+    var deliveries: [PushID: Account] = [:]
+    var apps: [PushID: AppSlug] = [:]
+    var breaches: [String] = []
+
+    struct StoredMessage {
+        var body: [UInt8]
+        var headers: [String: String]
+        var lane: String
+        /// Of the job in it; nil where there is none.
+        var deliveries: [PushID]?
+        var wasDelivered = false
+
+        init(body: [UInt8], headers: [String: String], lane: String) {
+            self.body = body
+            self.headers = headers
+            self.lane = lane
+            do { deliveries = try PushJob(decoding: body).deliveries.map(\.id) } catch { deliveries = nil }
+        }
+    }
+
+    struct Account {
+        var installation: PushID
+        var ownerEpoch: Int64
+        var notification: PushID
+        var expiresAt: Int64
+        /// Why it may leave (again), or nil when nothing allows that any more.
+        var licence: String? = "first"
+        var confirmedFinals = 0
+        /// A lost broker connection made a second copy: from here on at least once is all that is promised.
+        var isForked = false
+        var mayBeSent: Bool { isForked || licence != nil }
+    }
+
+    let fencedInstallations = (0..<4).map { PushID(high: 0xf, low: UInt64($0)) }
+
+    init(seed: UInt64) throws {
+        chance = SplitMix64(seed: seed)
+        losesJobsConnection = seed.isMultiple(of: 2)
+        var rules = CoreRules(topology: topology, source: "/push/dispatcher/simulated")
+        rules.retries.maximumAttempts = 3
+        core = DispatcherCore(rules: rules, directory: try Self.sharedDirectory.get(), gate: gate, seed: seed)
+    }
+
+    private static let sharedDirectory = Result { try Fixture.directory() }
+
+    mutating func breach(_ text: String) { breaches.append("\(now - Fixture.start) ms: \(text)") }
+
+    mutating func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &chance) }
+
+    // MARK: Jobs
+
+    mutating func addJob(_ number: Int) {
+        let notification = PushID(high: 0xa, low: UInt64(number))
+        let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][roll(4)]
+        let made = (0..<(1 + roll(5))).map { index in
+            Fixture.delivery(
+                number * 10 + index, environment: roll(3) == 0 ? .sandbox : .production,
+                installation: roll(3) == 0 ? fencedInstallations[roll(4)] : nil, ownerEpoch: Int64(1 + roll(4)))
+        }
+        let job = PushJob(
+            notification: notification, app: [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
+            lane: Lane.allCases[roll(3)], pushType: .alert, topic: "t", priority: 10, expiresAt: now + lifetime, acceptedAt: now,
+            onUnknown: roll(2) == 0 ? .resend : .drop, payload: Array("{}".utf8), deliveries: made)
+        for delivery in made {
+            apps[delivery.id] = job.app
+            deliveries[delivery.id] = Account(
+                installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt)
+        }
+        ready.append(StoredMessage(body: job.encoded(), headers: ["traceparent": "t\(number)"], lane: job.lane.rawValue))
+    }
+
+    mutating func addPoison() {
+        ready.append(StoredMessage(body: Array("{\"v\":9".utf8), headers: [:], lane: "now"))
+    }
+
+    // MARK: Events
+
+    mutating func deliverJobs() {
+        guard isTaking, !ready.isEmpty, unacknowledged.count < 8 else { return }
+        var messages: [ReceivedMessage] = []
+        for _ in 0..<(1 + roll(3)) where !ready.isEmpty {
+            var stored = ready.removeFirst()
+            lastTag += 1
+            let message = ReceivedMessage(
+                receipt: Receipt(generation: generation, tag: lastTag), queue: "push.jobs.\(stored.lane)", routingKey: stored.lane,
+                redelivered: stored.wasDelivered, body: stored.body, streamOffset: nil,
+                properties: .init(contentType: PushJob.contentType, headers: stored.headers))
+            stored.wasDelivered = true
+            unacknowledged[message.receipt] = stored
+            messages.append(message)
+        }
+        handle(.jobsReceived(messages))
+    }
+
+    mutating func loseJobsConnection() {
+        guard isTaking, losesJobsConnection else { return }
+        for stored in unacknowledged.values {
+            for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
+            ready.append(stored)
+        }
+        unacknowledged.removeAll()
+        generation += 1
+        handle(.jobsConnection(isUp: false))
+        handle(.jobsConnection(isUp: true))
+    }
+
+    mutating func readControl(upTo limit: Int) {
+        guard isControlConnected, streamRead < stream.count else { return }
+        let end = streamRead + min(limit, stream.count - streamRead)
+        let messages = (streamRead..<end).map { Fixture.control(stream[$0], offset: Int64($0)) }
+        streamRead = end
+        handle(.controlReceived(messages))
+    }
+
+    mutating func writeControl() {
+        if roll(3) == 0, let account = deliveries.values.randomElement(using: &chance) {
+            stream.append(.cancel(app: Fixture.shop, notification: account.notification, at: now))
+        } else {
+            stream.append(
+                .fence(app: Fixture.shop, installation: fencedInstallations[roll(4)], epochsBelow: Int64(1 + roll(5)), at: now))
+        }
+    }
+
+    mutating func toggleControl() {
+        isControlConnected.toggle()
+        handle(.controlConnection(isUp: isControlConnected))
+    }
+
+    mutating func handle(_ event: CoreEvent) {
+        core.handle(event, at: now)
+        if roll(3) > 0 { core.flush(at: now) }
+        perform()
+    }
+
+    mutating func tick(_ milliseconds: Int64) {
+        now += milliseconds
+        let due = delayed.filter { $0.due <= now }.map(\.message)
+        delayed.removeAll { $0.due <= now }
+        ready += due
+        core.tick(at: now)
+        perform()
+    }
+}

@@ -1,0 +1,139 @@
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+/// A core on the bench: events go in by hand, and what it wants done is sorted into heaps.
+final class CoreBench {
+    var core: DispatcherCore
+    let gate = ControlGate()
+    var now = Fixture.start
+
+    private(set) var submitted: [(batch: APNsBatch, pool: Int)] = []
+    private(set) var published: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
+    private(set) var acknowledged: [Receipt] = []
+    private(set) var givenBack: [Receipt] = []
+    private(set) var others: [CoreAction] = []
+    let topology = Topology(prefix: "push")
+    private var controlOffset: Int64 = 0
+
+    /// - Parameter isCaughtUp: the control stream has been read already.
+    init(isCaughtUp: Bool = true, _ change: (inout CoreRules) -> Void = { _ in }) throws {
+        var rules = CoreRules(topology: topology, source: "/push/dispatcher/test")
+        change(&rules)
+        core = DispatcherCore(rules: rules, directory: try Fixture.directory(), gate: gate, seed: 1)
+        if isCaughtUp { try catchUp() }
+    }
+
+    /// Performs an event and whatever the thread would do when nothing else waits.
+    func handle(_ event: CoreEvent, flush: Bool = true) {
+        core.handle(event, at: now)
+        if flush { core.flush(at: now) }
+        sort(core.takeActions())
+    }
+
+    func tick(after milliseconds: Int64 = 0) {
+        now += milliseconds
+        core.tick(at: now)
+        sort(core.takeActions())
+    }
+
+    private func sort(_ actions: [CoreAction]) {
+        for action in actions {
+            switch action {
+            case .submit(let batch, let pool): submitted.append((batch, pool))
+            case .publish(let number, let messages): published.append((number, messages))
+            case .acknowledge(let receipts): acknowledged += receipts
+            case .giveBack(let receipts): givenBack += receipts
+            case .acknowledgeControl, .startTaking, .stopTaking, .shutDownPools, .note: others.append(action)
+            }
+        }
+    }
+
+    // MARK: Shorthand
+
+    func take(_ job: PushJob, tag: UInt64 = 1, headers: [String: String] = [:]) {
+        handle(.jobsReceived([Fixture.message(job, tag: tag, headers: headers)]))
+    }
+
+    /// The next batch comes back with one answer for each of its requests.
+    func finishNext(_ answer: (APNsRequest) -> APNsAnswer.Result) {
+        guard !submitted.isEmpty else {
+            Issue.record("no batch was submitted")
+            return
+        }
+        let batch = submitted.removeFirst().batch
+        finish(batch, answer)
+    }
+
+    func finish(_ batch: APNsBatch, _ answer: (APNsRequest) -> APNsAnswer.Result) {
+        handle(
+            .batchFinished(
+                APNsFinishedBatch(
+                    batch: batch,
+                    answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: now, result: answer($0)) })))
+    }
+
+    func finishNext(_ status: Int, _ reason: String? = nil, retryAfter: Duration? = nil) {
+        finishNext { _ in .response(status: status, reason: reason, timestamp: nil, retryAfter: retryAfter) }
+    }
+
+    func confirmNext(_ outcome: PublishOutcome = .confirmed) {
+        guard !published.isEmpty else {
+            Issue.record("nothing was published")
+            return
+        }
+        let (number, messages) = published.removeFirst()
+        handle(.published(number, messages.map { _ in outcome }))
+    }
+
+    func obey(_ messages: ControlMessage...) {
+        handle(
+            .controlReceived(
+                messages.map { message in
+                    controlOffset += 1
+                    return Fixture.control(message, offset: controlOffset)
+                }))
+    }
+
+    /// The control connection comes up, and the marker makes its round.
+    func catchUp() throws {
+        handle(.controlConnection(isUp: true))
+        try returnMarker()
+    }
+
+    func returnMarker() throws {
+        let place = try #require(published.firstIndex { $0.messages.contains { $0.routingKey == topology.controlStream } })
+        let (number, messages) = published.remove(at: place)
+        let marker = try #require(messages.first { $0.routingKey == topology.controlStream })
+        handle(.published(number, messages.map { _ in .confirmed }))
+        obey(try ControlMessage(decoding: marker.body))
+    }
+
+    // MARK: What was published
+
+    var events: [OutcomeEvent] { decoded(from: topology.outcomesExchange) { try OutcomeEvent(decoding: $0.body) } }
+    var deadLetters: [OutgoingMessage] { messages(to: topology.deadExchange) }
+
+    func retries(after delay: RetryDelay? = nil) -> [PushJob] {
+        let delays = delay.map { [$0] } ?? RetryDelay.allCases
+        return delays.flatMap { delay in decoded(from: topology.retryExchange(delay)) { try PushJob(decoding: $0.body) } }
+    }
+
+    func messages(to exchange: String) -> [OutgoingMessage] {
+        published.flatMap(\.messages).filter { $0.exchange == exchange }
+    }
+
+    private func decoded<Value>(from exchange: String, _ decode: (OutgoingMessage) throws -> Value) -> [Value] {
+        messages(to: exchange).compactMap { message in
+            do {
+                return try decode(message)
+            } catch {
+                Issue.record("a message to \(exchange) cannot be decoded: \(error)")
+                return nil
+            }
+        }
+    }
+}
