@@ -59,6 +59,7 @@ let package = Package(
         .executable(name: "token-service", targets: ["TokenServiceMain"]),
         .executable(name: "dispatcher", targets: ["DispatcherMain"]),
         .executable(name: "apns-simulator", targets: ["APNsSimulatorMain"]),
+        .executable(name: "pushctl", targets: ["PushCtlMain"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -95,9 +96,11 @@ let package = Package(
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio, signals, tracing], resources: [.copy("Migrations")]),
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, metrics]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
+        service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1]),
         program("TokenService", ["TokenService", "Observability", arguments, configuration, lifecycle, logging]),
         program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, lifecycle, logging]),
         program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
+        program("PushCtl", ["PushCtl", arguments]),
 
         support("TestDatabase", ["Postgres"]),
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ", logging]),
@@ -115,6 +118,7 @@ let package = Package(
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
         tests("TokenServiceTests", ["TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1]),
         tests("DispatcherTests", ["Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging]),
+        tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

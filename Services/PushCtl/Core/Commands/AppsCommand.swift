@@ -1,0 +1,53 @@
+import ArgumentParser
+import PushModel
+import StrictJSON
+
+struct AppsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apps", abstract: "Apps (tenants).", subcommands: [Create.self, List.self])
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make an app. Saying the same again changes nothing.")
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "Its short name: \(AppSlug.rule).") var slug: String
+        @Option(help: "The bundle id, which is the topic of its pushes.") var bundleID: String
+        @Option(help: "multi: a user may be signed in on many devices; single: on one.") var devicePolicy = "multi"
+        @Option(help: "A comma-separated list of production, sandbox.") var environments = "production,sandbox"
+
+        func run() async throws {
+            try await connection.withClient { client in
+                _ = try await client.createApp(
+                    slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
+                    environments: environments.split(separator: ",").map(String.init))
+            }
+            print("\(slug) is there")
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the apps.")
+        @OptionGroup var connection: ConnectionOptions
+
+        func run() async throws {
+            let answer = try await connection.withClient { client in try await client.get("/v1/admin/apps") }
+            var table = Table("APP", "BUNDLE ID", "DEVICES", "ENVIRONMENTS")
+            for app in answer["apps"]?.arrayValue ?? [] {
+                table.add(
+                    app["slug"]?.stringValue ?? "?", app["bundle_id"]?.stringValue ?? "?", app["device_policy"]?.stringValue ?? "?",
+                    (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","))
+            }
+            print(table)
+        }
+    }
+}
+
+extension APIClient {
+    func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws {
+        try await post("/v1/admin/apps") { body in
+            body.field("slug", slug)
+            body.field("bundle_id", bundleID)
+            body.field("device_policy", devicePolicy)
+            body.field("environments", environments)
+        }
+    }
+}

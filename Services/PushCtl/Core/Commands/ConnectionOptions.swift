@@ -1,0 +1,46 @@
+import ArgumentParser
+import FoundationEssentials
+
+/// Where the token service is, and the key to show it.
+struct ConnectionOptions: ParsableArguments {
+    @Option(help: "The token service's address; default: PUSH_URL, else http://127.0.0.1:8080.")
+    var url: String?
+
+    @Option(help: "A file that holds the API key; default: PUSH_KEY_FILE, else the key in PUSH_KEY.")
+    var keyFile: String?
+
+    /// - Throws: ``CommandFailure`` when there is no key, or its file cannot be read.
+    func withClient<Result>(_ body: (APIClient) async throws -> Result) async throws -> Result {
+        try await APIClient.with(baseURL: url ?? environment("PUSH_URL") ?? "http://127.0.0.1:8080", key: try key(), body)
+    }
+
+    private func key() throws -> String {
+        if let path = keyFile ?? environment("PUSH_KEY_FILE") {
+            guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+                throw CommandFailure("the key file \(path) cannot be read")
+            }
+            return text.trimmingPrefixAndSuffix()
+        }
+        guard let key = environment("PUSH_KEY") else {
+            throw CommandFailure("no API key: give --key-file, or set PUSH_KEY_FILE or PUSH_KEY")
+        }
+        return key.trimmingPrefixAndSuffix()
+    }
+
+    private func environment(_ name: String) -> String? {
+        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+}
+
+extension String {
+    fileprivate func trimmingPrefixAndSuffix() -> String {
+        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    }
+}
+
+/// What a person reads when a command did not do what was asked.
+struct CommandFailure: Error, Equatable, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import PushModel
+import StrictJSON
+
+struct KeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keys", abstract: "API keys.", subcommands: [Generate.self, Create.self, List.self, Revoke.self])
+
+    struct Generate: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a key without asking any server, and print it.",
+            discussion:
+                "Put it in a file that only the token service can read and name that file in BOOTSTRAP_KEY_FILE: it is then an administrator's key."
+        )
+
+        func run() { print(APIKeyText.generate().text) }
+    }
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make a key. It is shown once; only its hash is stored.")
+        @OptionGroup var connection: ConnectionOptions
+        @Option(help: "The app it is bound to; without it, the key is good for every app.") var app: String?
+        @Option(help: "What people call it.") var name: String
+        @Option(help: "What it may do: a comma-separated list of devices, send, read, admin.") var scopes: String
+        @Flag(help: "Print the key alone.") var quiet = false
+
+        func run() async throws {
+            let scopes = scopes.split(separator: ",").map(String.init)
+            let created = try await connection.withClient { client in
+                try await client.post("/v1/admin/keys") { body in
+                    body.field("app", app)
+                    body.field("name", name)
+                    body.field("scopes", scopes)
+                }
+            }
+            guard let key = created["key"]?.stringValue else { throw CommandFailure("the answer holds no key") }
+            print(quiet ? key : "\(key)\nThis is the only time it is shown. Id: \(created["id"]?.stringValue ?? "?")")
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the keys.")
+        @OptionGroup var connection: ConnectionOptions
+
+        func run() async throws {
+            let answer = try await connection.withClient { client in try await client.get("/v1/admin/keys") }
+            var table = Table("ID", "NAME", "APP", "SCOPES", "LAST USED", "STATE")
+            for key in answer["keys"]?.arrayValue ?? [] {
+                let scopes = (key["scopes"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ",")
+                table.add(
+                    key["id"]?.stringValue ?? "?", key["name"]?.stringValue ?? "", key["app"]?.stringValue ?? "every app", scopes,
+                    key["last_used_at"]?.stringValue ?? "never", key["revoked_at"]?.stringValue.map { "revoked \($0)" } ?? "live")
+            }
+            print(table)
+        }
+    }
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Revoke a key, at once.")
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "The key's id, as 'pushctl keys list' shows it.") var id: String
+
+        func run() async throws {
+            try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id)") }
+            print("revoked")
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+import StrictJSON
+
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "status", abstract: "What became of a notification, device by device.")
+    @OptionGroup var connection: ConnectionOptions
+    @Option(help: "The app.") var app: String
+    @Argument(help: "The notification's id.") var id: String
+
+    func run() async throws {
+        let status = try await connection.withClient { client in try await client.get("/v1/apps/\(app)/notifications/\(id)") }
+        print(
+            "\(status["state"]?.stringValue ?? "?"), accepted \(status["accepted_at"]?.stringValue ?? "?"), expires \(status["expires_at"]?.stringValue ?? "?")"
+        )
+        print(deliveryTable(status))
+    }
+}
+
+/// One row per delivery of a notification's status document.
+func deliveryTable(_ status: JSONValue) -> Table {
+    var table = Table("INSTALLATION", "TOKEN", "ENVIRONMENT", "STATE", "STATUS", "REASON", "ATTEMPTS")
+    for delivery in status["deliveries"]?.arrayValue ?? [] {
+        let waiting = delivery["state"]?.stringValue == "pending" ? delivery["last_attempt"] : nil
+        let state = waiting?["class"]?.stringValue.map { "waiting (\($0))" } ?? delivery["state"]?.stringValue ?? "?"
+        let answer = waiting ?? delivery
+        table.add(
+            delivery["installation"]?.stringValue ?? "?", delivery["hint"]?.stringValue ?? "?", delivery["environment"]?.stringValue ?? "?",
+            state, answer["status"]?.integerValue.map(String.init) ?? "-", answer["reason"]?.stringValue ?? "-",
+            delivery["attempts"]?.integerValue.map(String.init) ?? "0")
+    }
+    return table
+}

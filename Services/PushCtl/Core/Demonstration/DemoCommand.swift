@@ -1,0 +1,20 @@
+import ArgumentParser
+
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo", abstract: "Show the platform doing its main job, against the APNs simulator.",
+        discussion: """
+            Registers users and devices, sends, and follows every delivery to the simulated lock screens: reinstalls, a shared device, a dead token, \
+            a throttled device and a logout. Needs an administrator's key, and dispatchers whose APNs is the simulator. Ends with 1 when a step did not happen.
+            """)
+    @OptionGroup var connection: ConnectionOptions
+    @Option(help: "The simulator's control address.") var simulator = "http://127.0.0.1:2199"
+    @Option(help: "The app; it must be one of the dispatcher's credentials.") var app = "shop"
+
+    func run() async throws {
+        try await connection.withClient { admin in
+            var demonstration = try await Demonstration(admin: admin, simulator: admin.other(baseURL: simulator), app: app)
+            try await demonstration.run()
+        }
+    }
+}

@@ -1,0 +1,21 @@
+import PushModel
+
+/// A device of the demonstration. Names for people; ids and tokens are new in every run, so that runs do not meet.
+struct DemoDevice {
+    let name: String
+    let environment: APNsEnvironment
+    let installation = PushID.random()
+    private(set) var token = DemoDevice.newToken()
+
+    init(_ name: String, _ environment: APNsEnvironment = .production) {
+        self.name = name
+        self.environment = environment
+    }
+
+    /// What a reinstall does: iOS hands out a new token; the installation id stays, because it is in the keychain.
+    mutating func reinstall() { token = Self.newToken() }
+
+    private static func newToken() -> String {
+        hexText((0..<32).map { _ in UInt8.random(in: .min ... .max) })
+    }
+}

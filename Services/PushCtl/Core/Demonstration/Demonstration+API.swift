@@ -1,0 +1,113 @@
+import PushModel
+import StrictJSON
+
+extension Demonstration {
+    func path(_ device: DemoDevice) -> String { "/v1/apps/\(app)/installations/\(device.installation)" }
+
+    /// Tells the simulated Apple that the app is on the device.
+    func install(_ device: DemoDevice) async throws {
+        try await simulator.put("/v1/devices/\(device.token)") { body in
+            body.field("environment", device.environment.rawValue)
+            body.field("state", "installed")
+            body.field("name", device.name)
+        }
+    }
+
+    @discardableResult
+    func register(_ device: DemoDevice, user: String) async throws -> JSONValue {
+        try await backend.put(path(device)) { body in
+            body.field("user", user)
+            body.array("tokens") { tokens in
+                tokens.object { token in
+                    token.field("token", device.token)
+                    token.field("environment", device.environment.rawValue)
+                }
+            }
+        }
+    }
+
+    /// - Returns: the notification's id.
+    func send(_ title: String, _ text: String, to user: String) async throws -> String {
+        let accepted = try await backend.post("/v1/apps/\(app)/notifications") { request in
+            request.object("to") { $0.field("user", user) }
+            request.object("payload") { payload in
+                payload.object("aps") { aps in
+                    aps.object("alert") { alert in
+                        alert.field("title", title)
+                        alert.field("body", text)
+                    }
+                }
+            }
+        }
+        guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
+        return id
+    }
+
+    /// The device's next answer from the simulated APNs, once; later ones are as usual.
+    func script(_ device: DemoDevice, status: Int, reason: String, timestamp: Bool = false) async throws {
+        try await simulator.put("/v1/devices/\(device.token)/script") { body in
+            body.array("answers") { answers in
+                answers.object { answer in
+                    answer.field("status", status)
+                    answer.field("reason", reason)
+                    if timestamp { answer.field("timestamp_ms", currentMilliseconds()) }
+                }
+            }
+            body.field("then", "accept")
+        }
+    }
+
+    func inbox(_ device: DemoDevice) async throws -> [JSONValue] {
+        let answer = try await simulator.get("/v1/devices/\(device.token)/inbox")
+        return answer["notifications"]?.arrayValue ?? []
+    }
+
+    func inboxCount(_ device: DemoDevice) async throws -> Int { try await inbox(device).count }
+
+    func expectInbox(_ device: DemoDevice, _ expected: Int) async throws {
+        let shown = try await inboxCount(device)
+        try expect(shown == expected, "\(device.name)'s lock screen shows \(shown) notifications instead of \(expected)")
+    }
+
+    func showLockScreens(_ devices: [DemoDevice]) async throws {
+        for device in devices {
+            let shown = try await inbox(device)
+            let lines = shown.map { "\($0["title"]?.stringValue ?? ""): \($0["body"]?.stringValue ?? "")" }
+            report.show("\(device.name)  [\(lines.isEmpty ? "nothing" : lines.joined(separator: " | "))]")
+        }
+    }
+
+    /// The status document, once every delivery has its outcome.
+    func settled(_ id: String) async throws -> JSONValue {
+        try await eventually("notification \(id) is completed") {
+            let status = try await backend.get("/v1/apps/\(app)/notifications/\(id)")
+            return status["state"]?.stringValue == "completed" ? status : nil
+        }
+    }
+
+    /// The status document, once the delivery to `device` waits for another attempt because of `outcome`.
+    func lastAttempt(of id: String, on device: DemoDevice, is outcome: String) async throws -> JSONValue {
+        try await eventually("the delivery to \(device.name) is \(outcome)") {
+            let status = try await backend.get("/v1/apps/\(app)/notifications/\(id)")
+            let delivery = status["deliveries"]?.arrayValue?.first { $0["installation"]?.stringValue == device.installation.description }
+            return delivery?["last_attempt"]?["class"]?.stringValue == outcome ? status : nil
+        }
+    }
+
+    func count(_ status: JSONValue, _ outcome: String) -> Int64 { status["counts"]?[outcome]?.integerValue ?? 0 }
+
+    func expect(_ condition: Bool, _ otherwise: String) throws {
+        guard condition else { throw CommandFailure("the demonstration failed: \(otherwise)") }
+    }
+
+    /// Asks again, five times a second for a minute at most, until `answer` has one: the API has no way to wait.
+    func eventually(_ what: String, _ answer: () async throws -> JSONValue?) async throws -> JSONValue {
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(60)
+        while clock.now < deadline {
+            if let value = try await answer() { return value }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        throw CommandFailure("the demonstration failed: a minute passed and it is not so that \(what)")
+    }
+}

@@ -1,0 +1,16 @@
+package import ArgumentParser
+
+/// The operator's command line. Everything it does goes through the token service's HTTP API.
+package struct PushCommand: AsyncParsableCommand {
+    package static let configuration = CommandConfiguration(
+        commandName: "pushctl",
+        abstract: "Operate the push platform: apps, API keys, notifications, and a demonstration.",
+        discussion: """
+            Where the token service is and who is asking comes from --url and --key-file, or from the environment variables PUSH_URL and \
+            PUSH_KEY_FILE (or PUSH_KEY, the key itself).
+            Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 64 wrong usage.
+            """,
+        subcommands: [AppsCommand.self, KeysCommand.self, SendCommand.self, StatusCommand.self, DemoCommand.self])
+
+    package init() {}
+}

@@ -1,0 +1,7 @@
+import ArgumentParser
+import PushCtl
+
+@main
+struct PushCtlMain {
+    static func main() async { await PushCommand.main() }
+}
