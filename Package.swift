@@ -119,6 +119,7 @@ let package = Package(
         tests("TokenServiceTests", ["TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1]),
         tests("DispatcherTests", ["Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
+        tests("EndToEndTests", ["Broker", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", logging]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
     ]
 )

@@ -1,0 +1,195 @@
+import Broker
+import Foundation
+import PushCtl
+import PushModel
+import StrictJSON
+import SystemIO
+import TestBroker
+import TestDatabase
+import Testing
+
+/// The whole platform as processes: a database, a broker prefix, credentials and free ports of its own for every test.
+final class Platform {
+    let folder: String
+    let databaseURI: String
+    let brokerURI: String
+    let brokerPrefix: String
+    let adminKey = APIKeyText.generate().text
+    let programs: String
+    let simulatorURL: String
+    let productionPort: Int
+    let sandboxPort: Int
+    private var running: [PlatformProcess] = []
+
+    init(databaseURI: String, brokerURI: String, brokerPrefix: String) throws {
+        self.databaseURI = databaseURI
+        self.brokerURI = brokerURI
+        self.brokerPrefix = brokerPrefix
+        programs = try testEnvironment("PUSH_TEST_PROGRAMS", "the folder of the built programs")
+        folder = NSTemporaryDirectory() + "/push-e2e-\(PushID.random())"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        productionPort = try freePort()
+        sandboxPort = try freePort()
+        simulatorURL = "http://127.0.0.1:\(try freePort())"
+        try Data(adminKey.utf8).write(to: URL(fileURLWithPath: "\(folder)/admin.key"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(folder)/admin.key")
+        try makeCredentials()
+    }
+
+    /// Ends every process, and shows the programs' own words when the test failed.
+    func stop(showLogs: Bool) async {
+        for process in running.reversed() where process.isRunning { await process.killAndWait() }
+        if showLogs {
+            for process in running { print("--- the log of \(process.name) ---\n\(process.log.suffix(4000))") }
+        }
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    // MARK: Programs
+
+    @discardableResult
+    func startSimulator(_ settings: [String: String] = [:]) async throws -> PlatformProcess {
+        let process = try start(
+            "apns-simulator",
+            [
+                "PRODUCTION_PORT": "\(productionPort)", "SANDBOX_PORT": "\(sandboxPort)", "CONTROL_PORT": "\(port(of: simulatorURL))",
+                "TLS_CERTIFICATE_FILE": "\(folder)/credentials/simulator.crt", "TLS_KEY_FILE": "\(folder)/credentials/simulator.key",
+                "KEYS_FILE": "\(folder)/credentials/simulator-keys.json",
+            ].merging(settings) { _, given in given })
+        try await waitUntilAnswers("\(simulatorURL)/healthz", process)
+        return process
+    }
+
+    func startTokenService(_ settings: [String: String] = [:]) async throws -> RunningService {
+        let url = "http://127.0.0.1:\(try freePort())"
+        let process = try start(
+            "token-service",
+            [
+                "HTTP_PORT": "\(port(of: url))", "POSTGRES_URL": databaseURI, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
+                "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key",
+            ].merging(settings) { _, given in given })
+        try await waitUntilAnswers("\(url)/readyz", process)
+        return RunningService(process: process, url: url)
+    }
+
+    @discardableResult
+    func startDispatcher(_ name: String = "dispatcher", _ settings: [String: String] = [:]) async throws -> RunningService {
+        let url = "http://127.0.0.1:\(try freePort())"
+        let process = try start(
+            "dispatcher",
+            [
+                "OPERATIONS_PORT": "\(port(of: url))", "INSTANCE": name, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
+                "APNS_CREDENTIALS_FILE": "\(folder)/credentials/credentials.json", "APNS_CA_FILE": "\(folder)/credentials/ca.crt",
+                "APNS_PRODUCTION_URL": "https://localhost:\(productionPort)", "APNS_SANDBOX_URL": "https://localhost:\(sandboxPort)",
+            ].merging(settings) { _, given in given })
+        try await waitUntilAnswers("\(url)/readyz", process)
+        return RunningService(process: process, url: url)
+    }
+
+    /// Runs a program to its end. Its output is in the returned process's log.
+    func run(_ program: String, _ arguments: [String]) async throws -> (ending: PlatformProcess.Ending?, output: String) {
+        let process = try PlatformProcess(
+            program, program: "\(programs)/\(program)", arguments: arguments, environment: [:], logFolder: folder)
+        running.append(process)
+        let ending = await process.waitForEnd()
+        return (ending, process.log)
+    }
+
+    private func start(_ program: String, _ environment: [String: String]) throws -> PlatformProcess {
+        let process = try PlatformProcess(
+            "\(program)-\(running.count)", program: "\(programs)/\(program)", environment: environment, logFolder: folder)
+        running.append(process)
+        return process
+    }
+
+    /// Where the broker listens.
+    var brokerAddress: (host: String, port: Int) {
+        get throws {
+            let url = try #require(URLComponents(string: brokerURI))
+            return (url.host ?? "127.0.0.1", url.port ?? 5672)
+        }
+    }
+
+    /// The broker's URI by way of a proxy on this machine.
+    func brokerURI(through port: Int) throws -> String {
+        var url = try #require(URLComponents(string: brokerURI))
+        url.host = "127.0.0.1"
+        url.port = port
+        return try #require(url.string)
+    }
+
+    private func makeCredentials() throws {
+        let script = Process()
+        script.executableURL = URL(fileURLWithPath: "\(repositoryFolder)/deploy/scripts/make-credentials.sh")
+        script.arguments = ["\(folder)/credentials"]
+        try script.run()
+        script.waitUntilExit()
+        try #require(script.terminationStatus == 0, "deploy/scripts/make-credentials.sh failed")
+    }
+}
+
+/// A service that answers, and the process behind it.
+struct RunningService {
+    let process: PlatformProcess
+    let url: String
+}
+
+/// Every test's frame: a database and a broker prefix are made before and removed after, also when the test fails.
+func withPlatform(_ body: (Platform) async throws -> Void) async throws {
+    let brokerURI = try testEnvironment(TestBroker.variable, "the broker's AMQP URI")
+    try await withTestDatabase { _, databaseURI in
+        try await withTestBroker { _, topology in
+            let platform = try Platform(databaseURI: databaseURI, brokerURI: brokerURI, brokerPrefix: topology.prefix)
+            do {
+                try await body(platform)
+            } catch {
+                await platform.stop(showLogs: true)
+                throw error
+            }
+            await platform.stop(showLogs: false)
+        }
+    }
+}
+
+// MARK: - Small things
+
+private let repositoryFolder = #filePath.components(separatedBy: "/Tests/EndToEndTests/")[0]
+
+private func port(of url: String) -> String { String(url.split(separator: ":").last ?? "") }
+
+func testEnvironment(_ name: String, _ meaning: String) throws -> String {
+    try #require(ProcessInfo.processInfo.environment[name], "\(name) (\(meaning)) is not set: run the tests with deploy/test")
+}
+
+/// A port that was free a moment ago. The kernel hands out its ephemeral ports in turn, so it stays free for longer than a start takes.
+func freePort() throws -> Int {
+    let listener = try TCPListener(host: "127.0.0.1", port: 0)
+    defer { listener.close() }
+    return listener.port
+}
+
+/// Asks until the program answers 2xx; fails when it ends first or a minute passes.
+private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async throws {
+    try await APIClient.with(baseURL: url, key: nil) { client in
+        try await eventually("\(process.name) answers") {
+            try #require(process.isRunning, "\(process.name) ended while starting:\n\(process.log.suffix(2000))")
+            return await client.answers("") ? () : nil
+        }
+    }
+}
+
+/// Asks again, many times a second, until `answer` has one. For what a process of its own can only be asked; bounded by a minute.
+func eventually<Answer>(_ what: String, _ answer: () async throws -> Answer?) async throws -> Answer {
+    let clock = ContinuousClock()
+    let deadline = clock.now + .seconds(60)
+    while clock.now < deadline {
+        if let value = try await answer() { return value }
+        try await Task.sleep(for: .milliseconds(50))
+    }
+    throw NeverHappened(what: what)
+}
+
+struct NeverHappened: Error, CustomStringConvertible {
+    let what: String
+    var description: String { "a minute passed and it is not so that \(what)" }
+}
