@@ -121,5 +121,6 @@ let package = Package(
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["Broker", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", logging]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
+        benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
     ]
 )
