@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The rules that the compiler does not check: formatting, where C and unsafe code may be, what stands at the top level, and the scripts' syntax.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+status=0
+complain() { printf 'check-sources: %s\n' "$1" >&2; printf '%s\n' "$2" | sed 's/^/    /' >&2; status=1; }
+
+sources=$(git ls-files -co --exclude-standard -- '*.swift' | grep -v '/Generated/')
+
+printed=$(printf '%s\n' "$sources" | xargs -d '\n' swift format lint --strict --parallel 2>&1) || complain "formatting (mend with: swift format -i -p FILE)" "$printed"
+
+wrappers='^Shared/(Postgres|RabbitMQ|HTTP2|OpenSSL|SystemIO)/'
+found=$(printf '%s\n' "$sources" | grep -vE "$wrappers" | xargs -d '\n' grep -nE '^\s*(@\w+ )?((package|public|internal|private) )?import C(Postgres|RabbitMQ|NGHTTP2|OpenSSL|Linux)\b' || :)
+[ -z "$found" ] || complain "a C module is imported outside its wrapper" "$found"
+
+found=$(printf '%s\n' "$sources" | grep -vE "$wrappers|^Tests/" | xargs -d '\n' grep -nE '@unchecked Sendable|nonisolated\(unsafe\)|\btry!|\bfatalError\(|OpaquePointer' || :)
+[ -z "$found" ] || complain "unsafe or trapping code outside the wrappers" "$found"
+
+services='TokenService Dispatcher APNsSimulator PushCtl'
+for service in $services; do
+    for other in $services; do
+        [ "$service" != "$other" ] || continue
+        found=$(grep -rnE "^\s*import $other\b" "Services/$service" --include='*.swift' || :)
+        [ -z "$found" ] || complain "services do not import each other" "$found"
+    done
+done
+
+found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docker-compose\.yml|README\.md)$' || :)
+[ -z "$found" ] || complain "the top level holds what the layout does not have" "$found"
+
+for script in deploy/run deploy/test deploy/bench deploy/scripts/*.sh .ci/run; do
+    bash -n "$script" || status=1
+done
+[ "$status" = 0 ] && printf 'check-sources: formatting, imports, layout and scripts are in order\n'
+exit "$status"

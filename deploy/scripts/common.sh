@@ -1,0 +1,149 @@
+# Shared by deploy/run, deploy/test, deploy/bench: words for people, what the machine must have, and an end that leaves nothing behind.
+# Sourced, never run. Sets: root (the checkout), work (this run's folder, ignored by git).
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=
+owned_processes=()   # SIGNAL:ID of the processes this run started, oldest first
+claimed_ports=()     # folders that tell a second run which ports are taken
+
+if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'; else bold= dim= red= plain=; fi
+say()  { printf '%s\n' "$*"; }
+step() { printf '%s==>%s %s\n' "$bold" "$plain" "$*"; }
+note() { printf '%s    %s%s\n' "$dim" "$*" "$plain"; }
+# One clear sentence, then the end.
+fail() { printf '%s%s: %s%s\n' "$red" "$(basename "$0")" "$*" "$plain" >&2; exit 1; }
+
+# Makes this run's folder and sees to it that everything started here ends with it, on success, failure and Ctrl-C alike.
+begin_run() {
+    mkdir -p "$root/.push"
+    work=$(mktemp -d "$root/.push/$1.XXXXXX")
+    chmod 711 "$work" # the database account must get through to its data; secrets in here are files of their own mode
+    trap end_run EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+end_run() {
+    local status=$? index id
+    trap - EXIT INT TERM HUP
+    set +e
+    for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
+        stop_process "${owned_processes[index]}"
+    done
+    for id in "${claimed_ports[@]+"${claimed_ports[@]}"}"; do rmdir "$id" 2>/dev/null; done
+    if [ "$status" = 0 ] || [ "${CI:-}" = true ]; then
+        rm -rf "$work" "${data:-}"
+    elif [ -d "$work" ]; then
+        printf 'The logs of this run are in %s\n' "$work" >&2
+    fi
+    exit "$status"
+}
+
+# SIGNAL:ID, up to ten seconds of grace, then SIGKILL; always by id, and only what this run started.
+stop_process() {
+    local signal=${1%%:*} id=${1##*:} tick
+    kill -CONT "$id" 2>/dev/null
+    kill -"$signal" "$id" 2>/dev/null || return 0
+    for ((tick = 0; tick < 100; tick++)); do
+        kill -0 "$id" 2>/dev/null || { wait "$id" 2>/dev/null; return 0; }
+        sleep 0.1
+    done
+    kill -KILL "$id" 2>/dev/null
+    wait "$id" 2>/dev/null
+}
+
+# start NAME COMMAND…: in the background, output to $work/NAME.log, stopped by end_run with $stop_signal (TERM). Sets $started to its id.
+start() {
+    local name=$1
+    shift
+    "$@" >"$work/$name.log" 2>&1 </dev/null &
+    started=$!
+    owned_processes+=("${stop_signal:-TERM}:$started")
+}
+
+# Waits until COMMAND succeeds; fails with the end of the log when process ID ends first or SECONDS pass.
+# wait_for NAME ID SECONDS COMMAND…
+wait_for() {
+    local name=$1 id=$2 deadline=$((SECONDS + $3))
+    shift 3
+    until "$@" >/dev/null 2>&1; do
+        kill -0 "$id" 2>/dev/null || { tail -n 20 "$work/$name.log" >&2; fail "$name ended while starting (its last lines are above)."; }
+        ((SECONDS < deadline)) || { tail -n 20 "$work/$name.log" >&2; fail "$name was not ready in time (its last lines are above)."; }
+        sleep 0.2
+    done
+}
+
+port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# Sets $port to a free loopback port below the ephemeral range, claimed against another run on this machine.
+claim_port() {
+    local attempt
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        port=$((15000 + RANDOM % 15000))
+        mkdir "${TMPDIR:-/tmp}/push-port-$port" 2>/dev/null || continue
+        claimed_ports+=("${TMPDIR:-/tmp}/push-port-$port")
+        port_answers "$port" || return 0
+    done
+    fail "found no free port between 15000 and 30000 on 127.0.0.1; stop what is not needed, or remove stale ${TMPDIR:-/tmp}/push-port-* folders."
+}
+
+# --- what the machine must have -------------------------------------------------------------------------------------
+
+require_swift() {
+    command -v swift >/dev/null || fail "Swift is not on the PATH; install Swift 6.3 or newer from https://www.swift.org/install and try again."
+    local version
+    version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | head -n 1)
+    [ -n "$version" ] || fail "'swift --version' gave no version; is the toolchain whole?"
+    if [ "$(printf '%s\n6.3\n' "$version" | sort -V | head -n 1)" != 6.3 ]; then
+        fail "Swift $version is too old; 6.3 or newer is needed (https://www.swift.org/install)."
+    fi
+}
+
+# Installs the Debian packages that are missing. require_packages PACKAGE…
+require_packages() {
+    local missing=() package admin=()
+    command -v dpkg-query >/dev/null || fail "this script installs Debian packages, and there is no dpkg here; see README.md, \"Other systems\"."
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+    done
+    [ ${#missing[@]} = 0 ] && return 0
+    step "Installing ${missing[*]}"
+    if [ "$(id -u)" != 0 ]; then
+        sudo -n true 2>/dev/null || fail "these Debian packages are missing and installing them needs root: run 'sudo apt-get install ${missing[*]}' and try again."
+        admin=(sudo -n)
+    fi
+    # A package's own start-up of its server is not wanted: this run starts private ones.
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | ${admin[@]+"${admin[@]}"} tee "$policy" >/dev/null && ${admin[@]+"${admin[@]}"} chmod +x "$policy" && made=1
+    fi
+    local log="$work/apt.log" status=0
+    { ${admin[@]+"${admin[@]}"} apt-get update -q && DEBIAN_FRONTEND=noninteractive ${admin[@]+"${admin[@]}"} apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"; } >"$log" 2>&1 || status=$?
+    [ -z "$made" ] || ${admin[@]+"${admin[@]}"} rm -f "$policy"
+    [ "$status" = 0 ] || { tail -n 5 "$log" >&2; fail "apt-get could not install ${missing[*]} (its last lines are above)."; }
+}
+
+library_packages=(libpq-dev librabbitmq-dev libnghttp2-dev libssl-dev pkg-config)
+server_packages=(postgresql rabbitmq-server openssl ca-certificates util-linux)
+
+# --- building -------------------------------------------------------------------------------------------------------
+
+# build NAME ARGUMENT…: swift build with progress a person can follow; the whole output goes to a log.
+build() {
+    local name=$1 log="$work/build.log" began=$SECONDS
+    shift
+    step "Building $name"
+    local status=0
+    if [ -t 1 ]; then
+        (cd "$root" && swift build "$@") 2>&1 | tee "$log" || status=$?
+    else
+        # One line each time another twentieth of the steps is done.
+        (cd "$root" && swift build "$@") 2>&1 | tee "$log" | awk '
+            match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); share = int(20 * part[1] / part[2])
+                if (share != last) { last = share; printf "    %3d %% (%s of %s)\n", share * 5, part[1], part[2]; fflush() } next }
+            /error:|warning:|^Build / { print; fflush() }' || status=$?
+    fi
+    [ "$status" = 0 ] || { grep -E 'error:' "$log" | sort -u | head -n 20 >&2 || tail -n 20 "$log" >&2; fail "the build failed (errors above, everything in $log)."; }
+    note "built in $((SECONDS - began)) s"
+}
