@@ -49,6 +49,9 @@ extension SimulatedWorld {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) given back although it is not outstanding")
         }
+        for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false {
+            breach("\(receipt) given back although delivery \(delivery.low) was sent")
+        }
         ready.append(stored)
     }
 
