@@ -38,7 +38,9 @@ func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [
     .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: fenced)
 }
 func service(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [], resources: [Resource] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced)
+    .target(
+        name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced
+    )
 }
 func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: "\(name)Main", dependencies: dependencies, path: "Services/\(name)/Main", swiftSettings: fenced)
@@ -93,9 +95,21 @@ let package = Package(
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging, metrics]),
 
-        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio, signals, tracing], resources: [.copy("Migrations")]),
-        service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, metrics]),
-        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
+        service(
+            "TokenService",
+            [
+                "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes,
+                hummingbird, lifecycle, logging, metrics, nio, signals, tracing,
+            ], resources: [.copy("Migrations")]),
+        service(
+            "Dispatcher",
+            [
+                "APNs", "Broker", "Observability", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle,
+                logging, metrics,
+            ]),
+        service(
+            "APNsSimulator",
+            ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1]),
         program("TokenService", ["TokenService", "Observability", arguments, configuration, lifecycle, logging]),
         program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, lifecycle, logging]),
@@ -108,18 +122,37 @@ let package = Package(
         tests("SystemIOTests", ["SystemIO"]),
         tests("PostgresTests", ["Postgres", "TestDatabase"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
-        tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
+        tests(
+            "BrokerTests",
+            ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
-        tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
+        tests(
+            "ObservabilityTests",
+            ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
-        tests("TokenServiceTests", ["TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1]),
-        tests("DispatcherTests", ["Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging]),
+        tests(
+            "TokenServiceTests",
+            [
+                "TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker",
+                "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1,
+            ]),
+        tests(
+            "DispatcherTests",
+            [
+                "Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON",
+                "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging,
+            ]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
-        tests("EndToEndTests", ["Broker", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", logging]),
+        tests(
+            "EndToEndTests",
+            [
+                "Broker", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase",
+                "TestSupport", logging,
+            ]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
     ]

@@ -8,7 +8,7 @@ struct CommandTests {
     private func authenticated(_ test: TestSimulator, _ environment: SimulatorEnvironment = .production) throws -> PushClient {
         let client = try test.client(environment)
         #expect(try client.send(test.push()).status == 200)
-        try client.run { $0.http2.remoteMaxConcurrentStreams == 1000 }
+        try client.run { $0.limits.last == 1000 }
         return client
     }
 
@@ -81,7 +81,9 @@ struct CommandTests {
 
     @Test("Commands reach the connections they are for")
     func selection() async throws {
-        try await withSimulator { $0.threads = 3 } _: { test in
+        try await withSimulator {
+            $0.threads = 3
+        } _: { test in
             let production = try (0..<4).map { _ in try authenticated(test) }
             let sandbox = try authenticated(test, .sandbox)
             #expect(test.simulator.counters.connectionsOpen == 5)

@@ -147,24 +147,26 @@ struct ControlAPITests {
         }
     }
 
-    @Test("What is wrong with a request is told as a problem document", arguments: [
-        ("PUT", device, "{", 400, "malformed_json", ""),
-        ("PUT", device, "{}", 400, "invalid_request", "/environment"),
-        ("PUT", device, #"{"environment":"moon"}"#, 400, "invalid_request", "/environment"),
-        ("PUT", device, #"{"environment":"sandbox","colour":"red"}"#, 400, "invalid_request", "/colour"),
-        ("PUT", device, #"{"environment":"sandbox","state":"lost"}"#, 400, "invalid_request", "/state"),
-        ("PUT", "/v1/devices/xyz", #"{"environment":"sandbox"}"#, 400, "invalid_token", ""),
-        ("PUT", device + "/script", "{}", 400, "invalid_request", "/answers"),
-        ("PUT", device + "/script", #"{"answers":[{}]}"#, 400, "invalid_request", "/answers/0/status"),
-        ("PUT", device + "/script", #"{"answers":[{"status":100}]}"#, 400, "invalid_request", "/answers/0/status"),
-        ("PUT", device + "/script", #"{"answers":[{"status":400,"resaon":"x"}]}"#, 400, "invalid_request", "/answers/0/resaon"),
-        ("PUT", device + "/script", #"{"answers":[],"then":"repeat"}"#, 400, "invalid_request", "/answers"),
-        ("POST", "/v1/commands", #"{"command":"dance"}"#, 400, "invalid_request", "/command"),
-        ("POST", "/v1/commands", #"{"command":"streams"}"#, 400, "invalid_request", "/streams"),
-        ("GET", "/v1/journal?after=x", "", 400, "invalid_query", ""),
-        ("GET", "/v1/journal?from=1", "", 400, "invalid_query", ""),
-        ("GET", "/v1/nothing", "", 404, "not_found", ""),
-    ])
+    @Test(
+        "What is wrong with a request is told as a problem document",
+        arguments: [
+            ("PUT", device, "{", 400, "malformed_json", ""),
+            ("PUT", device, "{}", 400, "invalid_request", "/environment"),
+            ("PUT", device, #"{"environment":"moon"}"#, 400, "invalid_request", "/environment"),
+            ("PUT", device, #"{"environment":"sandbox","colour":"red"}"#, 400, "invalid_request", "/colour"),
+            ("PUT", device, #"{"environment":"sandbox","state":"lost"}"#, 400, "invalid_request", "/state"),
+            ("PUT", "/v1/devices/xyz", #"{"environment":"sandbox"}"#, 400, "invalid_token", ""),
+            ("PUT", device + "/script", "{}", 400, "invalid_request", "/answers"),
+            ("PUT", device + "/script", #"{"answers":[{}]}"#, 400, "invalid_request", "/answers/0/status"),
+            ("PUT", device + "/script", #"{"answers":[{"status":100}]}"#, 400, "invalid_request", "/answers/0/status"),
+            ("PUT", device + "/script", #"{"answers":[{"status":400,"resaon":"x"}]}"#, 400, "invalid_request", "/answers/0/resaon"),
+            ("PUT", device + "/script", #"{"answers":[],"then":"repeat"}"#, 400, "invalid_request", "/answers"),
+            ("POST", "/v1/commands", #"{"command":"dance"}"#, 400, "invalid_request", "/command"),
+            ("POST", "/v1/commands", #"{"command":"streams"}"#, 400, "invalid_request", "/streams"),
+            ("GET", "/v1/journal?after=x", "", 400, "invalid_query", ""),
+            ("GET", "/v1/journal?from=1", "", 400, "invalid_query", ""),
+            ("GET", "/v1/nothing", "", 404, "not_found", ""),
+        ])
     func problems(_ method: String, _ path: String, _ body: String, _ status: Int, _ code: String, _ pointer: String) async throws {
         try await withControl { control in
             let answer = try await control.call(method, path, body.isEmpty ? nil : body)

@@ -33,7 +33,9 @@ struct DeviceTests {
 
     @Test("Unknown tokens are accepted, unless the simulator is told to reject them", arguments: UnknownDevices.allCases)
     func unknown(_ policy: UnknownDevices) async throws {
-        try await withSimulator { $0.unknownDevices = policy } _: { test in
+        try await withSimulator {
+            $0.unknownDevices = policy
+        } _: { test in
             let response = try test.client().send(test.push())
             #expect(response.body == (policy == .accept ? "" : #"{"reason":"BadDeviceToken"}"#))
             #expect(test.simulator.devices().isEmpty)
@@ -111,10 +113,12 @@ struct DeviceTests {
         }
     }
 
-    @Test("Background pushes, and alerts with nothing to show, are accepted and show nothing", arguments: [
-        (#"{"aps":{"content-available":1}}"#, "background", 0), (#"{"aps":{"alert":"sneaky"}}"#, "background", 0),
-        (#"{"aps":{}}"#, "alert", 0), (#"{"custom":1}"#, "alert", 0), (#"{"aps":{"badge":0}}"#, "alert", 1),
-    ])
+    @Test(
+        "Background pushes, and alerts with nothing to show, are accepted and show nothing",
+        arguments: [
+            (#"{"aps":{"content-available":1}}"#, "background", 0), (#"{"aps":{"alert":"sneaky"}}"#, "background", 0),
+            (#"{"aps":{}}"#, "alert", 0), (#"{"custom":1}"#, "alert", 0), (#"{"aps":{"badge":0}}"#, "alert", 1),
+        ])
     func silent(_ body: String, _ type: String, _ shown: Int) async throws {
         try await withSimulator { test in
             try test.simulator.install(TestPush.token)

@@ -34,7 +34,8 @@ struct PlainPartsTests {
         let expected = Array(max(0, count - 5)..<count).map { Int64($0 + 1) }
         #expect(held.map(\.sequence) == expected)
         #expect(held.map { Int64($0.record.connection) } == expected)
-        #expect(journal.records(after: Int64(count) - 2, limit: 1).map(\.sequence) == (count == 0 ? [] : [max(expected[0], Int64(count) - 1)]))
+        #expect(
+            journal.records(after: Int64(count) - 2, limit: 1).map(\.sequence) == (count == 0 ? [] : [max(expected[0], Int64(count) - 1)]))
         #expect(journal.records(after: .max, limit: 1).isEmpty)
         journal.clear()
         #expect(journal.records(after: 0, limit: .max).isEmpty)
@@ -58,12 +59,14 @@ struct PlainPartsTests {
         #expect("\(token)" == "…" + hex.suffix(6))
     }
 
-    @Test("Moments are written as RFC 3339", arguments: [
-        (0, "1970-01-01T00:00:00.000Z"), (951_782_399_999, "2000-02-28T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-        (951_868_800_000, "2000-03-01T00:00:00.000Z"), (1_709_251_199_001, "2024-02-29T23:59:59.001Z"),
-        (1_735_689_599_123, "2024-12-31T23:59:59.123Z"), (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
-        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (1_792_569_600_000, "2026-10-21T08:00:00.000Z"),
-    ])
+    @Test(
+        "Moments are written as RFC 3339",
+        arguments: [
+            (0, "1970-01-01T00:00:00.000Z"), (951_782_399_999, "2000-02-28T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"), (1_709_251_199_001, "2024-02-29T23:59:59.001Z"),
+            (1_735_689_599_123, "2024-12-31T23:59:59.123Z"), (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (1_792_569_600_000, "2026-10-21T08:00:00.000Z"),
+        ])
     func moments(_ milliseconds: Int64, _ text: String) {
         #expect(rfc3339(milliseconds) == text)
     }
@@ -74,12 +77,14 @@ struct PlainPartsTests {
         #expect(statuses == [400: 14, 403: 8, 404: 1, 405: 1, 410: 2, 413: 1, 429: 2, 500: 1, 503: 2])
     }
 
-    @Test("A payload is read as a device would", arguments: [
-        (#"{"aps":{"alert":"text"}}"#, nil, "text", true),
-        (#"{"aps":{"alert":{"title-loc-key":"T","loc-key":"B"}}}"#, "T", "B", true),
-        (#"{"aps":{"sound":{"critical":1,"name":"siren"}}}"#, nil, nil, true),
-        (#"{"aps":{"content-available":1}}"#, nil, nil, false), (#"{"aps":7}"#, nil, nil, false), ("{}", nil, nil, false),
-    ])
+    @Test(
+        "A payload is read as a device would",
+        arguments: [
+            (#"{"aps":{"alert":"text"}}"#, nil, "text", true),
+            (#"{"aps":{"alert":{"title-loc-key":"T","loc-key":"B"}}}"#, "T", "B", true),
+            (#"{"aps":{"sound":{"critical":1,"name":"siren"}}}"#, nil, nil, true),
+            (#"{"aps":{"content-available":1}}"#, nil, nil, false), (#"{"aps":7}"#, nil, nil, false), ("{}", nil, nil, false),
+        ])
     func content(_ payload: String, _ title: String?, _ body: String?, _ isVisible: Bool) throws {
         let content = try #require(NotificationContent(payload: Array(payload.utf8)))
         #expect(content.title == title)

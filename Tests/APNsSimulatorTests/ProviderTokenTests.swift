@@ -61,26 +61,28 @@ struct ProviderTokenTests {
         let make: @Sendable (TestSimulator) throws -> String
     }
 
-    @Test("What is wrong with a token itself is InvalidProviderToken", arguments: [
-        BadToken(testDescription: "an unknown key id") { try $0.bearer(keyID: "KEY9999999") },
-        BadToken(testDescription: "another team than the key's") { try $0.bearer(teamID: "TEAM999999") },
-        BadToken(testDescription: "signed by another key") {
-            try ES256PrivateKey.generate().bearer(issuedAt: $0.clock.now / 1000)
-        },
-        BadToken(testDescription: "another algorithm") {
-            try $0.identity.key.bearer(issuedAt: 0, header: #"{"alg":"none","kid":"\#(TestIdentity.keyID)"}"#)
-        },
-        BadToken(testDescription: "no time of issue") {
-            try $0.identity.key.bearer(issuedAt: 0, claims: #"{"iss":"\#(TestIdentity.teamID)"}"#)
-        },
-        BadToken(testDescription: "claims that are no JSON") { try $0.identity.key.bearer(issuedAt: 0, claims: "hello") },
-        BadToken(testDescription: "a character of the signature changed") { test in
-            let token = try test.bearer()
-            let index = token.index(token.endIndex, offsetBy: -20)
-            return token.replacing(token[index...index], with: token[index] == "A" ? "B" : "A", maxReplacements: 1)
-        },
-        BadToken(testDescription: "two parts") { try String($0.bearer().split(separator: ".").prefix(2).joined(separator: ".")) },
-    ])
+    @Test(
+        "What is wrong with a token itself is InvalidProviderToken",
+        arguments: [
+            BadToken(testDescription: "an unknown key id") { try $0.bearer(keyID: "KEY9999999") },
+            BadToken(testDescription: "another team than the key's") { try $0.bearer(teamID: "TEAM999999") },
+            BadToken(testDescription: "signed by another key") {
+                try ES256PrivateKey.generate().bearer(issuedAt: $0.clock.now / 1000)
+            },
+            BadToken(testDescription: "another algorithm") {
+                try $0.identity.key.bearer(issuedAt: 0, header: #"{"alg":"none","kid":"\#(TestIdentity.keyID)"}"#)
+            },
+            BadToken(testDescription: "no time of issue") {
+                try $0.identity.key.bearer(issuedAt: 0, claims: #"{"iss":"\#(TestIdentity.teamID)"}"#)
+            },
+            BadToken(testDescription: "claims that are no JSON") { try $0.identity.key.bearer(issuedAt: 0, claims: "hello") },
+            BadToken(testDescription: "a character of the signature changed") { test in
+                let token = try test.bearer()
+                let index = token.index(token.endIndex, offsetBy: -20)
+                return token.replacing(token[index...index], with: token[index] == "A" ? "B" : "A", maxReplacements: 1)
+            },
+            BadToken(testDescription: "two parts") { try String($0.bearer().split(separator: ".").prefix(2).joined(separator: ".")) },
+        ])
     func invalid(_ token: BadToken) async throws {
         try await withSimulator { test in
             let response = try test.client().send(TestPush().with("authorization", token.make(test)))

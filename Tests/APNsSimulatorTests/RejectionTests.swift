@@ -33,7 +33,8 @@ struct RejectionTests {
         },
         Case("a background push without priority, which means 10", .badPriority) { $0.with("apns-push-type", "background") },
         Case("a Live Activity with priority 1", .badPriority) {
-            $0.with("apns-push-type", "liveactivity").with("apns-topic", TestPush.topic + ".push-type.liveactivity").with("apns-priority", "1")
+            $0.with("apns-push-type", "liveactivity").with("apns-topic", TestPush.topic + ".push-type.liveactivity").with(
+                "apns-priority", "1")
         },
         Case("a topic with a blank in it", .badTopic) { $0.with("apns-topic", "com.example shop") },
         Case("a VoIP push to the plain topic", .badTopic) { $0.with("apns-push-type", "voip") },
@@ -83,22 +84,24 @@ struct RejectionTests {
         }
     }
 
-    @Test("What is just within a limit is accepted", arguments: [
-        Case("a collapse id of 64 bytes", .badCollapseID) { $0.with("apns-collapse-id", String(repeating: "x", count: 64)) },
-        Case("a token of 256 bytes", .badDeviceToken) { $0.to(String(repeating: "AB", count: 256)) },
-        Case("a token of one byte", .badDeviceToken) { $0.to("ab") },
-        Case("expiration 0", .badExpirationDate) { $0.with("apns-expiration", "0") },
-        Case("priority 1", .badPriority) { $0.with("apns-priority", "1") },
-        Case("a background push with priority 5", .badPriority) { $0.with("apns-push-type", "background").with("apns-priority", "5") },
-        Case("no push type", .invalidPushType) { $0.with("apns-push-type", nil) },
-        Case("4096 bytes of alert", .payloadTooLarge) { $0.body(payload(4096)) },
-        Case("5120 bytes of VoIP", .payloadTooLarge) {
-            $0.with("apns-push-type", "voip").with("apns-topic", TestPush.topic + ".voip").body(payload(5120))
-        },
-        Case("a capital B in bearer", .invalidProviderToken) {
-            $0.with("authorization", "Bearer " + ($0.headers.last?.value.dropFirst(7) ?? ""))
-        },
-    ])
+    @Test(
+        "What is just within a limit is accepted",
+        arguments: [
+            Case("a collapse id of 64 bytes", .badCollapseID) { $0.with("apns-collapse-id", String(repeating: "x", count: 64)) },
+            Case("a token of 256 bytes", .badDeviceToken) { $0.to(String(repeating: "AB", count: 256)) },
+            Case("a token of one byte", .badDeviceToken) { $0.to("ab") },
+            Case("expiration 0", .badExpirationDate) { $0.with("apns-expiration", "0") },
+            Case("priority 1", .badPriority) { $0.with("apns-priority", "1") },
+            Case("a background push with priority 5", .badPriority) { $0.with("apns-push-type", "background").with("apns-priority", "5") },
+            Case("no push type", .invalidPushType) { $0.with("apns-push-type", nil) },
+            Case("4096 bytes of alert", .payloadTooLarge) { $0.body(payload(4096)) },
+            Case("5120 bytes of VoIP", .payloadTooLarge) {
+                $0.with("apns-push-type", "voip").with("apns-topic", TestPush.topic + ".voip").body(payload(5120))
+            },
+            Case("a capital B in bearer", .invalidProviderToken) {
+                $0.with("authorization", "Bearer " + ($0.headers.last?.value.dropFirst(7) ?? ""))
+            },
+        ])
     func accepts(_ request: Case) async throws {
         try await withSimulator { test in
             let response = try test.client().send(request.change(test.push()))

@@ -17,7 +17,9 @@ struct RobustnessTests {
         try poller.add(socket.descriptor, key: 1, interest: .read)
         var buffer = [UInt8](repeating: 0, count: 4096)
         while true {
-            guard !(try poller.wait(timeout: .seconds(20)).isEmpty) else { throw PushClient.Failure(description: "the connection stays open") }
+            guard !(try poller.wait(timeout: .seconds(20)).isEmpty) else {
+                throw PushClient.Failure(description: "the connection stays open")
+            }
             do throws(SystemError) {
                 if case .endOfStream = try socket.read(into: &buffer) { return }
             } catch {
@@ -122,7 +124,9 @@ struct RobustnessTests {
 
     @Test("Many connections at once, on several loops, are all served")
     func many() async throws {
-        try await withSimulator { $0.threads = 3 } _: { test in
+        try await withSimulator {
+            $0.threads = 3
+        } _: { test in
             let clients = try (0..<60).map { _ in try test.client() }
             for client in clients { try client.submit(test.push()) }
             for client in clients { try client.run { $0.responses[1]?.status == 200 && $0.closed[1] != nil } }

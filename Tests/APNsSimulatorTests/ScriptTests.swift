@@ -10,7 +10,10 @@ struct ScriptTests {
             try test.simulator.install(TestPush.token)
             try test.simulator.script(
                 TestPush.token,
-                [.reject(.tooManyRequests), .answer(status: 599, reason: "NeverHeardOf"), .reject(.unregistered, timestamp: 5), .answer(status: 500)])
+                [
+                    .reject(.tooManyRequests), .answer(status: 599, reason: "NeverHeardOf"), .reject(.unregistered, timestamp: 5),
+                    .answer(status: 500),
+                ])
             let client = try test.client()
             let answers = try (0..<5).map { _ in try client.send(test.push()) }
             #expect(answers.map(\.status) == [429, 599, 410, 500, 200])
@@ -60,7 +63,9 @@ struct ScriptTests {
 
     @Test("Late answers come in the order of their moments and hold nothing else up")
     func delays() async throws {
-        try await withSimulator { $0.streamGate = false } _: { test in
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
             try test.simulator.script("aa", [.accept.delayed(by: .milliseconds(120))])
             try test.simulator.script("bb", [.reject(.tooManyRequests).delayed(by: .milliseconds(20))])
             let client = try test.client()
@@ -83,7 +88,7 @@ struct ScriptTests {
             try test.simulator.script("aa", [.silence])
             let client = try test.client()
             let silent = try client.submit(test.push().to("aa"))
-            try client.run { $0.http2.remoteMaxConcurrentStreams == 1000 }
+            try client.run { $0.limits.last == 1000 }
             #expect(try client.send(test.push()).status == 200)
             try client.roundTrip(1)
             #expect(client.responses[silent] == nil)
@@ -119,7 +124,9 @@ struct ScriptTests {
 
     @Test("GOAWAY by script refuses this push and later ones, and lets earlier ones finish")
     func goAway() async throws {
-        try await withSimulator { $0.streamGate = false } _: { test in
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
             try test.simulator.script("aa", [.accept.delayed(by: .milliseconds(60))])
             try test.simulator.script("bb", [.goAway(.shutdown)])
             let client = try test.client()

@@ -69,22 +69,26 @@ struct SettingsTests {
         }
     }
 
-    @Test("A wrong setting is one sentence with its variable", arguments: [
-        ("PRODUCTION_PORT", "70000"), ("STREAMS", "0"), ("STREAM_PENALTY", "maybe"), ("UNKNOWN_DEVICES", "ignore"), ("THREADS", "none"),
-        ("KEYS_FILE", "/nowhere/keys.json"), ("TLS_KEY_FILE", "/nowhere/key.pem"), ("LOG_LEVEL", "loud"),
-    ])
+    @Test(
+        "A wrong setting is one sentence with its variable",
+        arguments: [
+            ("PRODUCTION_PORT", "70000"), ("STREAMS", "0"), ("STREAM_PENALTY", "maybe"), ("UNKNOWN_DEVICES", "ignore"), ("THREADS", "none"),
+            ("KEYS_FILE", "/nowhere/keys.json"), ("TLS_KEY_FILE", "/nowhere/key.pem"), ("LOG_LEVEL", "loud"),
+        ])
     func wrong(_ variable: String, _ value: String) throws {
         let error = #expect(throws: ConfigurationError.self) { try read([variable: value]) }
         #expect(error?.variable == variable)
     }
 
-    @Test("A keys file that will not do is refused", arguments: [
-        "{", "{}", #"{"v":2,"keys":[]}"#, #"{"v":1,"keys":[],"more":1}"#,
-        #"{"v":1,"keys":[{"team_id":"T","key_id":"K","environments":["sandbox"]}]}"#,
-        #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"key.pub","environments":["moon"]}]}"#,
-        #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"nothing.pub","environments":["sandbox"]}]}"#,
-        #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"key.p8","environments":["sandbox"]}]}"#,
-    ])
+    @Test(
+        "A keys file that will not do is refused",
+        arguments: [
+            "{", "{}", #"{"v":2,"keys":[]}"#, #"{"v":1,"keys":[],"more":1}"#,
+            #"{"v":1,"keys":[{"team_id":"T","key_id":"K","environments":["sandbox"]}]}"#,
+            #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"key.pub","environments":["moon"]}]}"#,
+            #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"nothing.pub","environments":["sandbox"]}]}"#,
+            #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"key.p8","environments":["sandbox"]}]}"#,
+        ])
     func wrongKeys(_ keys: String) throws {
         let error = #expect(throws: ConfigurationError.self) { try read(keys: keys) }
         #expect(error?.variable == "KEYS_FILE")

@@ -7,7 +7,9 @@ import Testing
 struct StreamLimitTests {
     @Test("The limit opens with the first valid token, not before")
     func gate() async throws {
-        try await withSimulator { $0.streams = 700; $0.streamPenalty = false } _: { test in
+        try await withSimulator {
+            $0.streams = 700; $0.streamPenalty = false
+        } _: { test in
             let client = try test.client()
             #expect(try client.send(TestPush()).status == 403)
             try client.roundTrip(1)
@@ -32,7 +34,9 @@ struct StreamLimitTests {
 
     @Test("A rejection narrows it to one until the next accepted push; a 410 does not", arguments: [true, false])
     func penalty(_ isOn: Bool) async throws {
-        try await withSimulator { $0.streamPenalty = isOn } _: { test in
+        try await withSimulator {
+            $0.streamPenalty = isOn
+        } _: { test in
             try test.simulator.script(
                 TestPush.token, [.accept, .reject(.unregistered), .reject(.badDeviceToken), .reject(.badDeviceToken), .accept])
             let client = try test.client()

@@ -30,7 +30,7 @@ package struct Dispatcher: Sendable {
         self.settings = settings
         self.logger = logger
         let directory = CredentialDirectory(try CredentialsFile(path: settings.credentialsFile))
-        let topology = Topology(prefix: settings.brokerPrefix)
+        let topology = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership)
         let broker = try settings.broker()
         let gate = ControlGate()
         let metrics = DispatcherMetrics(registry: registry)
@@ -97,6 +97,11 @@ package struct Dispatcher: Sendable {
         var group = ServiceGroupConfiguration(services: services, gracefulShutdownSignals: gracefulShutdownSignals, logger: logger)
         group.maximumGracefulShutdownDuration = settings.shutdownDeadline
         return ServiceGroup(configuration: group)
+    }
+
+    /// What `BROKER_TOPOLOGY=operators` expects to find, as a RabbitMQ definitions file.
+    package static func definitions(prefix: String, virtualHost: String) -> String {
+        String(decoding: Topology(prefix: prefix).definitions(virtualHost: virtualHost), as: UTF8.self)
     }
 
     /// Reads everything that ``init(_:metrics:logger:pools:onListening:)`` would, and connects to nothing.

@@ -1,4 +1,5 @@
 import APNs
+package import Broker
 package import Configuration
 import FoundationEssentials
 package import Logging
@@ -15,6 +16,7 @@ package struct DispatcherSettings: Sendable {
     package var brokerPasswordFile: String?
     package var brokerAuthorityFile: String?
     package var brokerPrefix: String
+    package var topologyOwnership: Topology.Ownership
     package var credentialsFile: String
     package var production: SettingURL?
     package var sandbox: SettingURL?
@@ -35,6 +37,7 @@ package struct DispatcherSettings: Sendable {
         brokerPasswordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
         brokerAuthorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
+        topologyOwnership = try config.choice("broker.topology", default: .services)
         credentialsFile = try config.file("apns.credentials.file", logger: logger)
         production = try Self.endpoint(config, "apns.production.url")
         sandbox = try Self.endpoint(config, "apns.sandbox.url")

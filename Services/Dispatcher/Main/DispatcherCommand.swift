@@ -10,7 +10,7 @@ struct DispatcherCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dispatcher", abstract: "Takes jobs from the broker, sends them to APNs, reports what became of them.",
         discussion: "Settings are environment variables; the service's README lists them.", version: BuildVersion.current.description,
-        subcommands: [Run.self, Check.self], defaultSubcommand: Run.self)
+        subcommands: [Run.self, Check.self, Definitions.self], defaultSubcommand: Run.self)
 
     struct Run: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Work until SIGTERM or SIGINT (the default).")
@@ -22,6 +22,15 @@ struct DispatcherCommand: AsyncParsableCommand {
             let dispatcher = try Dispatcher(DispatcherSettings(config, logger: logger), metrics: metrics, logger: logger)
             try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint])
         }
+    }
+
+    struct Definitions: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "topology", abstract: "Print the broker's definitions, for rabbitmqctl import_definitions, and end.")
+        @Option(help: "First word of every exchange and queue, as in BROKER_PREFIX.") var prefix = "push"
+        @Option(help: "The virtual host they are for.") var virtualHost = "/"
+
+        func run() { print(Dispatcher.definitions(prefix: prefix, virtualHost: virtualHost)) }
     }
 
     struct Check: ParsableCommand {

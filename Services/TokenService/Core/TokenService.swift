@@ -29,7 +29,7 @@ package struct TokenService: Sendable {
         self.configuration = configuration
         self.logger = logger
         let metrics = TokenServiceMetrics(registry: registry)
-        let topology = Topology(prefix: configuration.brokerPrefix)
+        let topology = Topology(prefix: configuration.brokerPrefix, ownership: configuration.topologyOwnership)
 
         pool = PostgresPool(configuration.database)
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)

@@ -1,3 +1,4 @@
+package import Broker
 package import Configuration
 package import Logging
 import Observability
@@ -15,6 +16,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var database: PostgresConfiguration
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
+    package var topologyOwnership: Topology.Ownership
     /// An administrator's key that is known from the start.
     package var bootstrapKey: APIKeyText?
     /// Accepted notifications that may wait for the broker before more are refused.
@@ -32,6 +34,7 @@ package struct TokenServiceConfiguration: Sendable {
         database = try Self.database(config, logger: logger)
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
+        topologyOwnership = try config.choice("broker.topology", default: .services)
         bootstrapKey = try Self.bootstrapKey(config, logger: logger)
         backlogLimit = try config.integer("backlog.limit", default: 100_000, in: 1...10_000_000)
         fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))

@@ -69,7 +69,8 @@ final class ConnectionLoop {
         state = ConnectionState(
             ConnectionState.Rules(
                 maximumStreams: configuration.maximumStreams, pingAfter: configuration.pingAfter, pingTimeout: configuration.pingTimeout,
-                settingsTimeout: configuration.handshakeTimeout, maximumAge: age, maximumRequests: configuration.maximumRequestsPerConnection),
+                settingsTimeout: configuration.handshakeTimeout, maximumAge: age,
+                maximumRequests: configuration.maximumRequestsPerConnection),
             now: now)
         token = ProviderTokenSlot(context.signer)
         headers = RequestHeaders(authority: context.authority)

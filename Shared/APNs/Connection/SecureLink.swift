@@ -84,7 +84,7 @@ final class SecureLink {
     /// Sends what is pending as far as the kernel takes it.
     /// - Returns: whether nothing is left.
     func flush() throws(SystemError) -> Bool {
-        try flush(noting: { })
+        try flush(noting: {})
     }
 
     /// - Parameter noting: called when the kernel has taken anything at all.

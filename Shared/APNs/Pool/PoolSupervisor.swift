@@ -132,7 +132,8 @@ final class PoolSupervisor {
         }
         if room.hasWork, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now)) }
         if isSweepDue { sweep() }
-        nextSweep = room.hasWork ? (isSweepDue ? now + Self.sweepInterval : nextSweep ?? now + Self.sweepInterval) : (isSweepDue ? nil : nextSweep)
+        nextSweep =
+            room.hasWork ? (isSweepDue ? now + Self.sweepInterval : nextSweep ?? now + Self.sweepInterval) : (isSweepDue ? nil : nextSweep)
     }
 
     private func sweep() {

@@ -31,7 +31,8 @@ struct APNsErrorBody: Equatable {
     }
 
     private static func milliseconds(_ value: JSONValue) -> Int64? {
-        let number = value.integerValue ?? value.numberValue.flatMap { Int64(exactly: $0.rounded()) } ?? value.stringValue.flatMap { Int64($0) }
+        let number =
+            value.integerValue ?? value.numberValue.flatMap { Int64(exactly: $0.rounded()) } ?? value.stringValue.flatMap { Int64($0) }
         return number.flatMap { $0 > 0 ? $0 : nil }
     }
 }

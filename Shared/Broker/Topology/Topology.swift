@@ -4,7 +4,7 @@ package import PushModel
 /// share a virtual host. What the names stand for is in `Topology+Objects.swift`.
 package struct Topology: Sendable, Hashable {
     /// Who makes the objects.
-    package enum Ownership: Sendable, Hashable {
+    package enum Ownership: String, Sendable, Hashable, CaseIterable {
         /// The services declare everything, idempotently, at every connect.
         case services
         /// Operators import ``definitions(virtualHost:)``; the services only check that everything is there.

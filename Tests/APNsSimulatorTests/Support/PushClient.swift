@@ -59,7 +59,9 @@ final class PushClient {
         try exchange()
         let deadline = ContinuousClock.now + Self.patience
         while !condition(self) {
-            guard ContinuousClock.now < deadline else { throw Failure(description: "nothing more came: \(responses), \(closed), \(goAways)") }
+            guard ContinuousClock.now < deadline else {
+                throw Failure(description: "nothing more came: \(responses), \(closed), \(goAways)")
+            }
             guard !isOver else { throw Failure(description: "the server closed the connection: \(responses), \(closed), \(goAways)") }
             if try !readSocket() { isOver = true }
             try exchange()
@@ -84,7 +86,7 @@ final class PushClient {
                 tls.receive(arrived.span)
                 return true
             }
-        } catch where error.operation == "recv" {
+        } catch  where error.operation == "recv" {
             return false
         }
     }

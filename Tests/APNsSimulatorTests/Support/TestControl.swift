@@ -52,7 +52,8 @@ func withControl(
             for await ports in started {
                 let outcome: Result<Void, any Error>
                 do {
-                    outcome = .success(try await body(TestControl(test: test, port: ports.control) { await group.triggerGracefulShutdown() }))
+                    outcome = .success(
+                        try await body(TestControl(test: test, port: ports.control) { await group.triggerGracefulShutdown() }))
                 } catch {
                     outcome = .failure(error)
                 }

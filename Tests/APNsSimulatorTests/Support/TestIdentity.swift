@@ -48,7 +48,8 @@ extension ES256PrivateKey {
     ///   - issuedAt: UNIX seconds.
     ///   - header, claims: Replace the right ones.
     func bearer(
-        teamID: String = TestIdentity.teamID, keyID: String = TestIdentity.keyID, issuedAt: Int64, header: String? = nil, claims: String? = nil
+        teamID: String = TestIdentity.teamID, keyID: String = TestIdentity.keyID, issuedAt: Int64, header: String? = nil,
+        claims: String? = nil
     ) throws -> String {
         let header = header ?? #"{"alg":"ES256","kid":"\#(keyID)"}"#
         let claims = claims ?? #"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#

@@ -5,7 +5,8 @@ import Testing
 @Suite("What a connection decides")
 struct ConnectionStateTests {
     static let rules = ConnectionState.Rules(
-        maximumStreams: 1000, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(5), maximumAge: .seconds(86_400),
+        maximumStreams: 1000, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(5),
+        maximumAge: .seconds(86_400),
         maximumRequests: 1 << 29)
 
     private func open(limit: Int = 1000, proven: Bool = true, _ rules: ConnectionState.Rules = rules) -> ConnectionState {
@@ -100,7 +101,8 @@ struct ConnectionStateTests {
     }
 
     @Test(arguments: [
-        (String?.none, RetireCause.goAway(reason: nil)), ("Shutdown", .goAway(reason: "Shutdown")), ("ENHANCE_YOUR_CALM", .goAway(reason: "ENHANCE_YOUR_CALM")),
+        (String?.none, RetireCause.goAway(reason: nil)), ("Shutdown", .goAway(reason: "Shutdown")),
+        ("ENHANCE_YOUR_CALM", .goAway(reason: "ENHANCE_YOUR_CALM")),
         ("BadCertificateEnvironment", .credential(reason: "BadCertificateEnvironment")),
         ("ExpiredProviderToken", .wedged(reason: "ExpiredProviderToken")),
     ])

@@ -14,7 +14,8 @@ struct InFlightTableTests {
                 table.insert(next, InFlight(share: Int(next), request: step, sentAt: 0, deadline: start))
                 model[next] = step
                 next += 2
-            } else if let stream = Int.random(in: 0..<3, using: &random) == 0 ? model.keys.min() : model.keys.randomElement(using: &random) {
+            } else if let stream = Int.random(in: 0..<3, using: &random) == 0 ? model.keys.min() : model.keys.randomElement(using: &random)
+            {
                 let isKnown = table.setStatus(200, of: stream)
                 #expect(isKnown)
                 let removed = table.remove(stream)

@@ -150,7 +150,8 @@ struct BatchLedgerTests {
             return piece
         }
         let joined = Share.joined([
-            piece(one, 7..<8), piece(one, 6..<7), piece(other, 2..<3), piece(one, 5..<6), piece(other, 0..<1), piece(one, 8..<10, returns: 0),
+            piece(one, 7..<8), piece(one, 6..<7), piece(other, 2..<3), piece(one, 5..<6), piece(other, 0..<1),
+            piece(one, 8..<10, returns: 0),
         ])
         #expect(joined.map(\.requests) == [5..<8, 8..<10, 0..<1, 2..<3])
     }

@@ -7,7 +7,8 @@ struct PoolLifecycleTests {
     private func lifecycle(connections: Int = 1) -> PoolLifecycle {
         PoolLifecycle(
             PoolLifecycle.Rules(
-                connections: connections, stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
+                connections: connections, stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30),
+                idleLimit: .seconds(3600),
                 backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900)),
             // Jitter at its largest, so that times are exact.
             now: start, jitter: { 1 })

@@ -31,7 +31,8 @@ struct TestIdentity: Sendable {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=\(name)",
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+            "/CN=\(name)",
             "-addext", extensions, "-keyout", "\(directory)/\(name).key", "-out", "\(directory)/\(name).pem",
         ]
         process.standardOutput = FileHandle.nullDevice

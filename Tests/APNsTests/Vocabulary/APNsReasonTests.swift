@@ -79,7 +79,9 @@ struct APNsReasonTests {
     }
 
     @Test func ourOwnFaultsAreNeverTheTokens() {
-        let ours = Self.table.filter { [403, 404, 405, 413, 500, 503].contains($0.0) || $0.1.contains("Topic") && $0.1 != "DeviceTokenNotForTopic" }
+        let ours = Self.table.filter {
+            [403, 404, 405, 413, 500, 503].contains($0.0) || $0.1.contains("Topic") && $0.1 != "DeviceTokenNotForTopic"
+        }
         #expect(ours.count > 10)
         for row in ours { #expect(APNsMeaning(status: row.0, reason: row.1).fault != .token) }
     }

@@ -101,7 +101,9 @@ struct AnswerTests {
 @Suite("Silence", .timeLimit(.minutes(1)))
 struct SilenceTests {
     @Test func anUnansweredRequestIsUnknownAtItsDeadlineAndItsStreamIsReset() async throws {
-        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in if request.index != 1 { hand.accept(request) } }
+        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in
+            if request.index != 1 { hand.accept(request) }
+        }
         try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
             bench.submit(.make(3))
             let batch = try await bench.next()[1]

@@ -33,7 +33,8 @@ struct ConnectionEndTests {
             connection.tell { hand in for request in first[1...50] { hand.answer(request.stream, 410, "Unregistered") } }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 51)
-            #expect(batch?.answers.count { $0.result == .response(status: 410, reason: "Unregistered", timestamp: nil, retryAfter: nil) } == 50)
+            #expect(
+                batch?.answers.count { $0.result == .response(status: 410, reason: "Unregistered", timestamp: nil, retryAfter: nil) } == 50)
             #expect(server.requests.waiting.isEmpty, "nothing was sent twice")
         }
     }

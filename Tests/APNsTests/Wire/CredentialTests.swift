@@ -34,11 +34,14 @@ struct CredentialTests {
         let server = try ScriptedServer { request, hand in
             if isFixed.withLock({ $0 }) { hand.accept(request) } else { hand.answer(request.stream, 403, "InvalidProviderToken") }
         }
-        try await withPool(server, {
-            $0.connections = 3
-            $0.probeBase = .milliseconds(100)
-            $0.probeCap = .milliseconds(100)
-        }) { bench in
+        try await withPool(
+            server,
+            {
+                $0.connections = 3
+                $0.probeBase = .milliseconds(100)
+                $0.probeCap = .milliseconds(100)
+            }
+        ) { bench in
             bench.submit(.make(1))
             try await bench.state(.paused(reason: "InvalidProviderToken"))
             _ = try await bench.next()
@@ -62,11 +65,14 @@ struct CredentialTests {
 
     @Test func aPausedPoolDoesNotReconnect() async throws {
         let server = try ScriptedServer { $1.answer($0.stream, 403, "InvalidProviderToken") }
-        try await withPool(server, {
-            $0.connections = 2
-            $0.probeBase = .milliseconds(20)
-            $0.probeCap = .milliseconds(20)
-        }) { bench in
+        try await withPool(
+            server,
+            {
+                $0.connections = 2
+                $0.probeBase = .milliseconds(20)
+                $0.probeCap = .milliseconds(20)
+            }
+        ) { bench in
             bench.submit(.make(1))
             try await bench.state(.paused(reason: "InvalidProviderToken"))
             _ = try await bench.next()

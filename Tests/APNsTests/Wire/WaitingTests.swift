@@ -143,7 +143,9 @@ struct WaitingTests {
     // MARK: Shutdown
 
     @Test func shutdownFinishesWhatIsInFlightAndReturnsWhatWaits() async throws {
-        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 3)) { request, hand in if request.index == 0 { hand.accept(request) } }
+        let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 3)) { request, hand in
+            if request.index == 0 { hand.accept(request) }
+        }
         try await withPool(server) { bench in
             bench.submit(.make(10))
             let sent = try await server.requests.next(4)

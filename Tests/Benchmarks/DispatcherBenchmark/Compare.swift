@@ -43,7 +43,8 @@ extension DispatcherBenchmark {
                 large.append(samples.1)
                 small.append(samples.2)
             }
-            let comparison = Comparison(name: "dispatcher", baseline: ("h2load", baseline), subjects: [("jobs of 100", large), ("jobs of 1", small)])
+            let comparison = Comparison(
+                name: "dispatcher", baseline: ("h2load", baseline), subjects: [("jobs of 100", large), ("jobs of 1", small)])
             try comparison.publish(json: json)
         }
 

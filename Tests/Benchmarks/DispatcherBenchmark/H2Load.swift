@@ -48,7 +48,8 @@ struct H2Load {
         process.waitUntilExit()
         // "finished in 2.10s, 47595.45 req/s, …" and "status codes: 100000 2xx, …"
         guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix("finished in ") }),
-            let rate = line.split(separator: ",").dropFirst().first.flatMap({ Double($0.dropLast(6).trimmingCharacters(in: .whitespaces)) }),
+            let rate = line.split(separator: ",").dropFirst().first.flatMap({ Double($0.dropLast(6).trimmingCharacters(in: .whitespaces)) }
+            ),
             text.contains("status codes: \(requests) 2xx")
         else { throw ValidationError("h2load did not get \(requests) answers of 200:\n\(text.suffix(600))") }
         return Sample(count: requests, seconds: Double(requests) / rate, cpuSeconds: Self.childrenCPU() - before)

@@ -50,7 +50,9 @@ struct HeaderReader {
 
     /// An empty value is as good as none.
     private mutating func readAuthorization(_ list: HeaderList) -> [UInt8]? {
-        if !list.has("authorization", equalTo: lastAuthorization) { lastAuthorization = list.value(of: "authorization").map { Array($0) } ?? [] }
+        if !list.has("authorization", equalTo: lastAuthorization) {
+            lastAuthorization = list.value(of: "authorization").map { Array($0) } ?? []
+        }
         return lastAuthorization.isEmpty ? nil : lastAuthorization
     }
 

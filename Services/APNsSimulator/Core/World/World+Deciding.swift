@@ -71,7 +71,8 @@ extension TokenRecord.Installation {
         if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
         inbox.show(
             Inbox.Entry(
-                receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
+                receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type,
+                collapseID: facts.collapseID,
                 content: reading))
         return true
     }

@@ -12,8 +12,9 @@ extension OutcomeStore {
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL AND d.attempts <= e.attempt
         """
     static let finish: PostgresStatement = """
-        UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, attempts = greatest(d.attempts, e.attempt),
-            updated_at = now()
+        UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, updated_at = now(),
+            -- What was stopped on purpose was not tried.
+            attempts = greatest(d.attempts, e.attempt - (e.class IN ('expired', 'fenced', 'held', 'cancelled'))::int)
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[])
             AS e (id, notification, class, status, reason, attempt)
         JOIN notifications n ON n.id = e.notification
