@@ -140,9 +140,9 @@ build() {
     else
         # One line each time another twentieth of the steps is done.
         (cd "$root" && swift build "$@") 2>&1 | tee "$log" | awk '
-            match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); share = int(20 * part[1] / part[2])
+            match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); if (part[2] < 10) next; share = int(20 * part[1] / part[2])
                 if (share != last) { last = share; printf "    %3d %% (%s of %s)\n", share * 5, part[1], part[2]; fflush() } next }
-            /error:|warning:|^Build / { print; fflush() }' || status=$?
+            /error:|\.swift:[0-9]+:[0-9]+: warning:|^Build / { print; fflush() }' || status=$?
     fi
     [ "$status" = 0 ] || { grep -E 'error:' "$log" | sort -u | head -n 20 >&2 || tail -n 20 "$log" >&2; fail "the build failed (errors above, everything in $log)."; }
     note "built in $((SECONDS - began)) s"

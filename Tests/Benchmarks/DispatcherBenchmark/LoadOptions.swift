@@ -62,7 +62,8 @@ struct LoadOptions: ParsableArguments {
                     throw ValidationError("thirty-two bytes are a token")
                 }
                 return PushJob.Delivery(
-                    id: .random(), token: token, environment: environment, installation: PushID(high: UInt64(number) + 1, low: UInt64(index)),
+                    id: .random(), token: token, environment: environment,
+                    installation: PushID(high: UInt64(number) + 1, low: UInt64(index)),
                     ownerEpoch: 1)
             })
         return OutgoingMessage(

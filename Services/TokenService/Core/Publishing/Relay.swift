@@ -51,8 +51,8 @@ package final class Relay: Service {
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
+                // The first round is an interval away: a fresh database is migrated meanwhile.
                 group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
-                pulse.beat()
                 var nextSweep = ContinuousClock.now
                 for await _ in pulse.beats {
                     let succeeded = await round(sweeping: nextSweep <= .now)
