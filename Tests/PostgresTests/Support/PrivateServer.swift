@@ -1,8 +1,11 @@
+import Dispatch
 import Foundation
 import Glibc
 
 /// A PostgreSQL of a test's own, with TLS, in a directory and on a port of its own; ended by its process id.
-final class PrivateServer {
+///
+/// Unchecked: `process` is started by one thread and ended by another, one after the other.
+final class PrivateServer: @unchecked Sendable {
     let port: UInt16
     /// Holds `ca.pem` and `other-ca.pem`, of which the first signed the server's certificate for `localhost`.
     let directory: URL
@@ -16,20 +19,28 @@ final class PrivateServer {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         let result: R
         do {
-            let server = try PrivateServer(in: directory)
+            let server = try await blocking { try PrivateServer(in: directory) }
             do {
                 result = try await body(server)
             } catch {
-                server.stop()
+                await blocking { server.stop() }
                 throw error
             }
-            server.stop()
+            await blocking { server.stop() }
         } catch {
             try FileManager.default.removeItem(at: directory)
             throw error
         }
         try FileManager.default.removeItem(at: directory)
         return result
+    }
+
+    /// Waits for programs on a thread of its own: the cooperative pool has other tests to run.
+    private static func blocking<R: Sendable, E: Error>(_ body: @escaping @Sendable () throws(E) -> R) async throws(E) -> R {
+        let result: Result<R, E> = await withCheckedContinuation { continuation in
+            DispatchQueue(label: "private-server").async { continuation.resume(returning: Result(catching: body)) }
+        }
+        return try result.get()
     }
 
     private init(in directory: URL) throws {
