@@ -32,15 +32,13 @@ extension ConnectionLoop {
         var left: [(stream: Int32, entry: InFlight)] = []
         inFlight.forEach { left.append(($0, $1)) }
         for (stream, entry) in left.sorted(by: { $0.stream < $1.stream }) {
-            guard let share = shares.share(entry.share) else { continue }
-            let request = share.batch.requests[entry.request]
             if entry.status != 0 {
                 answer(
-                    entry.share, request, sentAt: entry.sentAt,
+                    entry.share, entry.index, sentAt: entry.sentAt,
                     .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
             } else if mayBeProcessed(stream) {
                 totals.unknown += 1
-                answer(entry.share, request, sentAt: entry.sentAt, .unknown(cause == .cutOff ? .shutdown : .connectionLost))
+                answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(cause == .cutOff ? .shutdown : .connectionLost))
             } else {
                 giveBack(entry.share, entry.request..<entry.request + 1, isReturn: true)
             }

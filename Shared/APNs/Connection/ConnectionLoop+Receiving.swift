@@ -49,30 +49,29 @@ extension ConnectionLoop {
     private func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
         // Those that timed out have had their answer.
-        guard let entry = inFlight.remove(stream), let share = shares.share(entry.share) else { return }
-        let request = share.batch.requests[entry.request]
+        guard let entry = inFlight.remove(stream) else { return }
         if entry.status == 200 {
             totals.accepted += 1
             totals.countAnswer(after: wall - entry.sentAt)
-            answer(entry.share, request, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
+            answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
             perform(state.accepted())
         } else if entry.status != 0 {
-            answered(entry, request, partial)
+            answered(entry, partial)
         } else if code == .refusedStream || written.isCertainlyNotProcessed {
             giveBack(entry.share, entry.request..<entry.request + 1, isReturn: true)
         } else {
             totals.unknown += 1
-            answer(entry.share, request, sentAt: entry.sentAt, .unknown(.streamReset))
+            answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.streamReset))
         }
     }
 
-    private func answered(_ entry: InFlight, _ request: APNsRequest, _ partial: PartialAnswer?) {
+    private func answered(_ entry: InFlight, _ partial: PartialAnswer?) {
         let body = APNsErrorBody(partial?.body ?? [])
         totals.countRefusal(status: entry.status, reason: body.reason)
         totals.countAnswer(after: wall - entry.sentAt)
         let result = APNsAnswer.Result.response(
             status: entry.status, reason: body.reason, timestamp: body.timestamp, retryAfter: partial?.retryAfter)
-        answer(entry.share, request, sentAt: entry.sentAt, result)
+        answer(entry.share, entry.index, sentAt: entry.sentAt, result)
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 
@@ -91,27 +90,31 @@ extension ConnectionLoop {
         nextDeadline = next
         for stream in overdue.sorted() {
             let progress = session.progress(of: stream)
-            guard let entry = inFlight.remove(stream), let share = shares.share(entry.share) else { continue }
+            guard let entry = inFlight.remove(stream) else { continue }
             partial[stream] = nil
             session.reset(stream, .cancel)
             totals.timedOut += 1
-            timedOut(entry, share.batch, progress)
+            timedOut(entry, progress)
             perform(state.timedOut())
         }
     }
 
-    private func timedOut(_ entry: InFlight, _ batch: APNsBatch, _ progress: RequestProgress) {
-        let request = batch.requests[entry.request]
+    private func timedOut(_ entry: InFlight, _ progress: RequestProgress) {
         if entry.status != 0 {
             // The status is an answer; only its text is missing.
             answer(
-                entry.share, request, sentAt: entry.sentAt, .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
+                entry.share, entry.index, sentAt: entry.sentAt,
+                .response(status: entry.status, reason: nil, timestamp: nil, retryAfter: nil))
         } else if !progress.isCertainlyNotProcessed {
             totals.unknown += 1
-            answer(entry.share, request, sentAt: entry.sentAt, .unknown(.timedOut))
+            answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.timedOut))
         } else {
-            answer(entry.share, request, sentAt: nil, wall >= batch.expiresAt ? .stopped(.expired) : .notSent(.deadline))
+            answer(entry.share, entry.index, sentAt: nil, isExpired(entry) ? .stopped(.expired) : .notSent(.deadline))
         }
+    }
+
+    private func isExpired(_ entry: InFlight) -> Bool {
+        shares.batch(entry.share).map { wall >= $0.expiresAt } ?? false
     }
 
     private static func seconds(_ text: String) -> Duration? {

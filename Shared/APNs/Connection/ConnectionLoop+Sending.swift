@@ -36,13 +36,13 @@ extension ConnectionLoop {
             // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
             if let stop = wall >= batch.expiresAt ? .expired : context.gate(batch, request) {
                 totals.stopped += 1
-                answer(place, request, sentAt: nil, .stopped(stop))
+                answer(place, request.index, sentAt: nil, .stopped(stop))
                 continue
             }
             headers.set(request)
             do throws(HTTP2Error) {
                 let stream = try session.submit(headers.block, body: batch.payload)
-                inFlight.insert(stream, InFlight(share: place, request: index, sentAt: wall, deadline: deadline))
+                inFlight.insert(stream, InFlight(share: place, request: index, index: request.index, sentAt: wall, deadline: deadline))
                 state.requestSubmitted()
                 totals.submitted += 1
                 headers.submitted(batch)
@@ -52,7 +52,7 @@ extension ConnectionLoop {
                     giveBack(place, index..<share.requests.upperBound, isReturn: false)
                     return
                 case .library:
-                    answer(place, request, sentAt: nil, .notSent(.malformed))
+                    answer(place, request.index, sentAt: nil, .notSent(.malformed))
                 }
             }
         }
@@ -90,8 +90,8 @@ extension ConnectionLoop {
 
     // MARK: Answers and what is given back
 
-    func answer(_ place: Int, _ request: APNsRequest, sentAt: Int64?, _ result: APNsAnswer.Result) {
-        if let finished = shares.answer(place, APNsAnswer(index: request.index, sentAt: sentAt, result: result)) {
+    func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
+        if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result)) {
             context.onFinished(finished)
         }
     }

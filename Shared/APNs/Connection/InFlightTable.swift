@@ -2,8 +2,10 @@
 struct InFlight {
     /// Place in the connection's open shares.
     let share: Int
-    /// Of the batch's requests.
+    /// Place in the batch's requests.
     let request: Int
+    /// As the caller numbered it: what the answer bears.
+    let index: Int
     /// UNIX milliseconds.
     let sentAt: Int64
     let deadline: ContinuousClock.Instant
@@ -11,16 +13,17 @@ struct InFlight {
     var status = 0
 }
 
-/// The requests in flight by stream number: open addressing over the fact that a client's streams are 1, 3, 5, …, so that neighbours
-/// hardly ever collide and no hash function is needed. Bounded by the stream limit, not by how long a stream lives.
+/// The requests in flight by stream number. Open addressing, at most half full; multiplying with the golden ratio spreads a client's
+/// streams (1, 3, 5, …) evenly, so that runs stay short. Bounded by the stream limit, not by how long a stream lives.
 struct InFlightTable {
     private var keys: [Int32]
     private var values: [InFlight]
     private var mask: Int
+    private var shift: UInt32
     private(set) var count = 0
 
     private static let free: Int32 = 0
-    private static let nothing = InFlight(share: 0, request: 0, sentAt: 0, deadline: .now)
+    private static let nothing = InFlight(share: 0, request: 0, index: 0, sentAt: 0, deadline: .now)
 
     init(minimumCapacity: Int = 256) {
         var capacity = 16
@@ -28,6 +31,7 @@ struct InFlightTable {
         keys = Array(repeating: Self.free, count: capacity)
         values = Array(repeating: Self.nothing, count: capacity)
         mask = capacity - 1
+        shift = UInt32(32 - capacity.trailingZeroBitCount)
     }
 
     mutating func insert(_ stream: Int32, _ value: InFlight) {
@@ -69,7 +73,9 @@ struct InFlightTable {
         for index in keys.indices where keys[index] != Self.free { body(keys[index], values[index]) }
     }
 
-    private func home(_ stream: Int32) -> Int { Int(stream >> 1) & mask }
+    private func home(_ stream: Int32) -> Int {
+        Int((UInt32(bitPattern: stream) &* 0x9e37_79b9) >> shift)
+    }
 
     private func index(of stream: Int32) -> Int? {
         var index = home(stream)

@@ -37,11 +37,11 @@ struct OpenShares {
         return (share, settleIfDone(place, requests.count))
     }
 
-    func share(_ place: Int) -> Share? { entries[place]?.share }
+    func batch(_ place: Int) -> APNsBatch? { entries[place]?.share.batch }
 
     private mutating func settleIfDone(_ place: Int, _ count: Int) -> APNsFinishedBatch? {
         entries[place]?.outstanding -= count
-        guard var entry = entries[place], entry.outstanding == 0 else { return nil }
+        guard entries[place]?.outstanding == 0, var entry = entries[place] else { return nil }
         entries[place] = nil
         free.append(place)
         return entry.answers.isEmpty ? nil : entry.share.ledger.settle(&entry.answers)

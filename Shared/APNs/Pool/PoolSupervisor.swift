@@ -124,16 +124,19 @@ final class PoolSupervisor {
 
     /// Tells newcomers what they meet, and lets nothing wait beyond its time.
     private func lookAfterParking() {
+        let admission = lifecycle.admission(now: now)
         let isSweepDue = nextSweep.map { now >= $0 } ?? false
-        let room = context.parking.update(admission: lifecycle.admission(now: now), looksAway: isSweepDue || isStopping)
+        let room = context.parking.update(admission: admission, looksAway: isSweepDue || isStopping)
         lastArrival = room.lastArrival
-        if case .refusing(let reason) = lifecycle.admission(now: now) {
+        if case .refusing(let reason) = admission {
             for share in room.removed { settle(share, .notSent(reason)) }
         }
         if room.hasWork, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now)) }
-        if isSweepDue { sweep() }
-        nextSweep =
-            room.hasWork ? (isSweepDue ? now + Self.sweepInterval : nextSweep ?? now + Self.sweepInterval) : (isSweepDue ? nil : nextSweep)
+        if isSweepDue {
+            sweep()
+            nextSweep = nil
+        }
+        if room.hasWork, nextSweep == nil { nextSweep = now + Self.sweepInterval }
     }
 
     private func sweep() {

@@ -7,7 +7,7 @@ struct APNsErrorBody: Equatable {
     /// More of a body is not kept. Apple's are below a hundred bytes.
     static let maximumBytes = 4096
 
-    /// Cut to ``maximumReasonBytes``: it ends in outcome messages.
+    /// A longer one than any reason is none: it ends in outcome messages.
     let reason: String?
     /// Of a 410: milliseconds (APNS.md section 4.3).
     let timestamp: Int64?

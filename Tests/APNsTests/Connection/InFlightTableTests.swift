@@ -11,7 +11,7 @@ struct InFlightTableTests {
         var next: Int32 = 1
         for step in 0..<20_000 {
             if model.count < 1000, Bool.random(using: &random) || model.isEmpty {
-                table.insert(next, InFlight(share: Int(next), request: step, sentAt: 0, deadline: start))
+                table.insert(next, InFlight(share: Int(next), request: step, index: 0, sentAt: 0, deadline: start))
                 model[next] = step
                 next += 2
             } else if let stream = Int.random(in: 0..<3, using: &random) == 0 ? model.keys.min() : model.keys.randomElement(using: &random)
@@ -34,10 +34,10 @@ struct InFlightTableTests {
 
     @Test func aStreamThatHangsWhileThousandsPassCostsNoRoom() {
         var table = InFlightTable(minimumCapacity: 16)
-        table.insert(1, InFlight(share: 0, request: 0, sentAt: 0, deadline: start))
+        table.insert(1, InFlight(share: 0, request: 0, index: 0, sentAt: 0, deadline: start))
         var stream: Int32 = 3
         for _ in 0..<100_000 {
-            table.insert(stream, InFlight(share: 1, request: 1, sentAt: 0, deadline: start))
+            table.insert(stream, InFlight(share: 1, request: 1, index: 0, sentAt: 0, deadline: start))
             let removed = table.remove(stream)
             #expect(removed != nil)
             stream += 2

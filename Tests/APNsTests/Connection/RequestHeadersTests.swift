@@ -1,0 +1,77 @@
+import OpenSSL
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import HTTP2
+
+@Suite("The headers of a connection's requests")
+struct RequestHeadersTests {
+    private let token = Array("bearer token".utf8)
+
+    /// Names whose values APNs is asked to remember.
+    private func remembered(_ headers: RequestHeaders) -> Set<String> {
+        var names: Set<String> = []
+        for field in headers.block.fields where field.flags == HeaderIndexing.incremental.flags {
+            names.insert(String(decoding: headers.block.bytes[field.name], as: UTF8.self))
+        }
+        return names
+    }
+
+    private func send(_ batch: APNsBatch, _ headers: inout RequestHeaders) -> Set<String> {
+        headers.begin(BatchLedger(batch), authorization: token)
+        headers.set(batch.requests[0])
+        let names = remembered(headers)
+        headers.submitted(batch)
+        return names
+    }
+
+    @Test func namesThatChangeAreRememberedOnceAndTheirValuesNever() {
+        var headers = RequestHeaders(authority: "localhost")
+        let changing: Set = ["apns-id", "apns-expiration", "apns-collapse-id"]
+        let plain = APNsBatch.make(1, tag: 1)
+        let full = APNsBatch.make(1, tag: 2, collapseID: "c", expiration: 1_900_000_000)
+        #expect(send(plain, &headers).intersection(changing) == ["apns-id"])
+        #expect(send(full, &headers).intersection(changing) == ["apns-expiration", "apns-collapse-id"])
+        #expect(send(full, &headers).intersection(changing).isEmpty)
+        #expect(send(plain, &headers).intersection(changing).isEmpty)
+        #expect(send(full, &headers).isSuperset(of: ["apns-topic", "apns-push-type", "apns-priority"]))
+    }
+
+    @Test func aRenewedTokenReplacesTheOldOneAndForgetsNothing() {
+        var headers = RequestHeaders(authority: "localhost")
+        let batch = APNsBatch.make(1, collapseID: "c")
+        let ledger = BatchLedger(batch)
+        headers.begin(ledger, authorization: token)
+        headers.set(batch.requests[0])
+        headers.submitted(batch)
+        headers.begin(ledger, authorization: Array("bearer another".utf8))
+        headers.set(batch.requests[0])
+        var values: [String: String] = [:]
+        for field in headers.block.fields {
+            values[String(decoding: headers.block.bytes[field.name], as: UTF8.self)] = String(
+                decoding: headers.block.bytes[field.value], as: UTF8.self)
+        }
+        #expect(values["authorization"] == "bearer another")
+        #expect(values["apns-collapse-id"] == "c")
+        #expect(values["apns-id"] == batch.requests[0].id.description)
+        #expect(remembered(headers).isDisjoint(with: ["apns-id", "apns-collapse-id"]))
+    }
+
+    @Test func tokensOfAnyLengthKeepTheBlockBounded() {
+        var headers = RequestHeaders(authority: "localhost")
+        var sizes: [Int] = []
+        for round in 0..<200 {
+            let batch = APNsBatch.make(1, tag: UInt64(round))
+            headers.begin(BatchLedger(batch), authorization: token)
+            let length = round % 2 == 0 ? 100 : 8
+            guard let long = DeviceToken(bytes: Array(repeating: 0xcd, count: length)) else { continue }
+            headers.set(
+                APNsRequest(id: PushID(high: 1, low: 2), token: long, installation: PushID(high: 0, low: 0), ownerEpoch: 0, index: 0))
+            headers.submitted(batch)
+            sizes.append(headers.block.bytes.count)
+        }
+        #expect(sizes.count == 200)
+        #expect(Set(sizes.suffix(100)).count <= 2, "it does not grow")
+    }
+}
