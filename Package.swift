@@ -1,4 +1,5 @@
 // swift-tools-version: 6.3
+// swift-format-ignore-file
 import PackageDescription
 
 // Every target is one line: its kind says which fences it stands behind, its list what it may see (DESIGN.md section 11).
@@ -14,8 +15,10 @@ let fenced = base + [.strictMemorySafety()]
 
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
+let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let httpClient = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
+let instrumentation = Target.Dependency.product(name: "Instrumentation", package: "swift-distributed-tracing")
 let lifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let lifecycleTesting = Target.Dependency.product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -38,9 +41,7 @@ func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [
     .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: fenced)
 }
 func service(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [], resources: [Resource] = []) -> Target {
-    .target(
-        name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced
-    )
+    .target(name: name, dependencies: dependencies, path: "Services/\(name)/Core", exclude: exclude, resources: resources, swiftSettings: fenced)
 }
 func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: "\(name)Main", dependencies: dependencies, path: "Services/\(name)/Main", swiftSettings: fenced)
@@ -91,68 +92,37 @@ let package = Package(
 
         shared("StrictJSON"),
         shared("PushModel", ["StrictJSON", protobuf], exclude: ["PushModel.docc", "Messages/Generated/push_job.proto"]),
-        shared("Observability", ["PushModel", "StrictJSON", configuration, hummingbird, lifecycle, logging, metrics, nio, tracing]),
+        shared("Observability", ["PushModel", "StrictJSON", configuration, coreMetrics, hummingbird, instrumentation, lifecycle, logging, nio]),
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
-        shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging, metrics]),
+        shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
-        service(
-            "TokenService",
-            [
-                "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes,
-                hummingbird, lifecycle, logging, metrics, nio, signals, tracing,
-            ], resources: [.copy("Migrations")]),
-        service(
-            "Dispatcher",
-            [
-                "APNs", "Broker", "Observability", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle,
-                logging, metrics,
-            ]),
-        service(
-            "APNsSimulator",
-            ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, hummingbird, lifecycle, logging, nio]),
+        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, lifecycle, logging, metrics, nio, signals], resources: [.copy("Migrations")]),
+        service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
+        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, lifecycle, logging, nio]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1]),
-        program("TokenService", ["TokenService", "Observability", arguments, configuration, lifecycle, logging]),
-        program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, lifecycle, logging]),
-        program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging]),
+        program("TokenService", ["TokenService", "Observability", "Postgres", arguments, configuration, logging, signals]),
+        program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, logging, signals]),
+        program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl", arguments]),
 
         support("TestDatabase", ["Postgres"]),
-        support("TestBroker", ["Broker", "PushModel", "RabbitMQ", logging]),
+        support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
         support("TestSupport", ["PushModel", "SystemIO"]),
         tests("SystemIOTests", ["SystemIO"]),
         tests("PostgresTests", ["Postgres", "TestDatabase"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
-        tests(
-            "BrokerTests",
-            ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
+        tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests("OpenSSLTests", ["OpenSSL"]),
         tests("StrictJSONTests", ["StrictJSON"]),
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
-        tests(
-            "ObservabilityTests",
-            ["Observability", "PushModel", "StrictJSON", configuration, lifecycle, logging, metrics, nio, nioPosix, tracing]),
+        tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
-        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "OpenSSL", "StrictJSON", "SystemIO", httpClient, nio, nioHTTP1, logging]),
-        tests(
-            "TokenServiceTests",
-            [
-                "TokenService", "Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker",
-                "TestDatabase", "TestSupport", configuration, httpClient, lifecycle, lifecycleTesting, logging, nio, nioHTTP1,
-            ]),
-        tests(
-            "DispatcherTests",
-            [
-                "Dispatcher", "APNs", "APNsSimulator", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON",
-                "TestBroker", "TestSupport", configuration, lifecycle, lifecycleTesting, logging,
-            ]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, lifecycle, logging, nio, nioHTTP1]),
+        tests("TokenServiceTests", ["Broker", "Observability", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1]),
+        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
-        tests(
-            "EndToEndTests",
-            [
-                "Broker", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase",
-                "TestSupport", logging,
-            ]),
+        tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
     ]

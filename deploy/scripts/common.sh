@@ -32,7 +32,8 @@ end_run() {
         stop_process "${owned_processes[index]}"
     done
     for id in "${claimed_ports[@]+"${claimed_ports[@]}"}"; do rmdir "$id" 2>/dev/null; done
-    if [ "$status" = 0 ] || [ "${CI:-}" = true ]; then
+    # Ctrl-C is a person who has seen enough; after a failure the logs stay.
+    if [ "$status" = 0 ] || [ "$status" = 130 ] || [ "${CI:-}" = true ]; then
         rm -rf "$work" "${data:-}"
     elif [ -d "$work" ]; then
         printf 'The logs of this run are in %s\n' "$work" >&2
