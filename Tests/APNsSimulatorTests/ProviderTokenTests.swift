@@ -79,7 +79,7 @@ struct ProviderTokenTests {
             BadToken(testDescription: "a character of the signature changed") { test in
                 let token = try test.bearer()
                 let index = token.index(token.endIndex, offsetBy: -20)
-                return token.replacing(token[index...index], with: token[index] == "A" ? "B" : "A", maxReplacements: 1)
+                return token[..<index] + (token[index] == "A" ? "B" : "A") + token[token.index(after: index)...]
             },
             BadToken(testDescription: "two parts") { try String($0.bearer().split(separator: ".").prefix(2).joined(separator: ".")) },
         ])

@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import PushModel
 import RabbitMQ
@@ -14,6 +13,14 @@ struct NothingCame: Error {}
 func testURI() throws -> String {
     guard let uri = ProcessInfo.processInfo.environment["PUSH_TEST_AMQP"] else { throw NoBroker() }
     return uri
+}
+
+/// Where a test may block without holding up the others, and still be the test that its expectations belong to.
+private actor Stage {
+    private let executor = BlockingExecutor(label: "rabbitmq-tests")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    func play(_ body: @Sendable () throws -> Void) throws { try body() }
 }
 
 /// A connection in the hands of one test, on a thread that may block, with one queue of its own.
@@ -37,23 +44,18 @@ final class LiveConnection {
         var configuration = try RabbitMQConfiguration(uri: testURI(), connectionName: "rabbitmq-tests")
         configure(&configuration)
         let settings = configuration
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            DispatchQueue.global().async {
-                continuation.resume(
-                    with: Result {
-                        let name = "test-\(PushID.random())"
-                        let result = Result {
-                            let live = try LiveConnection(settings, queue: name)
-                            try live.connection.declareQueue(name, arguments: arguments)
-                            try body(live)
-                            live.connection.close()
-                        }
-                        let cleaner = try RabbitMQConnection.open(settings)
-                        try cleaner.deleteQueue(name)
-                        cleaner.close()
-                        try result.get()
-                    })
+        try await Stage().play {
+            let name = "test-\(PushID.random())"
+            let result = Result {
+                let live = try LiveConnection(settings, queue: name)
+                try live.connection.declareQueue(name, arguments: arguments)
+                try body(live)
+                live.connection.close()
             }
+            let cleaner = try RabbitMQConnection.open(settings)
+            try cleaner.deleteQueue(name)
+            cleaner.close()
+            try result.get()
         }
     }
 
