@@ -3,8 +3,8 @@ import Glibc
 
 /// Where the broker is and who we are there.
 ///
-/// The password stands in the URI or, better, in a file that is read again at every connect, so that it can be rotated under a running process.
-/// It never shows: `description` is host, port and virtual host only.
+/// The password stands in the URI or, better, in a file that is read again at every connect, so that it can be rotated under a running
+/// process. It never shows: `description` is host, port and virtual host only.
 package struct RabbitMQConfiguration: Sendable {
     package var host: String
     package var port: Int
@@ -14,7 +14,8 @@ package struct RabbitMQConfiguration: Sendable {
     let user: String
     let uriPassword: String
     package let passwordFile: String?
-    /// PEM file with the authorities that may have signed the broker's certificate. Required with TLS: librabbitmq 0.11 knows no system store.
+    /// PEM file with the authorities that may have signed the broker's certificate. Required with TLS: librabbitmq 0.11 knows no system
+    /// store.
     package let authorityFile: String?
     /// Shown in the broker's list of connections.
     package var connectionName: String

@@ -1,7 +1,8 @@
 import CRabbitMQ
 
 extension RabbitMQConnection {
-    /// How many unacknowledged messages each consumer that is begun after this call may have. (`global` false: RabbitMQ's per-consumer limit.)
+    /// How many unacknowledged messages each consumer that is begun after this call may have. (`global` false: RabbitMQ's per-consumer
+    /// limit.)
     package func limitUnacknowledged(_ count: UInt16) throws(RabbitMQError) {
         try call("basic.qos") { _ = amqp_basic_qos(state, Self.channel, 0, count, 0) }
     }

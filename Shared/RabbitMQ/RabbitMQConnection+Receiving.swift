@@ -2,7 +2,8 @@ import CRabbitMQ
 import Glibc
 
 extension RabbitMQConnection {
-    /// Takes what has come, without waiting, and appends what it meant. Answers heartbeats on the way, so call it at least every quarter of one.
+    /// Takes what has come, without waiting, and appends what it meant. Answers heartbeats on the way, so call it at least every quarter
+    /// of one.
     ///
     /// Bodies and names are copied out; the library's memory is released after every message (L7).
     /// - Parameter limit: how many events at most; `wait` returns at once when there may be more.
@@ -45,8 +46,8 @@ extension RabbitMQConnection {
         _ = poll(&descriptors, 2, max(0, milliseconds))
     }
 
-    /// Receives on behalf of a call that is about to write. librabbitmq's publish reads from the socket without a deadline once the heartbeat is
-    /// overdue (#780); receiving first turns that into an error.
+    /// Receives on behalf of a call that is about to write. librabbitmq's publish reads from the socket without a deadline once the
+    /// heartbeat is overdue (#780); receiving first turns that into an error.
     func receiveBeforeWriting() throws(RabbitMQError) {
         guard lastDrain.duration(to: .now) > .seconds(1) else { return }
         var events: [RabbitMQEvent] = []

@@ -35,8 +35,8 @@ extension RabbitMQConnection {
     private static let leaveOpenSSLAlone: Void = amqp_set_initialize_ssl_library(0)
 }
 
-/// The library is given one address at a time and would send that as server name: puts the name that will be verified in its place (none for an
-/// address, RFC 6066 section 3).
+/// The library is given one address at a time and would send that as server name: puts the name that will be verified in its place (none
+/// for an address, RFC 6066 section 3).
 private func nameTheServer(_ session: OpaquePointer?, _ place: Int32, _ value: Int32) {
     guard place == SSL_CB_HANDSHAKE_START, let session else { return }
     let name = X509_VERIFY_PARAM_get0_host(SSL_get0_param(session), 0)

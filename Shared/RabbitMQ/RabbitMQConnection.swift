@@ -2,12 +2,12 @@ import CRabbitMQ
 import Glibc
 import SystemIO
 
-/// Owns one AMQP 0-9-1 connection with one channel, through librabbitmq. Not Sendable: librabbitmq is not thread-safe at all, so exactly one
-/// thread opens, uses and closes it; only ``breaker`` may be touched from another.
+/// Owns one AMQP 0-9-1 connection with one channel, through librabbitmq. Not Sendable: librabbitmq is not thread-safe at all, so exactly
+/// one thread opens, uses and closes it; only ``breaker`` may be touched from another.
 ///
-/// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the socket;
-/// `TCP_USER_TIMEOUT` ends that after 15 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and every
-/// call throws: close it and open another.
+/// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the
+/// socket; `TCP_USER_TIMEOUT` ends that after 15 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and
+/// every call throws: close it and open another.
 package final class RabbitMQConnection {
     /// The only channel.
     static let channel: amqp_channel_t = 1

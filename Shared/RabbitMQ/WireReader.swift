@@ -43,7 +43,8 @@ struct WireReader {
         if let count = uint32() { skip(Int(count)) }
     }
 
-    /// One value of a table, in RabbitMQ's dialect of the type letters. Tables and arrays are stepped over by their length, never descended into.
+    /// One value of a table, in RabbitMQ's dialect of the type letters. Tables and arrays are stepped over by their length, never
+    /// descended into.
     /// - Parameter keep: false makes no string; the value returned then is `other`.
     mutating func fieldValue(keep: Bool) -> RabbitMQValue? {
         guard let kind = uint8() else { return nil }

@@ -163,6 +163,29 @@ struct ConsumerTests {
         }
     }
 
+    @Test func tellsTheBrokerWhatIsSettledAfterAGracefulStopHasBegun() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, .now, (0..<4).map { [$0] })
+            let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 10)])
+            let publisher = try makePublisher(configuration, topology)
+            try await whileRunning(publisher) {
+                try await testGracefulShutdown { trigger in
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask { try await watching.consumer.run() }
+                        let held = try await watching.messages.next(4)
+                        trigger.triggerGracefulShutdown()
+                        // A round trip to the broker: by its end the consumer has cancelled its subscription, and waits for these.
+                        #expect(await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed])
+                        watching.consumer.acknowledge(held.map(\.receipt))
+                        try await group.waitForAll()
+                    }
+                }
+            }
+            let left = try await TestBroker.messageCount(topology.jobQueue(.now), configuration)
+            #expect(left == 0)
+        }
+    }
+
     @Test func waitsAtAGracefulStopForWhatIsUnsettledButNotForEver() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1], [2]])

@@ -67,7 +67,11 @@ struct PrivateBrokerTests {
     }
 
     private func saysThatItIsBlockedAndGoesOnAfterwards(_ broker: PrivateBroker) async throws {
-        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let direct = try RabbitMQConfiguration(uri: broker.uri)
+        let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
+        defer { proxy.stop() }
+        var configuration = direct
+        configuration.port = proxy.port
         let topology = Topology(prefix: "alarm")
         let blocked = Gate()
         let unblocked = Gate()
@@ -79,7 +83,7 @@ struct PrivateBrokerTests {
                     if message.contains("takes messages again") { unblocked.open() }
                 }
             })
-        let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 100)])
+        let watching = try Watching(direct, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 100)])
         try await whileRunning(publisher, watching.consumer) {
             #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
             _ = try await watching.take()
@@ -90,8 +94,12 @@ struct PrivateBrokerTests {
             try await blocked.wait()
             #expect(publisher.state == .blocked)
             #expect(outcomes.waiting.isEmpty)
+            // What has been written by now; from here on nothing but a heartbeat is.
+            let written = proxy.bytesFromClients
+            publisher.publish((0..<200).map { _ in .job(topology, .bulk, body: [UInt8](repeating: 1, count: 1000)) }) { _ in }
             // A caller is not held longer than it asked for.
             #expect(await publisher.publish([.job(topology)], deadline: .milliseconds(50)) == [.failed(.deadlineExceeded)])
+            #expect(proxy.bytesFromClients < written + 1000)
             try await broker.control("set_vm_memory_high_watermark", "0.4")
             try await unblocked.wait()
             #expect(try await outcomes.next() == [PublishOutcome](repeating: .confirmed, count: 500))

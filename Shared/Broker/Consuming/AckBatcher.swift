@@ -1,8 +1,9 @@
-/// Turns "this delivery is done" into as few acknowledgements as possible. Pure bookkeeping over one connection's delivery tags, which run from 1
-/// without gaps.
+/// Turns "this delivery is done" into as few acknowledgements as possible. Pure bookkeeping over one connection's delivery tags, which run
+/// from 1 without gaps.
 ///
-/// `multiple` covers only the contiguous finished front. What is finished behind an unfinished delivery waits a little for the front to reach it,
-/// and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything (RELIABILITY.md 1.2).
+/// `multiple` covers only the contiguous finished front. What is finished behind an unfinished delivery waits a little for the front to
+/// reach it, and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything
+/// (RELIABILITY.md 1.2).
 struct AckBatcher {
     enum Action: Equatable {
         case acknowledge(tag: UInt64, multiple: Bool)

@@ -6,9 +6,9 @@ package import SystemIO
 
 /// Takes messages from queues and streams, and settles them when told to.
 ///
-/// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a consumer
-/// because its queue was deleted, it connects anew (full jitter, 0.1 to 10 s), declares the topology and subscribes again; what was not settled by
-/// then is delivered again, and its old receipts mean nothing any more.
+/// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a
+/// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 10 s), declares the topology and subscribes again; what
+/// was not settled by then is delivered again, and its old receipts mean nothing any more.
 package final class Consumer: Service, Sendable {
     private let core: ConsumerCore
     private let hasRun = Mutex(false)
@@ -16,6 +16,7 @@ package final class Consumer: Service, Sendable {
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - drainTimeout: how long ``run()`` waits for outstanding messages to be settled once a graceful shutdown has begun.
+    ///   - watchdogLimit: how long one round of the thread, `onMessages` included, may take before its connection is cut.
     ///   - onMessages: called on the consumer's thread with what one read gave, one message or more: it must hand over and return.
     ///   - onConnectionChange: called on the consumer's thread: true when all subscriptions are in place, false when that ended.
     /// - Throws: when the process has no file descriptor left.
@@ -31,7 +32,8 @@ package final class Consumer: Service, Sendable {
             logger: logger)
     }
 
-    /// These messages are done: the broker forgets them. Never blocks; receipts of a connection that is gone are ignored, and so is a second settlement.
+    /// These messages are done: the broker forgets them. Never blocks; receipts of a connection that is gone are ignored, and so is a
+    /// second settlement.
     package func acknowledge(_ receipts: [Receipt]) { core.inbox.post(.acknowledge(receipts)) }
 
     /// Back to their queues, to be delivered again, here or elsewhere.
@@ -49,8 +51,9 @@ package final class Consumer: Service, Sendable {
     /// Received and not settled yet.
     package var unsettled: Int { core.status.withLock { $0.unsettled } }
 
-    /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for `drainTimeout`, and
-    /// returns. Cancelling the task returns without waiting. What is unsettled then is delivered again. May be called once.
+    /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for
+    /// `drainTimeout`, and returns. Cancelling the task returns without waiting. What is unsettled then is delivered again. May be called
+    /// once.
     package func run() async throws {
         guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
         let core = core

@@ -1,7 +1,8 @@
 package import PushModel
 package import RabbitMQ
 
-/// Names one received message towards the consumer that gave it. Worthless once that connection is gone: the broker delivers the message again.
+/// Names one received message towards the consumer that gave it. Worthless once that connection is gone: the broker delivers the message
+/// again.
 package struct Receipt: Sendable, Hashable {
     /// Which connection of the consumer.
     let generation: UInt64

@@ -7,9 +7,10 @@ package import SystemIO
 
 /// Publishes messages so that each gets one outcome, whatever happens to the connection.
 ///
-/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the connection
-/// is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never forgotten while this
-/// process lives. Reconnects with full jitter between 0.1 and 10 s; a call that hangs in the library is cut after 20 s by a watchdog.
+/// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the
+/// connection is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never
+/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 10 s; a call that hangs in the library is cut after 20
+/// s by a watchdog.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore
     private let hasRun = Mutex(false)
@@ -17,9 +18,10 @@ package final class Publisher: Service, Sendable {
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - window: unconfirmed messages at most.
-    ///   - maximumPending: messages that are taken from callers and have no outcome yet; what comes above it is `.full`. Their bodies may hold
-    ///     64 MiB together.
+    ///   - maximumPending: messages that are taken from callers and have no outcome yet; what comes above it is `.full`. Their bodies may
+    ///     hold 64 MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
+    ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
@@ -38,14 +40,14 @@ package final class Publisher: Service, Sendable {
     package var pending: Int { core.status.withLock { $0.pending } }
 
     /// Hands messages over; never blocks. Before ``run()`` and without a connection they wait.
-    /// - Parameter completion: called once, with one outcome per message in their order: from the publisher's thread, which it must not hold up; or,
-    ///   when nothing was taken (all `.full` or all `.stopped`), before this returns.
+    /// - Parameter completion: called once, with one outcome per message in their order: from the publisher's thread, which it must not
+    ///   hold up; or, when nothing was taken (all `.full` or all `.stopped`), before this returns.
     package func publish(_ messages: [OutgoingMessage], completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
         core.submit(messages, completion)
     }
 
-    /// As ``publish(_:completion:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every message that has no
-    /// outcome yet is `.deadlineExceeded`, though it may still be stored.
+    /// As ``publish(_:completion:)``, and waits for the outcomes: at most for `deadline`, or until the task is cancelled. Then every
+    /// message that has no outcome yet is `.deadlineExceeded`, though it may still be stored.
     package func publish(_ messages: [OutgoingMessage], deadline: Duration?) async -> [PublishOutcome] {
         guard !messages.isEmpty else { return [] }
         let answer = PublishAnswer(count: messages.count)
@@ -67,8 +69,8 @@ package final class Publisher: Service, Sendable {
         }
     }
 
-    /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and returns;
-    /// the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.
+    /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and
+    /// returns; the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.
     package func run() async throws {
         guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
         let core = core

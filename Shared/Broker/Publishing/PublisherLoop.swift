@@ -39,8 +39,8 @@ final class PublisherLoop {
     private var events: [RabbitMQEvent] = []
     private var settled: [ConfirmTracker<Pending>.Settled] = []
     private var isBlocked = false
-    /// False until this connection has had its first answer. The alarm is announced only to a connection that has published (RELIABILITY.md 1.2): one
-    /// message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
+    /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
+    /// (RELIABILITY.md 1.2): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
     private var isProven = false
     private var delay = ReconnectDelay()
     private var retryAt = ContinuousClock.now

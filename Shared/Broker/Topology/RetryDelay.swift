@@ -1,5 +1,5 @@
-/// How long a retried job waits. One queue per delay, because messages expire only at a queue's head: with mixed delays a short one would wait
-/// behind a long one (RELIABILITY.md 1.2).
+/// How long a retried job waits. One queue per delay, because messages expire only at a queue's head: with mixed delays a short one would
+/// wait behind a long one (RELIABILITY.md 1.2).
 package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
     case oneSecond = "1s"
     case fiveSeconds = "5s"
@@ -21,7 +21,8 @@ package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
 
     package var duration: Duration { .milliseconds(milliseconds) }
 
-    /// The shortest delay that is not shorter than `wanted`; the longest where none is: the job comes back early then and may be sent round again.
+    /// The shortest delay that is not shorter than `wanted`; the longest where none is: the job comes back early then and may be sent
+    /// round again.
     package static func atLeast(_ wanted: Duration) -> RetryDelay {
         allCases.first { $0.duration >= wanted } ?? .fifteenMinutes
     }

@@ -1,8 +1,8 @@
 package import RabbitMQ
 
 extension Topology {
-    /// Makes sure that everything is there, as ``ownership`` says. Declaring what exists with other arguments is a 406, missing what operators
-    /// should have made a 404; both end the connection and name the object.
+    /// Makes sure that everything is there, as ``ownership`` says. Declaring what exists with other arguments is a 406, missing what
+    /// operators should have made a 404; both end the connection and name the object.
     package func establish(on connection: RabbitMQConnection) throws(RabbitMQError) {
         switch ownership {
         case .services: try declare(on: connection)
@@ -17,7 +17,8 @@ extension Topology {
         for binding in bindings { try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey) }
     }
 
-    /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable publish.
+    /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable
+    /// publish.
     package func check(on connection: RabbitMQConnection) throws(RabbitMQError) {
         for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind, passive: true) }
         for queue in queues { try connection.declareQueue(queue.name, passive: true) }

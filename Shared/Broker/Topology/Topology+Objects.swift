@@ -19,13 +19,13 @@ struct DeclaredBinding {
 }
 
 extension Topology {
-    /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because 4.x would say 20 and 3.x for ever, and high
-    /// enough that a crash loop with a full prefetch does not condemn jobs that did nothing (RELIABILITY.md section 0.3).
+    /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because 4.x would say 20 and 3.x for ever,
+    /// and high enough that a crash loop with a full prefetch does not condemn jobs that did nothing (RELIABILITY.md section 0.3).
     private static let deliveryLimit: Int64 = 50
     /// The parking lot has nowhere to pass a message on to: a limit that is reached would drop it. 3.x knows no "unlimited".
     private static let noDeliveryLimit: Int64 = 1_000_000_000
-    /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers have in
-    /// flight may still come on top (RELIABILITY.md 1.2).
+    /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers
+    /// have in flight may still come on top (RELIABILITY.md 1.2).
     private static let maximumBytes: Int64 = 1 << 30
     /// Longer than a notification may live (72 h): a fence is there as long as any job that it stops.
     private static let controlRetention = "4D"
@@ -66,8 +66,8 @@ extension Topology {
             + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
     }
 
-    /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it: `at-least-once`, which
-    /// works with `reject-publish` only and falls back silently without it (RELIABILITY.md 1.2).
+    /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it:
+    /// `at-least-once`, which works with `reject-publish` only and falls back silently without it (RELIABILITY.md 1.2).
     private func quorum(deadLettersTo exchange: String? = nil, deliveryLimit: Int64 = deliveryLimit) -> [String: RabbitMQValue] {
         var arguments: [String: RabbitMQValue] = [
             "x-queue-type": "quorum", "x-delivery-limit": .integer(deliveryLimit), "x-overflow": "reject-publish",

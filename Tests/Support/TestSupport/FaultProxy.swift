@@ -8,7 +8,8 @@ package final class FaultProxy: Sendable {
         case forwarding
         /// Nothing is read any more: the peers' buffers fill up, nothing is lost. Forwarding again goes on where it stopped.
         case paused
-        /// Bytes of both directions are read and vanish; new connections are accepted and answered by silence: a network that is gone without saying so.
+        /// Bytes of both directions are read and vanish; new connections are accepted and answered by silence: a network that is gone
+        /// without saying so.
         case blackHole
         /// The server hears the client; the client hears nothing any more.
         case deafClient
@@ -27,6 +28,10 @@ package final class FaultProxy: Sendable {
     /// A value for each connection that a client made: how many there have been.
     package let accepted = Signal<Int>()
 
+    /// How many bytes clients have sent, up to now.
+    package var bytesFromClients: Int { clientBytes.total }
+
+    private let clientBytes = ByteCount()
     private let commands: Mailbox<Command>
     private let thread: SystemThread
 
@@ -37,11 +42,13 @@ package final class FaultProxy: Sendable {
         let wakeUp = try WakeUp()
         let commands = Mailbox<Command>(wakeUp: wakeUp)
         let accepted = accepted
+        let clientBytes = clientBytes
         port = listener.port
         self.commands = commands
         thread = SystemThread.start(name: "fault-proxy") {
             do {
-                let loop = try FaultProxyLoop(server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted)
+                let loop = try FaultProxyLoop(
+                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, clientBytes: clientBytes)
                 try loop.run()
             } catch {
                 // The listener goes with this thread, so that the test sees refused connections instead of silence.
@@ -63,4 +70,13 @@ package final class FaultProxy: Sendable {
         commands.post(.stop)
         thread.join()
     }
+}
+
+/// Counted on the proxy's thread, read on others.
+final class ByteCount: Sendable {
+    private let count = Atomic(0)
+
+    var total: Int { count.load(ordering: .relaxed) }
+
+    func add(_ bytes: Int) { count.add(bytes, ordering: .relaxed) }
 }

@@ -10,6 +10,7 @@ final class FaultProxyLoop {
     private let wakeUp: WakeUp
     private let commands: Mailbox<FaultProxy.Command>
     private let accepted: Signal<Int>
+    private let clientBytes: ByteCount
     private let poller: Poller
     private var pairs: [UInt64: ProxiedPair] = [:]
     private var mode = FaultProxy.Mode.forwarding
@@ -17,13 +18,15 @@ final class FaultProxyLoop {
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
 
     init(
-        server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>
+        server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>,
+        clientBytes: ByteCount
     ) throws {
         self.server = server
         self.listener = listener
         self.wakeUp = wakeUp
         self.commands = commands
         self.accepted = accepted
+        self.clientBytes = clientBytes
         poller = try Poller()
         try poller.add(wakeUp.descriptor, key: Self.wakeUpKey, interest: .read)
         try poller.add(listener.descriptor, key: Self.listenerKey, interest: .read)
@@ -120,6 +123,7 @@ final class FaultProxyLoop {
 
     private func read(_ side: ProxiedPair.Side, _ other: ProxiedPair.Side, _ pair: ProxiedPair, vanishes: Bool) throws {
         guard case .bytes(let count) = try side.socket.read(into: &buffer) else { throw PeerLeft() }
+        if side === pair.client { clientBytes.add(count) }
         if vanishes {
             pair.hasLostBytes = true
         } else {

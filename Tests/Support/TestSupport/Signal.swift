@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Events out of the code under test, awaited one after another: nothing is polled, nothing is lost, and a wait ends when the test's time limit
-/// cancels it.
+/// Events out of the code under test, awaited one after another: nothing is polled, nothing is lost, and a wait ends when the test's time
+/// limit cancels it.
 package final class Signal<Value: Sendable>: Sendable {
     private struct State {
         var values: [Value] = []
