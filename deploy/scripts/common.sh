@@ -58,7 +58,8 @@ stop_process() {
 start() {
     local name=$1
     shift
-    "$@" >"$work/$name.log" 2>&1 </dev/null &
+    # In a session of its own, so that Ctrl-C reaches this script alone, which then stops everything in order.
+    setsid "$@" >"$work/$name.log" 2>&1 </dev/null &
     started=$!
     owned_processes+=("${stop_signal:-TERM}:$started")
 }
