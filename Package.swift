@@ -109,7 +109,7 @@ let package = Package(
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
         support("TestSupport", ["PushModel", "SystemIO"]),
         tests("SystemIOTests", ["SystemIO"]),
-        tests("PostgresTests", ["Postgres", "TestDatabase"]),
+        tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
         tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
         tests("HTTP2Tests", ["HTTP2"]),

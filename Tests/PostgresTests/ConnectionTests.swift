@@ -1,13 +1,14 @@
 import Foundation
 import Postgres
 import TestDatabase
+import TestSupport
 import Testing
 
 @Suite("A connection string is read as libpq reads it, and shows no secret", .timeLimit(.minutes(1)))
 struct ConnectionTests {
     @Test func aDeadHostIsPassedOver() async throws {
         let server = try ServerURI(TestServer.uri())
-        let hosts = try "127.0.0.1:\(Socket.unusedPort()),127.0.0.1:\(server.port)"
+        let hosts = "127.0.0.1:\(FreePorts.closed),127.0.0.1:\(server.port)"
         try await withPool(server.with(servers: hosts)) { pool in try await pool.session { session in try session.execute("SELECT 1") } }
     }
 
@@ -89,8 +90,7 @@ struct ConnectionTests {
     }
 
     @Test func aFailedConnectShowsNoPassword() async throws {
-        let port = try Socket.unusedPort()
-        try await withPool("postgresql://user:hunter2@127.0.0.1:\(port)/hunter2") { pool in
+        try await withPool("postgresql://user:hunter2@127.0.0.1:\(FreePorts.closed)/hunter2") { pool in
             let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
             #expect(error.message.contains("Connection refused"))
             #expect(!"\(error)".contains("hunter2"))

@@ -1,5 +1,6 @@
 import Postgres
 import TestDatabase
+import TestSupport
 import Testing
 
 @Suite("What fails is told apart", .timeLimit(.minutes(1)))
@@ -118,8 +119,7 @@ struct FailureTests {
 
     @Test func isHealthyTellsWhetherTheDatabaseAnswers() async throws {
         try await withServer { pool in #expect(await pool.isHealthy()) }
-        let port = try Socket.unusedPort()
-        try await withPool("postgresql://postgres@127.0.0.1:\(port)/postgres") { pool in #expect(await pool.isHealthy() == false) }
+        try await withPool("postgresql://postgres@127.0.0.1:\(FreePorts.closed)/postgres") { pool in #expect(await pool.isHealthy() == false) }
     }
 
     private func withServer(

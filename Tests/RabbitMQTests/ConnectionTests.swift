@@ -13,10 +13,7 @@ struct ConnectionTests {
     }
 
     @Test func isUnreachableWhereNobodyListens() throws {
-        let listener = try TCPListener(host: "127.0.0.1", port: 0)
-        let port = listener.port
-        listener.close()
-        let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(port)/")
+        let configuration = try RabbitMQConfiguration(uri: "amqp://guest:guest@127.0.0.1:\(FreePorts.closed)/")
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .unreachable }
     }
 

@@ -85,10 +85,7 @@ struct WaitingTests {
     }
 
     @Test func withoutAConnectionBatchesComeBackAfterThePatienceAndThenAtOnce() async throws {
-        let closed = try TCPListener(host: "127.0.0.1", port: 0)
-        let port = closed.port
-        closed.close()
-        let bench = try PoolBench(port: port) { $0.patience = .milliseconds(100) }
+        let bench = try PoolBench(port: FreePorts.closed) { $0.patience = .milliseconds(100) }
         bench.pool.start()
         bench.submit(.make(3, tag: 1))
         let firstBatch = try await bench.next()[1]

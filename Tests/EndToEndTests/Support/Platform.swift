@@ -3,9 +3,9 @@ import Foundation
 import PushCtl
 import PushModel
 import StrictJSON
-import SystemIO
 import TestBroker
 import TestDatabase
+import TestSupport
 import Testing
 
 /// The whole platform as processes: a database, a broker prefix, credentials and free ports of its own for every test.
@@ -28,9 +28,9 @@ final class Platform {
         programs = try testEnvironment("PUSH_TEST_PROGRAMS", "the folder of the built programs")
         folder = NSTemporaryDirectory() + "/push-e2e-\(PushID.random())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        productionPort = try freePort()
-        sandboxPort = try freePort()
-        simulatorURL = "http://127.0.0.1:\(try freePort())"
+        let ports = try FreePorts.choose(3)
+        (productionPort, sandboxPort) = (ports[0], ports[1])
+        simulatorURL = "http://127.0.0.1:\(ports[2])"
         try Data(adminKey.utf8).write(to: URL(fileURLWithPath: "\(folder)/admin.key"))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(folder)/admin.key")
         try makeCredentials()
@@ -61,7 +61,7 @@ final class Platform {
     }
 
     func startTokenService(_ settings: [String: String] = [:]) async throws -> RunningService {
-        let url = "http://127.0.0.1:\(try freePort())"
+        let url = "http://127.0.0.1:\(try FreePorts.choose(1)[0])"
         let process = try start(
             "token-service",
             [
@@ -74,7 +74,7 @@ final class Platform {
 
     @discardableResult
     func startDispatcher(_ name: String = "dispatcher", _ settings: [String: String] = [:]) async throws -> RunningService {
-        let url = "http://127.0.0.1:\(try freePort())"
+        let url = "http://127.0.0.1:\(try FreePorts.choose(1)[0])"
         let process = try start(
             "dispatcher",
             [
@@ -159,13 +159,6 @@ private func port(of url: String) -> String { String(url.split(separator: ":").l
 
 func testEnvironment(_ name: String, _ meaning: String) throws -> String {
     try #require(ProcessInfo.processInfo.environment[name], "\(name) (\(meaning)) is not set: run the tests with deploy/test")
-}
-
-/// A port that was free a moment ago. The kernel hands out its ephemeral ports in turn, so it stays free for longer than a start takes.
-func freePort() throws -> Int {
-    let listener = try TCPListener(host: "127.0.0.1", port: 0)
-    defer { listener.close() }
-    return listener.port
 }
 
 /// Asks until the program answers 2xx; fails when it ends first or a minute passes.

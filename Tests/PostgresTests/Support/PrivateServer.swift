@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Glibc
+import TestSupport
 
 /// A PostgreSQL of a test's own, with TLS, in a directory and on a port of its own; ended by its process id.
 ///
@@ -45,7 +46,7 @@ final class PrivateServer: @unchecked Sendable {
 
     private init(in directory: URL) throws {
         self.directory = directory
-        port = try Socket.unusedPort()
+        port = try UInt16(FreePorts.choose(1)[0])
         try Self.makeCertificates(in: directory)
         if Self.isRoot { try Command.run("/bin/chown", ["-R", "postgres", directory.path], in: directory) }
         let binaries = try Self.binaries()

@@ -33,13 +33,6 @@ struct Socket {
         return socket
     }
 
-    /// A port that nobody listens on: it was free a moment ago.
-    static func unusedPort() throws -> UInt16 {
-        let (socket, port) = try listen()
-        socket.close()
-        return port
-    }
-
     /// nil once the listener was shut down.
     func accept() -> Socket? {
         let accepted = Glibc.accept(descriptor, nil, nil)
