@@ -8,8 +8,8 @@ package struct APIRoute: Hashable, Sendable {
     /// Any one of these is enough. Empty: open to all, for the machines that run us.
     package let scopes: [Scope]
 
-    /// An administrator's key must be bound to no app.
-    package var isAdministrative: Bool { scopes == [.admin] }
+    /// What concerns no single app needs an administrator's key that is bound to none.
+    package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
     package var isOfApp: Bool { path.contains("{app}") }
 
     private init(_ method: HTTPRequest.Method, _ path: String, _ scopes: Scope...) {
@@ -20,21 +20,38 @@ package struct APIRoute: Hashable, Sendable {
 
     package static let createApp = APIRoute(.post, "/v1/admin/apps", .admin)
     package static let listApps = APIRoute(.get, "/v1/admin/apps", .admin)
+    package static let readApp = APIRoute(.get, "/v1/admin/apps/{slug}", .admin)
+    package static let changeApp = APIRoute(.patch, "/v1/admin/apps/{slug}", .admin)
     package static let createKey = APIRoute(.post, "/v1/admin/keys", .admin)
     package static let listKeys = APIRoute(.get, "/v1/admin/keys", .admin)
+    package static let rotateKey = APIRoute(.post, "/v1/admin/keys/{id}/rotate", .admin)
     package static let revokeKey = APIRoute(.delete, "/v1/admin/keys/{id}", .admin)
     package static let register = APIRoute(.put, "/v1/apps/{app}/installations/{id}", .devices)
+    package static let change = APIRoute(.patch, "/v1/apps/{app}/installations/{id}", .devices)
+    package static let registerMany = APIRoute(.post, "/v1/apps/{app}/installations", .devices)
+    package static let importInstallations = APIRoute(.post, "/v1/apps/{app}/import", .devices)
+    package static let exportInstallations = APIRoute(.get, "/v1/apps/{app}/export", .devices)
     package static let readInstallation = APIRoute(.get, "/v1/apps/{app}/installations/{id}", .read, .devices)
+    package static let readHistory = APIRoute(.get, "/v1/apps/{app}/installations/{id}/history", .read, .devices)
+    package static let listInstallations = APIRoute(.get, "/v1/apps/{app}/installations", .read, .devices)
+    package static let searchToken = APIRoute(.post, "/v1/apps/{app}/tokens/search", .read, .devices)
+    package static let listUserInstallations = APIRoute(.get, "/v1/apps/{app}/users/{user}/installations", .read, .devices)
     package static let deregister = APIRoute(.delete, "/v1/apps/{app}/installations/{id}", .devices)
+    package static let deregisterToken = APIRoute(.post, "/v1/apps/{app}/tokens/deregister", .devices)
     package static let logOut = APIRoute(.post, "/v1/apps/{app}/installations/{id}/logout", .devices)
     package static let logOutToken = APIRoute(.post, "/v1/apps/{app}/tokens/logout", .devices)
-    package static let listInstallations = APIRoute(.get, "/v1/apps/{app}/users/{user}/installations", .read, .devices)
     package static let logOutUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/logout", .devices)
+    package static let eraseUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/erase", .admin)
+    package static let exportUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/export", .admin)
+    package static let listQuarantine = APIRoute(.get, "/v1/apps/{app}/quarantine", .read, .admin)
+    package static let restoreQuarantine = APIRoute(.post, "/v1/apps/{app}/quarantine/restore", .admin)
     package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
 
     package static let all: [APIRoute] = [
-        createApp, listApps, createKey, listKeys, revokeKey, register, readInstallation, deregister, logOut, logOutToken,
-        listInstallations, logOutUser, send, readNotification,
+        createApp, listApps, readApp, changeApp, createKey, listKeys, rotateKey, revokeKey, register, change,
+        registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,
+        searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser, eraseUser,
+        exportUser, listQuarantine, restoreQuarantine, send, readNotification,
     ]
 }

@@ -15,7 +15,7 @@ struct InstallationsController: Sendable {
     func bind(to router: APIRouter) {
         router.on(.register, register)
         router.on(.readInstallation, read)
-        router.on(.listInstallations, list)
+        router.on(.listUserInstallations, list)
     }
 
     @Sendable private func register(_ call: APICall) async throws -> Response {

@@ -25,6 +25,15 @@ package struct InstallationRegistration: Sendable {
         return Result(record: record, isNew: committed.isNew)
     }
 
+    /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see what earlier ones did.
+    package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
+        var results: [Swift.Result<Result, any Error>] = []
+        for registration in registrations {
+            do { results.append(.success(try await register(registration, app: app))) } catch { results.append(.failure(error)) }
+        }
+        return results
+    }
+
     private struct Committed: Sendable {
         var record: InstallationRecord
         var isNew: Bool

@@ -1,0 +1,60 @@
+-- Apps change, and say what becomes of installations that nobody has heard of for long.
+ALTER TABLE apps
+    ADD COLUMN stale_after_days integer CHECK (stale_after_days BETWEEN 1 AND 3650),
+    ADD COLUMN removes_stale boolean NOT NULL DEFAULT false,
+    ADD COLUMN updated_at timestamptz NOT NULL DEFAULT now();
+
+-- A key that replaces another one; both live until the older one's expires_at.
+ALTER TABLE api_keys
+    ADD COLUMN rotated_from text REFERENCES api_keys,
+    ADD COLUMN requests_per_second integer CHECK (requests_per_second BETWEEN 1 AND 1000000);
+
+ALTER TABLE installations
+    ADD COLUMN stale_since timestamptz,
+    DROP CONSTRAINT installations_signed_out_reason_check,
+    ADD CONSTRAINT installations_signed_out_reason_check
+        CHECK (signed_out_reason IN ('logout', 'superseded', 'deregistered', 'moved', 'stale', 'erased'));
+CREATE INDEX installations_by_tag ON installations USING gin (tags) WHERE tags <> '{}';
+
+ALTER TABLE tokens
+    -- APNs has accepted it in its environment: from then on the environment is a fact, not the client's word.
+    ADD COLUMN proven_at timestamptz,
+    DROP CONSTRAINT tokens_retired_reason_check,
+    ADD CONSTRAINT tokens_retired_reason_check
+        CHECK (retired_reason IN ('replaced', 'removed', 'deregistered', 'gone', 'rejected', 'stale')),
+    ADD CONSTRAINT tokens_quarantine_check CHECK (quarantined_at IS NULL OR state = 'retired');
+CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected';
+CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
+
+-- Room in every page, so that a refresh, which changes no indexed column, stays in its page and touches no index.
+ALTER TABLE installations SET (fillfactor = 80);
+ALTER TABLE tokens SET (fillfactor = 80);
+
+-- A receipt outlives its token, which may be erased.
+ALTER TABLE deliveries DROP CONSTRAINT deliveries_token_id_fkey;
+CREATE INDEX deliveries_by_installation ON deliveries (installation);
+
+-- What happened to each installation and why; only ever appended to. No reference to installations: the insert is on the path of
+-- every registration, and nothing depends on a history without its installation.
+CREATE TABLE installation_history (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    at timestamptz NOT NULL,
+    event text NOT NULL CHECK (event IN ('registered', 'signed_in', 'signed_out', 'deregistered', 'token_added', 'token_moved_here',
+        'token_moved_away', 'token_replaced', 'token_removed', 'token_retired', 'token_quarantined', 'token_restored',
+        'environment_corrected', 'throttled', 'stale')),
+    owner_epoch bigint,
+    owner text,
+    token_id bigint,
+    token_hint text,
+    environment text,
+    purpose text,
+    other_installation uuid,
+    -- What APNs said, and since when the token was gone.
+    status smallint,
+    reason text,
+    apns_timestamp timestamptz,
+    delivery uuid
+);
+CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
