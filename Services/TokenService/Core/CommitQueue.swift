@@ -46,6 +46,10 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
+    package var waitingCount: Int { state.withLock { $0.waiting.count } }
+    /// Batches under way.
+    package var runningCount: Int { state.withLock { $0.running } }
+
     /// Until nothing waits.
     private func work() async {
         while let batch = next() {
