@@ -148,7 +148,10 @@ struct TokenBucketTests {
 
     @Test(arguments: [1, 3, 77, 20_000, 1_000_000]) func letsASecondsWorthInAtOnceAndThenTheRate(rate: Int) {
         var bucket = TokenBucket(rate: rate)
-        #expect((1...rate).allSatisfy { bucket.take(at: 0) == .init(isWithin: true, limit: rate, remaining: rate - $0, resetSeconds: 1, retryAfterSeconds: 0) })
+        #expect(
+            (1...rate).allSatisfy {
+                bucket.take(at: 0) == .init(isWithin: true, limit: rate, remaining: rate - $0, resetSeconds: 1, retryAfterSeconds: 0)
+            })
         let refused = bucket.take(at: 0)
         #expect(!refused.isWithin && refused.remaining == 0 && refused.retryAfterSeconds == 1)
         let interval = Self.second / Int64(rate)

@@ -33,7 +33,8 @@ package enum MetricName {
     package static let connections = "push_token_service_postgres_connections"
 
     package static let all = [
-        requests, requestTime, requestsInProgress, requestsRateLimited, requestsShed, registrations, signOuts, accepted, published, backlog, outcomes, repeatedOutcomes, undecodableOutcomes,
+        requests, requestTime, requestsInProgress, requestsRateLimited, requestsShed, registrations, signOuts, accepted, published, backlog,
+        outcomes, repeatedOutcomes, undecodableOutcomes,
         completed, retired, braked, throttled, connections,
     ]
 }

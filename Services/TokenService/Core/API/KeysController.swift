@@ -91,7 +91,8 @@ struct KeysController: Sendable {
                 }
             }
         case .over(let state):
-            throw APIError(.conflict, "key_not_live", "The key is over", "a key that is \(state.rawValue) cannot be rotated: make a new one")
+            throw APIError(
+                .conflict, "key_not_live", "The key is over", "a key that is \(state.rawValue) cannot be rotated: make a new one")
         case .alreadyRotated(let successor):
             throw APIError(
                 .conflict, "key_already_rotated", "The key was rotated before",

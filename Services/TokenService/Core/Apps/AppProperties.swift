@@ -13,7 +13,8 @@ package struct AppProperties: Equatable, Sendable {
     package var removesStale: Bool
 
     package init(
-        bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment], staleAfterDays: Int? = nil, removesStale: Bool = false
+        bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment], staleAfterDays: Int? = nil,
+        removesStale: Bool = false
     ) {
         self.bundleID = bundleID
         self.devicePolicy = devicePolicy
