@@ -124,6 +124,22 @@ struct ConnectionTests {
         }
     }
 
+    /// Answers of some megabytes, and nobody who takes them.
+    @Test func aClientThatTakesNoAnswerIsCutOff() async throws {
+        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
+            try await running.execute(
+                """
+                INSERT INTO api_keys (id, secret_sha256, name, scopes)
+                SELECT lpad(to_hex(n), 16, '0'), sha256(n::text::bytea), repeat('x', 100), '{read}' FROM generate_series(1, 10000) n
+                """)
+            try await RawConnection.open(running.client.port) { connection in
+                let request = Self.head("GET", "/v1/admin/keys", key: running.client.key)
+                while await connection.send(request) { try await Task.sleep(for: .milliseconds(50)) }
+            }
+            #expect(try await running.client.get("/healthz").status == 200)
+        }
+    }
+
     @Test func connectionsBeyondTheLimitWaitForTheirTurn() async throws {
         try await RunningService.run(Self.options(["HTTP_MAX_CONNECTIONS": "1"])) { running in
             let port = running.client.port

@@ -13,14 +13,17 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// So many bytes must arrive within each ``bodyTimeout``; and as many are thrown away after the answer before the connection is closed.
+    /// So many bytes must arrive within each ``bodyTimeout``.
     static let portion = 65_536
+    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read.
+    static let maximumThrownAway = 16 << 20
 
     private let bodyTimeout: TimeAmount
     private var requestsBegun = 0
     private var answersEnded = 0
     private var isBodyArriving = false
     private var portionBytes = 0
+    private var thrownAway = 0
     private var deadline = NIODeadline.distantFuture
     /// Since when the service does not want to read.
     private var pausedAt: NIODeadline?
@@ -39,6 +42,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             requestsBegun += 1
             isBodyArriving = true
             portionBytes = 0
+            thrownAway = 0
             deadline = .distantFuture
         case .body(let bytes): bodyArrived(bytes.readableBytes, context)
         case .end:
@@ -50,12 +54,14 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func bodyArrived(_ bytes: Int, _ context: ChannelHandlerContext) {
+        if requestsBegun == answersEnded {
+            thrownAway += bytes
+            if thrownAway > Self.maximumThrownAway { context.close(promise: nil) }
+        }
         portionBytes += bytes
         guard portionBytes >= Self.portion else { return }
         portionBytes = 0
         if deadline != .distantFuture { deadline = .now() + bodyTimeout }
-        // Nobody reads any more what is left of this request.
-        if requestsBegun == answersEnded { context.close(promise: nil) }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
