@@ -13,6 +13,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var host: String
     /// 0 lets the system choose.
     package var port: Int
+    package var limits: RequestLimits
     package var database: PostgresConfiguration
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
@@ -31,6 +32,7 @@ package struct TokenServiceConfiguration: Sendable {
     package init(_ config: ConfigReader, logger: Logger) throws {
         host = config.text("http.host", default: "127.0.0.1")
         port = try config.integer("http.port", default: 8080, in: 0...65_535)
+        limits = try RequestLimits(config)
         database = try Self.database(config, logger: logger)
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")

@@ -28,6 +28,14 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    /// The requests that are being worked on.
+    func observe(_ shedding: LoadShedding) {
+        registry.observe(MetricName.requestsInProgress, "Requests that are being worked on.") { Double(shedding.requestsInProgress) }
+    }
+
+    func rateLimited() { count(MetricName.requestsRateLimited, []) }
+    func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
+
     func answered(route: String, status: Int, took: Duration) {
         let series = requests.series(route: route, status: status) {
             RequestSeries.Series(
@@ -65,6 +73,8 @@ package struct TokenServiceMetrics: Sendable {
     private static let help: [(String, String)] = [
         (MetricName.requests, "Requests answered, by route and status."),
         (MetricName.requestTime, "Time to answer a request, by route."),
+        (MetricName.requestsRateLimited, "Requests refused because their key makes too many."),
+        (MetricName.requestsShed, "Requests refused because too many are being worked on or wait for the database, by reason."),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),

@@ -10,12 +10,14 @@ struct APICall: Sendable {
     let caller: Caller
     /// Nil for the administrative routes alone.
     private let admittedApp: App?
+    private let rates: RequestRates
 
-    init(request: Request, parameters: Parameters, caller: Caller, app: App?) {
+    init(request: Request, parameters: Parameters, caller: Caller, app: App?, rates: RequestRates) {
         self.request = request
         self.parameters = parameters
         self.caller = caller
         admittedApp = app
+        self.rates = rates
     }
 
     func app() throws -> App {
@@ -45,6 +47,9 @@ struct APICall: Sendable {
         request.uri.queryParameters.get(name)
     }
 
-    /// - Parameter orType: A media type that is welcome beside `application/json`.
-    func body(orType: String? = nil) async throws -> RequestBody { try await RequestBody(of: request, orType: orType) }
+    /// Counts this request as so many in all. Later requests of the key wait for what it has no room for, at most a minute; the next
+    /// answer's `RateLimit-Remaining` shows it.
+    func charge(_ requests: Int) { rates.charge(requests - 1, to: caller) }
+
+    func body() async throws -> RequestBody { try await RequestBody(of: request) }
 }
