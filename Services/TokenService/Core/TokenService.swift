@@ -35,6 +35,8 @@ package struct TokenService: Sendable {
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
+        let brakes = BrakeWatch()
+        metrics.observe(brakes)
 
         let received = Basket<ReceivedMessage>()
         let consumer = try Consumer(
@@ -43,7 +45,7 @@ package struct TokenService: Sendable {
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), metrics: metrics, logger: logger)
+            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, metrics: metrics, logger: logger)
 
         let keys = KeyStore(pool: pool)
         let startup = Startup(

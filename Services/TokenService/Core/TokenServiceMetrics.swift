@@ -25,6 +25,12 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    package func observe(_ brakes: BrakeWatch) {
+        registry.observe(MetricName.brakesEngaged, "Apps whose brake this process has seen engaged and not free since.") {
+            Double(brakes.count)
+        }
+    }
+
     func answered(route: String, status: Int, took: Duration) {
         count(MetricName.requests, [("route", route), ("status", "\(status)")])
         Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry)
@@ -49,7 +55,10 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retired, [("reason", "rejected")], by: effect.retiredRejected)
         count(MetricName.throttled, [], by: effect.throttledInstallations)
         count(MetricName.braked, [], by: effect.braked.count)
+        count(MetricName.quarantined, [], by: effect.quarantined)
     }
+
+    func restored(_ number: Int) { count(MetricName.restored, [], by: number) }
 
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
@@ -68,6 +77,8 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.completed, "Notifications whose every delivery has its outcome."),
         (MetricName.retired, "Tokens retired because APNs said so, by reason."),
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
+        (MetricName.quarantined, "Tokens put into quarantine because their app's brake engaged."),
+        (MetricName.restored, "Tokens that came back to life out of quarantine."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

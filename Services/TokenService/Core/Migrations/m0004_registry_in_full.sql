@@ -58,3 +58,7 @@ CREATE TABLE installation_history (
     delivery uuid
 );
 CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
+
+-- Whether the token had been accepted in no environment yet when the delivery was made: so that an accepted delivery of a proven token,
+-- which is nearly every one, need not look at its token.
+ALTER TABLE deliveries ADD COLUMN unproven boolean NOT NULL DEFAULT false;

@@ -98,11 +98,11 @@ extension NotificationStore {
     /// A target's tokens, their deliveries and the notification in one statement, which is one view of the registry.
     private static let insert: PostgresStatement = """
         WITH targets AS (
-            SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch
+            SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven
             FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
             WHERE i.app_id = $2 AND i.owner = $3::text AND t.purpose = $16 AND t.state = 'active'
             UNION ALL
-            SELECT t.id, t.token, t.environment, i.id, i.owner_epoch
+            SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.proven_at IS NULL
             FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
             WHERE i.app_id = $2 AND i.id = $4::uuid AND t.purpose = $16 AND t.state = 'active'
         ), counted AS (
@@ -116,8 +116,8 @@ extension NotificationStore {
                 CASE total WHEN 0 THEN $14 END, CASE total WHEN 0 THEN $14 END
             FROM counted
         ), written AS (
-            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
-            SELECT delivery_id($1, id), $1, id, installation, owner_epoch, environment, $14 FROM targets
+            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
+            SELECT delivery_id($1, id), $1, id, installation, owner_epoch, environment, unproven, $14 FROM targets
         )
         SELECT delivery_id($1, id), token, environment, installation, owner_epoch FROM targets
         """

@@ -17,8 +17,12 @@ package struct OutcomeBatch: Equatable, Sendable {
         /// When the event was made, UNIX milliseconds.
         package var time: Int64
 
-        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3).
-        package var goneSince: Int64? { delivery.timestamp ?? delivery.sentAt }
+        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3). An answer knows nothing of what
+        /// came after it, whatever its clock says. Nil where nothing is known: then nothing may be retired.
+        package var goneSince: Int64? {
+            guard let timestamp = delivery.timestamp else { return delivery.sentAt }
+            return min(timestamp, delivery.sentAt ?? time)
+        }
     }
 
     package init(_ events: [OutcomeEvent]) {
