@@ -93,7 +93,8 @@ package struct TokenService: Sendable {
                 pool: pool, registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
-                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
+                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
+            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics)
         ).bind(to: router)
         return Application(
             responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),

@@ -78,5 +78,11 @@ extension OutboxStore {
         "DELETE FROM outcome_counts WHERE minute < now() - interval '1 day'",
         "DELETE FROM token_moves WHERE moved_at < now() - interval '4 days'",
         "DELETE FROM fences WHERE published_at < now() - interval '7 days'",
+        // As long as a token can be restored: QuarantineStore.retentionDays.
+        """
+        UPDATE tokens SET quarantined_at = NULL WHERE id IN (
+            SELECT id FROM tokens WHERE quarantined_at < now() - interval '30 days' ORDER BY id LIMIT 5000 FOR NO KEY UPDATE SKIP LOCKED
+        )
+        """,
     ]
 }
