@@ -55,6 +55,7 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retired, [("reason", "rejected")], by: effect.retiredRejected)
         count(MetricName.throttled, [], by: effect.throttledInstallations)
         count(MetricName.braked, [], by: effect.braked.count)
+        count(MetricName.corrected, [], by: effect.corrected)
         count(MetricName.quarantined, [], by: effect.quarantined)
     }
 
@@ -79,6 +80,7 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
         (MetricName.quarantined, "Tokens put into quarantine because their app's brake engaged."),
         (MetricName.restored, "Tokens that came back to life out of quarantine."),
+        (MetricName.corrected, "Tokens that APNs took in another environment than they were registered for."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

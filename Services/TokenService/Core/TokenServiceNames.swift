@@ -28,6 +28,7 @@ package enum MetricName {
     package static let retired = "push_token_service_tokens_retired_total"
     package static let braked = "push_token_service_brake_engaged_total"
     package static let brakesEngaged = "push_token_service_brakes_engaged"
+    package static let corrected = "push_token_service_environments_corrected_total"
     package static let quarantined = "push_token_service_tokens_quarantined_total"
     package static let restored = "push_token_service_tokens_restored_total"
     package static let throttled = "push_token_service_installations_throttled_total"
@@ -35,6 +36,6 @@ package enum MetricName {
 
     package static let all = [
         requests, requestTime, registrations, signOuts, accepted, published, backlog, outcomes, repeatedOutcomes, undecodableOutcomes,
-        completed, retired, braked, brakesEngaged, quarantined, restored, throttled, connections,
+        completed, retired, braked, brakesEngaged, quarantined, restored, corrected, throttled, connections,
     ]
 }

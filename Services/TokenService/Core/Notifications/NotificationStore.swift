@@ -68,17 +68,19 @@ package struct NotificationStore {
                 .optionalText(request.collapseID), .int64(request.apnsExpiration), .text(request.onUnknown.rawValue),
                 .bytes(request.payload), .text(notification.traceparent), .timestamp(milliseconds: notification.acceptedAt),
                 .timestamp(milliseconds: request.expiresAt), .text(request.pushType.purpose.rawValue), .double(item.leaseSeconds),
+                .bool(item.app.environments.count > 1),
             ])
         return try rows.map { row in try Self.delivery(row) }
     }
 
-    /// Columns: delivery id, token, environment, installation, owner epoch.
+    /// Columns: delivery id, token, environment, installation, owner epoch, whether the other environment may be tried.
     package static func delivery(_ row: PostgresRow) throws -> PushJob.Delivery {
         guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
             throw CorruptRow(table: "tokens")
         }
         return PushJob.Delivery(
-            id: try row.id(0), token: token, environment: environment, installation: try row.id(3), ownerEpoch: try row.int64(4))
+            id: try row.id(0), token: token, environment: environment, installation: try row.id(3), ownerEpoch: try row.int64(4),
+            environmentTrial: try row.bool(5) ? .allowed : .none)
     }
 }
 
@@ -119,6 +121,6 @@ extension NotificationStore {
             INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
             SELECT delivery_id($1, id), $1, id, installation, owner_epoch, environment, unproven, $14 FROM targets
         )
-        SELECT delivery_id($1, id), token, environment, installation, owner_epoch FROM targets
+        SELECT delivery_id($1, id), token, environment, installation, owner_epoch, unproven AND $18 FROM targets
         """
 }

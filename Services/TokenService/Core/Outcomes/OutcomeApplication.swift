@@ -17,6 +17,8 @@ package struct OutcomeApplication: Sendable {
         package var retiredGone = 0
         package var retiredRejected = 0
         package var throttledInstallations = 0
+        /// Tokens that APNs knows in another environment than they were registered for.
+        package var corrected = 0
         /// Apps whose brake is engaged: their rejected tokens were left alone.
         package var braked: [Int64] = []
         /// Apps that had rejected tokens too, but not too many.
@@ -27,7 +29,7 @@ package struct OutcomeApplication: Sendable {
 
     package func apply(_ batch: OutcomeBatch) async throws -> Effect {
         guard !batch.isEmpty else { return Effect() }
-        var effect = try await pool.transaction { session in try Self.apply(batch, in: OutcomeStore(session: session)) }
+        var effect = try await applied(batch)
         var last = effect.quarantined
         while last == OutcomeStore.maximumQuarantined {
             let apps = effect.braked
@@ -35,6 +37,18 @@ package struct OutcomeApplication: Sendable {
             effect.quarantined += last
         }
         return effect
+    }
+
+    /// Again where a registration has just made the row that a corrected environment would have made: now it is seen.
+    private func applied(_ batch: OutcomeBatch) async throws -> Effect {
+        var attemptsLeft = 5
+        while true {
+            do {
+                return try await pool.transaction { session in try Self.apply(batch, in: OutcomeStore(session: session)) }
+            } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) && attemptsLeft > 0 {
+                attemptsLeft -= 1
+            }
+        }
     }
 
     /// Rows are locked in one order everywhere: the apps' brakes, deliveries, notifications, installations, tokens; each in ascending
@@ -49,6 +63,7 @@ package struct OutcomeApplication: Sendable {
         effect.repeated = batch.toldFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
         effect.completedNotifications = try store.settleNotifications(finished)
+        try store.lockInstallations(of: batch.throttled + batch.corrections)
         effect.throttledInstallations = try store.throttle(batch.throttled)
         try store.count(finished)
         let brakes = try store.brakes(of: rejecting)
@@ -60,9 +75,10 @@ package struct OutcomeApplication: Sendable {
 
     private static func settle(_ verdicts: TokenVerdicts, effect: inout Effect, in store: OutcomeStore) throws {
         let unjust = try store.retiredInWindow(of: effect.braked)
-        try store.lockTokens(verdicts.tokens + unjust)
+        try store.lockTokens(verdicts.tokens + unjust + store.rivals(of: verdicts.corrections))
         effect.retiredGone = try store.retire(verdicts.gone, reason: .gone)
         effect.retiredRejected = try store.retire(verdicts.rejected, reason: .rejected)
+        effect.corrected = try store.correct(verdicts.corrections)
         try store.prove(verdicts.proofs)
         effect.quarantined = try store.quarantine(unjust)
     }

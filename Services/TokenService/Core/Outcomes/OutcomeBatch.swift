@@ -45,5 +45,8 @@ package struct OutcomeBatch: Equatable, Sendable {
         throttled.sort { $0.delivery.id < $1.delivery.id }
     }
 
+    /// Accepted in another environment than the token was registered for.
+    package var corrections: [Entry] { final.filter { $0.outcome == .accepted && $0.delivery.environment != nil } }
+
     package var isEmpty: Bool { final.isEmpty && attempts.isEmpty }
 }

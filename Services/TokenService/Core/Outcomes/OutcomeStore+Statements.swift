@@ -13,10 +13,11 @@ extension OutcomeStore {
         """
     static let finish: PostgresStatement = """
         UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, updated_at = now(),
+            environment = coalesce(e.environment, d.environment),
             -- What was stopped on purpose was not tried.
             attempts = greatest(d.attempts, e.attempt - (e.class IN ('expired', 'fenced', 'held', 'cancelled'))::int)
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[])
-            AS e (id, notification, class, status, reason, attempt)
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[], $7::text[])
+            AS e (id, notification, class, status, reason, attempt, environment)
         JOIN notifications n ON n.id = e.notification
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL
         RETURNING d.id, d.notification, n.app_id, d.token_id, d.class, d.environment, d.unproven

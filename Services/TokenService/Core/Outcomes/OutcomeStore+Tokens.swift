@@ -57,6 +57,7 @@ extension OutcomeStore {
                 .optionalInt32Array(retirements.map { $0.said.status.map { Int32(clamping: $0) } }),
                 .optionalTextArray(retirements.map(\.said.reason)),
                 .optionalTimestampArray(retirements.map { Self.storable($0.said.timestamp) }), .ids(retirements.map(\.said.id)),
+                .optionalTextArray(retirements.map(\.environment)),
             ]
         ).affected
     }
@@ -65,6 +66,26 @@ extension OutcomeStore {
     package func prove(_ proofs: [TokenVerdicts.Proof]) throws {
         guard !proofs.isEmpty else { return }
         try session.execute(Self.prove, [.int64Array(proofs.map(\.token)), .textArray(proofs.map(\.environment))])
+    }
+
+    /// The rows that hold the same tokens in the other environment.
+    package func rivals(of corrections: [TokenVerdicts.Correction]) throws -> [Int64] {
+        guard !corrections.isEmpty else { return [] }
+        return try session.execute(Self.rivals, [.int64Array(corrections.map(\.token))]).map { row in try row.int64(0) }
+    }
+
+    /// The environment in which APNs took the token is the token's from now on. Where the token has a row there already, or something else
+    /// is alive in that place, this row yields to it.
+    /// - Returns: how many tokens were found to be registered for the wrong environment.
+    package func correct(_ corrections: [TokenVerdicts.Correction]) throws -> Int {
+        guard !corrections.isEmpty else { return 0 }
+        return try session.execute(
+            Self.correct,
+            [
+                .int64Array(corrections.map(\.token)), .textArray(corrections.map(\.environment)), .ids(corrections.map(\.said.id)),
+                .optionalInt32Array(corrections.map { $0.said.status.map { Int32(clamping: $0) } }),
+            ]
+        ).affected
     }
 
     /// - Returns: how many are in quarantine now that were not.

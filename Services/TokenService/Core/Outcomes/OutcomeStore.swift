@@ -14,7 +14,7 @@ package struct OutcomeStore {
         package let app: Int64
         package let token: Int64
         package let outcome: OutcomeClass
-        /// The one that it was sent to.
+        /// The one that answered.
         package let environment: String
         /// APNs had accepted the token nowhere yet when the delivery was made.
         package let isUnproven: Bool
@@ -38,7 +38,8 @@ package struct OutcomeStore {
     /// - Returns: those that had no final outcome before.
     package func finish(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
         guard !entries.isEmpty else { return [] }
-        return try session.execute(Self.finish, Self.columns(entries)).map { row in
+        let environments = PostgresValue.optionalTextArray(entries.map(\.delivery.environment?.rawValue))
+        return try session.execute(Self.finish, Self.columns(entries) + [environments]).map { row in
             guard let outcome = OutcomeClass(rawValue: try row.text(4)) else { throw CorruptRow(table: "deliveries") }
             return Finished(
                 id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome,
@@ -57,11 +58,16 @@ package struct OutcomeStore {
         return try settled.reduce(0) { try $0 + ($1.bool(0) ? 1 : 0) }
     }
 
+    /// Before anything of them, or of their tokens' places, is changed.
+    package func lockInstallations(of entries: [OutcomeBatch.Entry]) throws {
+        guard !entries.isEmpty else { return }
+        try session.execute(Self.lockInstallations, [.ids(entries.map(\.delivery.id))])
+    }
+
     /// - Returns: how many installations wait longer than they did.
     package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
         guard !entries.isEmpty else { return 0 }
         let ids = PostgresValue.ids(entries.map(\.delivery.id))
-        try session.execute(Self.lockInstallations, [ids])
         return Int(
             try session.execute(
                 Self.throttle,

@@ -59,8 +59,8 @@ extension OutboxStore {
         FROM counted c WHERE n.id = c.id AND n.published_at IS NULL
         """
     static let selectDeliveries: PostgresStatement = """
-        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.notification
-        FROM deliveries d JOIN tokens t ON t.id = d.token_id
+        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification
+        FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL ORDER BY d.notification, d.token_id
         """
     static let selectNotifications: PostgresStatement = """
