@@ -22,6 +22,8 @@ struct CommandTests {
             ["keys", "rotate"],
             ["keys", "rotate", "0123456789abcdef", "--overlap-seconds", "2592001"],
             ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
+            ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
+            ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
         ])
     func refused(arguments: [String]) {
         #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }
@@ -39,6 +41,22 @@ struct CommandTests {
         #expect(usual.id == id && usual.overlapSeconds == 86_400 && usual.expiresAt == nil)
         let sudden = try PushCommand.parseAsRoot(["keys", "rotate", id, "--overlap-seconds", "0"])
         #expect((sudden as? KeysCommand.Rotate)?.overlapSeconds == 0)
+    }
+
+    @Test("Restoring asks unless told not to, and may name installations") func restores() throws {
+        let id = "9b2d1c54-0e3f-4a6b-8c7d-5e4f3a2b1c01"
+        let command = try PushCommand.parseAsRoot(["quarantine", "restore", "shop", "--installation", id])
+        let restore = try #require(command as? QuarantineCommand.Restore)
+        #expect(restore.app == "shop" && restore.installation == [id] && !restore.yes)
+    }
+
+    @Test("What several calls restored is summed up, and what is left is the last one's word") func sumsUp() throws {
+        var progress = QuarantineProgress()
+        for text in [#"{"restored":9998,"superseded":2,"remaining":5}"#, #"{"restored":4,"superseded":1,"remaining":0}"#] {
+            try progress.add(JSONValue.parse(Array(text.utf8)))
+        }
+        #expect(progress == QuarantineProgress(restored: 10_002, superseded: 3, remaining: 0))
+        #expect(throws: CommandFailure.self) { try progress.add(JSONValue.parse(Array("{}".utf8))) }
     }
 
     @Test("A missing key file is named") func missingKeyFile() async throws {

@@ -36,6 +36,8 @@ package struct TokenService: Sendable {
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
+        let brakes = BrakeWatch()
+        metrics.observe(brakes)
 
         let received = Basket<ReceivedMessage>()
         let consumer = try Consumer(
@@ -44,7 +46,7 @@ package struct TokenService: Sendable {
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), metrics: metrics, logger: logger)
+            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, metrics: metrics, logger: logger)
 
         let keys = KeyStore(pool: pool)
         let startup = Startup(
@@ -98,7 +100,8 @@ package struct TokenService: Sendable {
             installations: InstallationsController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
-                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
+                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
+            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics)
         ).bind(to: router)
         return Application(
             responder: router.responder(), server: .http1(configuration: limits.connection),

@@ -36,6 +36,12 @@ package struct TokenServiceMetrics: Sendable {
     func rateLimited() { count(MetricName.requestsRateLimited, []) }
     func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
 
+    package func observe(_ brakes: BrakeWatch) {
+        registry.observe(MetricName.brakesEngaged, "Apps whose brake this process has seen engaged and not free since.") {
+            Double(brakes.count)
+        }
+    }
+
     func answered(route: String, status: Int, took: Duration) {
         let series = requests.series(route: route, status: status) {
             RequestSeries.Series(
@@ -64,7 +70,11 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retired, [("reason", "rejected")], by: effect.retiredRejected)
         count(MetricName.throttled, [], by: effect.throttledInstallations)
         count(MetricName.braked, [], by: effect.braked.count)
+        count(MetricName.corrected, [], by: effect.corrected)
+        count(MetricName.quarantined, [], by: effect.quarantined)
     }
+
+    func restored(_ number: Int) { count(MetricName.restored, [], by: number) }
 
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
@@ -85,6 +95,9 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.completed, "Notifications whose every delivery has its outcome."),
         (MetricName.retired, "Tokens retired because APNs said so, by reason."),
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
+        (MetricName.quarantined, "Tokens put into quarantine because their app's brake engaged."),
+        (MetricName.restored, "Tokens that came back to life out of quarantine."),
+        (MetricName.corrected, "Tokens that APNs took in another environment than they were registered for."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }
