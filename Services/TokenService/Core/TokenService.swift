@@ -88,7 +88,8 @@ package struct TokenService: Sendable {
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             installations: InstallationsController(
-                pool: pool, registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+                registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            reading: ReadingController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)

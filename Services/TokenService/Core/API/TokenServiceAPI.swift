@@ -6,6 +6,7 @@ struct TokenServiceAPI {
     let apps: AppsController
     let keys: KeysController
     let installations: InstallationsController
+    let reading: ReadingController
     let signOut: SignOutController
     let notifications: NotificationsController
 
@@ -13,6 +14,7 @@ struct TokenServiceAPI {
         apps.bind(to: router)
         keys.bind(to: router)
         installations.bind(to: router)
+        reading.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
     }

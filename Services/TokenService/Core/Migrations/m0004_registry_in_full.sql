@@ -58,3 +58,6 @@ CREATE TABLE installation_history (
     delivery uuid
 );
 CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
+
+-- From a token to the installations that it left: who held it.
+CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';

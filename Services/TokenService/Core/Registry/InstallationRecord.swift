@@ -19,6 +19,8 @@ package struct InstallationRecord: Equatable, Sendable {
         package var purpose: String
         package var registeredAt: Int64
         package var retired: Retirement?
+        /// Shown only where ``write(to:app:tokens:)`` is told so.
+        package var full: DeviceToken
     }
 
     package struct Retirement: Equatable, Sendable {
@@ -28,14 +30,14 @@ package struct InstallationRecord: Equatable, Sendable {
 }
 
 extension InstallationRecord {
-    package func write(to writer: inout JSONWriter, app: AppSlug) {
+    package func write(to writer: inout JSONWriter, app: AppSlug, tokens shown: TokenDisplay = .hints) {
         writer.object { object in
             object.field("app", app.text)
             object.field("id", id.description)
             if let user { object.field("user", user) } else { object.null("user") }
             object.field("owner_epoch", ownerEpoch)
             object.array("tokens") { array in
-                for token in tokens { token.write(to: &array) }
+                for token in tokens { token.write(to: &array, shown) }
             }
             object.time("throttled_until", throttledUntil)
             object.time("registered_at", registeredAt)
@@ -52,8 +54,9 @@ extension InstallationRecord {
 }
 
 extension InstallationRecord.Token {
-    fileprivate func write(to writer: inout JSONWriter) {
+    fileprivate func write(to writer: inout JSONWriter, _ shown: TokenDisplay) {
         writer.object { object in
+            if shown == .full { object.field("token", full.hex) }
             object.field("hint", hint)
             object.field("environment", environment)
             object.field("purpose", purpose)
