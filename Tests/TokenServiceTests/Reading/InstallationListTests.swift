@@ -97,15 +97,19 @@ struct InstallationListTests {
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(3))", #"{"user":"ada","tokens":[]}"#)
             try await shop.register(installation(4), user: "grace", token: token(4))
             try await shop.register(installation(4), user: "ada", token: token(4))
+            // A slow broker may confirm it only after the answer; then it stays so.
+            _ = try await eventually { try await shop.record(installation(4)).text("fence") == "effective" ? true : nil }
             for path in ["/v1/apps/shop/users/ada/installations", "/v1/apps/shop/installations?state=signed_in"] {
                 let listed = try await shop.get(path).json["installations"]?.arrayValue ?? []
                 #expect(listed.count == 4)
-                for (number, record) in zip(1..., listed) { #expect(try await shop.record(installation(number)) == record) }
+                for (number, record) in zip(1..., listed) {
+                    let single = try await shop.record(installation(number)).written
+                    #expect(single == record.written, "\(path)")
+                }
             }
             #expect(try await shop.record(installation(1)).tokenStates == ["\(hint(2)) active", "\(hint(1)) retired replaced"])
             #expect(try await shop.record(installation(3))["tokens"]?.arrayValue?.isEmpty == true)
             #expect(try await shop.record(installation(3)).text("fence") == "none")
-            #expect(try await shop.record(installation(4)).text("fence") == "effective")
         }
     }
 

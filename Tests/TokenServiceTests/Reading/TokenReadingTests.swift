@@ -1,3 +1,4 @@
+import Postgres
 import PushModel
 import StrictJSON
 import Testing
@@ -10,9 +11,9 @@ struct TokenReadingTests {
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let keys = [
-                (scopes: ["devices"], mayRead: true, maySeeTokens: true), (["read"], true, false), (["read", "devices"], true, true),
+                (["devices"], true, true), (["read"], true, false), (["read", "devices"], true, true),
                 (["send"], false, false), (["read", "send", "admin"], true, false),
-            ]
+            ] as [(scopes: [String], mayRead: Bool, maySeeTokens: Bool)]
             for key in keys {
                 let client = try await running.client.makeKey(app: "shop", scopes: key.scopes)
                 for (words, isFull) in [("", false), ("?tokens=hints", false), ("?tokens=full", true)] {

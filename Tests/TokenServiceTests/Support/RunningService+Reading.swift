@@ -49,3 +49,12 @@ extension APITestClient {
         let code: String?
     }
 }
+
+extension JSONValue {
+    /// Its text without blanks; fields keep their order.
+    var written: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
