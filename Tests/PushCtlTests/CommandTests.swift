@@ -15,6 +15,11 @@ struct CommandTests {
             ["send", "--app", "shop", "--user", "a", "--title", "t", "--payload", "f"],
             ["keys", "create", "--name", "n"],
             ["status", "--app", "shop"],
+            ["installations", "list"],
+            ["installations", "list", "--app", "shop", "--limit", "0"],
+            ["installations", "list", "--app", "shop", "--full-tokens"],
+            ["installations", "show", "--app", "shop"],
+            ["installations", "search", "--app", "shop", "00c0ffee"],
         ])
     func refused(arguments: [String]) {
         #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }

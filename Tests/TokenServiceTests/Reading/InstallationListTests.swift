@@ -51,7 +51,8 @@ struct InstallationListTests {
                     for (after, before) in [(nil, nil), (4, nil), (nil, 6), (3, 7), (7, 3)] as [(Int?, Int?)] {
                         let words = [
                             state.map { "state=\($0)" }, tag.map { "tag=\($0)" },
-                            after.map { "seen_after=2026-01-0\($0)T00:00:00Z" }, before.map { "seen_before=2026-01-0\($0)T01:00:00%2B01:00" },
+                            after.map { "seen_after=2026-01-0\($0)T00:00:00Z" },
+                            before.map { "seen_before=2026-01-0\($0)T01:00:00%2B01:00" },
                         ]
                         let query = (words.compactMap { $0 } + ["limit=7"]).joined(separator: "&")
                         let expected = samples.filter { $0.passes(state: state, tag: tag, after: after, before: before) }
@@ -117,7 +118,8 @@ struct InstallationListTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(2 * InstallationStore.walkedPerPage + 100, app: running.app(), owner: "ada")
-            try await running.execute("UPDATE installations SET stale_since = now() WHERE id = (SELECT max(id::text)::uuid FROM installations)")
+            try await running.execute(
+                "UPDATE installations SET stale_since = now() WHERE id = (SELECT max(id::text)::uuid FROM installations)")
             for path in ["/v1/apps/shop/installations", "/v1/apps/shop/users/ada/installations"] {
                 let pages = try await shop.pages(path, "state=stale&limit=10")
                 #expect(pages.map(\.count) == [0, 0, 1], "\(path)")
@@ -151,7 +153,8 @@ struct InstallationListTests {
                     CASE WHEN $7 THEN now() END)
                 """,
                 [
-                    .int64(app.id), .id(sample.id), .optionalText(sample.user), .text(seen), .textArray(sample.tag.map { [$0, "any"] } ?? []),
+                    .int64(app.id), .id(sample.id), .optionalText(sample.user), .text(seen),
+                    .textArray(sample.tag.map { [$0, "any"] } ?? []),
                     .bool(sample.isThrottled), .bool(sample.isStale),
                 ])
             try await running.execute(

@@ -5,7 +5,9 @@ import TokenService
 
 @Suite("Pages and their cursors", .serialized, .timeLimit(.minutes(2)))
 struct PagingTests {
-    @Test("While installations come and go, no row is twice and none lost that was there all along") func underConcurrentChanges() async throws {
+    @Test("While installations come and go, no row is twice and none lost that was there all along") func underConcurrentChanges()
+        async throws
+    {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let resident = (0..<120).map { _ in PushID.random() }
@@ -52,7 +54,8 @@ struct PagingTests {
             let cursor = try #require(try await shop.get("\(list)?limit=1&state=signed_in").json.text("next_cursor"))
             #expect(try await shop.get("\(list)?limit=50&state=signed_in&cursor=\(cursor)").status == 200)
             let others = [
-                list, "\(list)?state=signed_out", "\(list)?state=signed_in&tag=red", "\(list)?state=signed_in&seen_after=2020-01-01T00:00:00Z",
+                list, "\(list)?state=signed_out", "\(list)?state=signed_in&tag=red",
+                "\(list)?state=signed_in&seen_after=2020-01-01T00:00:00Z",
                 "\(list)?state=signed_in&seen_before=2090-01-01T00:00:00Z", "/v1/apps/shop/users/ada/installations?state=signed_in",
                 "\(list)/\(installation(1))/history",
             ]
@@ -71,11 +74,15 @@ struct PagingTests {
         }
     }
 
-    @Test("Wrong and unknown parameters are named", arguments: [
-        ("limit=0", "out_of_range"), ("limit=1001", "out_of_range"), ("limit=ten", "out_of_range"), ("state=gone", "unsupported_value"),
-        ("tag=", "out_of_range"), ("seen_after=yesterday", "invalid_time"), ("seen_before=2026-13-01T00:00:00Z", "invalid_time"),
-        ("stat=signed_in", "unknown_parameter"), ("state=stale&state=signed_in", "repeated_parameter"), ("tokens=all", "unsupported_value"),
-    ]) func wrongParameters(query: String, code: String) async throws {
+    @Test(
+        "Wrong and unknown parameters are named",
+        arguments: [
+            ("limit=0", "out_of_range"), ("limit=1001", "out_of_range"), ("limit=ten", "out_of_range"), ("state=gone", "unsupported_value"),
+            ("tag=", "out_of_range"), ("seen_after=yesterday", "invalid_time"), ("seen_before=2026-13-01T00:00:00Z", "invalid_time"),
+            ("stat=signed_in", "unknown_parameter"), ("state=stale&state=signed_in", "repeated_parameter"),
+            ("tokens=all", "unsupported_value"),
+        ]) func wrongParameters(query: String, code: String) async throws
+    {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for path in ["/v1/apps/shop/installations", "/v1/apps/shop/users/ada/installations"] {

@@ -8,33 +8,38 @@ struct ReachabilityTests {
     /// 2026-01-01T00:00:00Z
     private static let start: Int64 = 1_767_225_600_000
 
-    private static func state(signedIn: Bool = true, tokens: [InstallationState.Token] = []) -> InstallationState {
-        InstallationState(isSignedIn: signedIn, registeredAt: start, tokens: tokens)
+    private static func state(signedIn: Bool = true, tokens: [ReachabilityState.Token] = []) -> ReachabilityState {
+        ReachabilityState(isSignedIn: signedIn, registeredAt: start, tokens: tokens)
     }
 
-    private static func retired(_ reason: String, day: Int64 = 1, quarantined: Bool = false) -> InstallationState.Token {
-        InstallationState.Token(
+    private static func retired(_ reason: String, day: Int64 = 1, quarantined: Bool = false) -> ReachabilityState.Token {
+        ReachabilityState.Token(
             id: 1, hint: "…00beef", environment: "production", purpose: "alert", registeredAt: start,
             retired: .init(at: start + day * Self.day, reason: reason, quarantinedAt: quarantined ? start + day * Self.day : nil))
     }
 
-    private static func entry(_ event: HistoryEntry.Event, day: Int64 = 1, _ more: (inout HistoryEntry) -> Void = { _ in }) -> HistoryEntry {
+    private static func entry(_ event: HistoryEntry.Event, day: Int64 = 1, _ more: (inout HistoryEntry) -> Void = { _ in }) -> HistoryEntry
+    {
         var entry = HistoryEntry(app: 1, installation: PushID(high: 1, low: 1), event: event, at: start + day * Self.day)
         more(&entry)
         return entry
     }
 
-    private static func sentence(_ state: InstallationState?, _ recent: [HistoryEntry] = []) -> String {
+    private static func sentence(_ state: ReachabilityState?, _ recent: [HistoryEntry] = []) -> String {
         let reachability = Reachability(state, recent: recent)
         #expect(reachability.isReachable == reachability.explanation.hasPrefix("Reachable"))
         return reachability.explanation
     }
 
-    @Test("Signed out: when and why, as far as history knows", arguments: [
-        ("logout", "logout"), ("superseded", "superseded: the user signed in on installation \(PushID(high: 2, low: 2))"),
-        ("moved", "moved: its token was registered by installation \(PushID(high: 2, low: 2))"), ("stale", "stale: no registration for too long"),
-        ("erased", "its user's data was erased"),
-    ]) func signedOut(reason: String, words: String) {
+    @Test(
+        "Signed out: when and why, as far as history knows",
+        arguments: [
+            ("logout", "logout"), ("superseded", "superseded: the user signed in on installation \(PushID(high: 2, low: 2))"),
+            ("moved", "moved: its token was registered by installation \(PushID(high: 2, low: 2))"),
+            ("stale", "stale: no registration for too long"),
+            ("erased", "its user's data was erased"),
+        ]) func signedOut(reason: String, words: String)
+    {
         var state = Self.state(signedIn: false)
         state.signedOutReason = reason
         let entry = Self.entry(.signedOut) { $0.otherInstallation = PushID(high: 2, low: 2) }
@@ -48,13 +53,16 @@ struct ReachabilityTests {
                 == "Nobody is signed in: it was registered without a user on 2026-01-01T00:00:00.000Z.")
     }
 
-    @Test("A retired token: by whom", arguments: [
-        ("removed", "was retired on 2026-01-02T00:00:00.000Z: the registration of that moment no longer named it"),
-        ("replaced", "was replaced on 2026-01-02T00:00:00.000Z and nothing took its place"),
-        ("stale", "was retired on 2026-01-02T00:00:00.000Z: no registration for too long"),
-        ("gone", "was retired on 2026-01-02T00:00:00.000Z: APNs said that it is gone"),
-        ("rejected", "was retired on 2026-01-02T00:00:00.000Z: APNs rejected it"),
-    ]) func retired(reason: String, words: String) {
+    @Test(
+        "A retired token: by whom",
+        arguments: [
+            ("removed", "was retired on 2026-01-02T00:00:00.000Z: the registration of that moment no longer named it"),
+            ("replaced", "was replaced on 2026-01-02T00:00:00.000Z and nothing took its place"),
+            ("stale", "was retired on 2026-01-02T00:00:00.000Z: no registration for too long"),
+            ("gone", "was retired on 2026-01-02T00:00:00.000Z: APNs said that it is gone"),
+            ("rejected", "was retired on 2026-01-02T00:00:00.000Z: APNs rejected it"),
+        ]) func retired(reason: String, words: String)
+    {
         #expect(Self.sentence(Self.state(tokens: [Self.retired(reason)])) == "Its alert token …00beef \(words).")
     }
 
@@ -105,7 +113,7 @@ struct ReachabilityTests {
     }
 
     @Test("Reachable, with what may be in the way") func reachable() {
-        let active = InstallationState.Token(
+        let active = ReachabilityState.Token(
             id: 3, hint: "…00abcd", environment: "sandbox", purpose: "alert", registeredAt: Self.start, retired: nil)
         var state = Self.state(tokens: [Self.retired("replaced"), active])
         #expect(

@@ -10,10 +10,11 @@ struct TokenReadingTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let keys = [
-                (["devices"], true, true), (["read"], true, false), (["read", "devices"], true, true),
-                (["send"], false, false), (["read", "send", "admin"], true, false),
-            ] as [(scopes: [String], mayRead: Bool, maySeeTokens: Bool)]
+            let keys =
+                [
+                    (["devices"], true, true), (["read"], true, false), (["read", "devices"], true, true),
+                    (["send"], false, false), (["read", "send", "admin"], true, false),
+                ] as [(scopes: [String], mayRead: Bool, maySeeTokens: Bool)]
             for key in keys {
                 let client = try await running.client.makeKey(app: "shop", scopes: key.scopes)
                 for (words, isFull) in [("", false), ("?tokens=hints", false), ("?tokens=full", true)] {
@@ -74,7 +75,8 @@ struct TokenReadingTests {
             let blog = try await running.client.makeApp("blog")
             try await shop.register(installation(1), user: "ada", token: token(1))
             let id = try await running.count("SELECT id FROM tokens")
-            var moved = HistoryEntry(app: try await running.app().id, installation: installation(1), event: .tokenMovedAway, at: 1_700_000_000_000)
+            var moved = HistoryEntry(
+                app: try await running.app().id, installation: installation(1), event: .tokenMovedAway, at: 1_700_000_000_000)
             moved.token = .init(id: id, hint: hint(1), environment: "production", purpose: "alert")
             moved.otherInstallation = installation(2)
             try await running.append([moved])
@@ -92,6 +94,24 @@ struct TokenReadingTests {
             #expect(then["installations"]?.arrayValue?.isEmpty == true)
             #expect(then["former_holders"]?.arrayValue?.first?.text("id") == installation(2).description)
             #expect(then["former_holders"]?.arrayValue?.first?.text("reason") == "deregistered")
+        }
+    }
+
+    @Test("A single read has the tag of what was written, and is not sent again to who has it") func entityTag() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let path = "/v1/apps/shop/installations/\(installation(1))"
+            let written = try await shop.register(installation(1), user: "ada", token: token(1))
+            let tag = try #require(written.header("etag"))
+            #expect(try await shop.get(path).header("etag") == tag)
+            for known in [tag, "W/\(tag)", "\"x\", \(tag)", "*"] {
+                let answer = try await shop.call("GET", path, headers: ["if-none-match": known])
+                #expect(answer.status == 304 && answer.header("etag") == tag && answer.bytes.isEmpty, "\(known)")
+            }
+            #expect(try await shop.call("GET", "\(path)?tokens=full", headers: ["if-none-match": tag]).status == 200)
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            let changed = try await shop.call("GET", path, headers: ["if-none-match": tag])
+            #expect(changed.status == 200 && changed.header("etag") != tag)
         }
     }
 }

@@ -5,7 +5,9 @@ import TokenService
 
 extension RunningService {
     func app(_ slug: String = "shop") async throws -> App {
-        guard let slug = AppSlug(slug), let app = try await AppStore(pool: pool).app(slug) else { throw Missing(description: "no app \(slug)") }
+        guard let slug = AppSlug(slug), let app = try await AppStore(pool: pool).app(slug) else {
+            throw Missing(description: "no app \(slug)")
+        }
         return app
     }
 

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import Postgres
 import PushModel
@@ -22,7 +23,10 @@ struct ReadingController: Sendable {
         let id = try call.id("id")
         let found = try await pool.session { session in try InstallationStore(session: session, app: app).records([id]).first }
         guard let found else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { found.write(to: &$0, app: app.slug, tokens: shown) }
+        let etag = found.etag
+        // Whole tokens are always told: the tag is that of the answer without them as well.
+        if shown == .hints, call.alreadyHas(etag) { return Response(status: .notModified, headers: [.eTag: etag]) }
+        return JSONAnswer.response(.ok, headers: [.eTag: etag]) { found.write(to: &$0, app: app.slug, tokens: shown) }
     }
 
     // MARK: Lists
@@ -105,5 +109,16 @@ struct ReadingController: Sendable {
         }
         guard let page else { throw APIError.notFound }
         return JSONAnswer.response(.ok) { page.write(to: &$0, list: list, app: app) }
+    }
+}
+
+extension APICall {
+    /// `If-None-Match` (RFC 9110 section 13.1.2), which compares weakly.
+    fileprivate func alreadyHas(_ etag: String) -> Bool {
+        guard let text = request.headers[.ifNoneMatch] else { return false }
+        return text.split(separator: ",").contains { word in
+            let tag = word.drop { $0 == " " || $0 == "\t" }
+            return tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == etag
+        }
     }
 }

@@ -3,12 +3,6 @@ package import PushModel
 
 /// Installations as they are shown, with their tokens: one statement and one round trip each.
 extension InstallationStore {
-    /// The installation that the transaction has just written.
-    package func record(_ installation: PushID) throws -> InstallationRecord {
-        guard let record = try records([installation]).first else { throw CorruptRow(table: "installations") }
-        return record
-    }
-
     /// In ascending order of id; those that are unknown or deregistered are left out.
     package func records(_ installations: [PushID]) throws -> [InstallationRecord] {
         guard !installations.isEmpty else { return [] }
@@ -73,8 +67,8 @@ extension InstallationStore {
         let retiredAt = try row.optionalTimestampMilliseconds(17)
         let reason = try row.optionalText(18) ?? ""
         return InstallationRecord.Token(
-            hint: token.hint, environment: try row.text(14), purpose: try row.text(15), registeredAt: try row.timestampMilliseconds(16),
-            retired: retiredAt.map { .init(at: $0, reason: reason) }, full: token)
+            token: token, environment: try row.text(14), purpose: try row.text(15), registeredAt: try row.timestampMilliseconds(16),
+            retired: retiredAt.map { .init(at: $0, reason: reason) })
     }
 }
 

@@ -42,16 +42,16 @@ package struct InstallationHistory {
             reachability: Reachability(state, recent: recent))
     }
 
-    private static func state(_ row: PostgresRow, tokens: [InstallationState.Token]) throws -> InstallationState {
-        InstallationState(
+    private static func state(_ row: PostgresRow, tokens: [ReachabilityState.Token]) throws -> ReachabilityState {
+        ReachabilityState(
             isSignedIn: try row.bool(0), signedOutReason: try row.optionalText(1),
             deregisteredAt: try row.optionalTimestampMilliseconds(2), throttledUntil: try row.optionalTimestampMilliseconds(3),
             staleSince: try row.optionalTimestampMilliseconds(4), registeredAt: try row.timestampMilliseconds(5), tokens: tokens)
     }
 
-    private static func token(_ row: PostgresRow) throws -> InstallationState.Token {
+    private static func token(_ row: PostgresRow) throws -> ReachabilityState.Token {
         let retiredAt = try row.optionalTimestampMilliseconds(5)
-        return InstallationState.Token(
+        return ReachabilityState.Token(
             id: try row.int64(0), hint: DeviceToken(bytes: try row.bytes(1))?.hint ?? "", environment: try row.text(2),
             purpose: try row.text(3), registeredAt: try row.timestampMilliseconds(4),
             retired: try retiredAt.map {

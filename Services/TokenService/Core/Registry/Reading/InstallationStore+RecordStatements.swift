@@ -3,14 +3,15 @@ import Postgres
 /// One row per token, and one for an installation without any.
 ///
 /// Columns: 0 id, owner, owner_epoch, throttled_until, registered_at, 5 created_at, locale, time_zone, app_version, os_version,
-/// 10 device_model, tags, whether all its fences are published (NULL where there are none: in its first epoch an installation was
-/// never fenced, which saves the look); of the token 13 token, environment, purpose, 16 registered_at, retired_at, retired_reason.
+/// 10 device_model, tags, whether all its fences are published (NULL in the first epoch: such an installation was never fenced,
+/// which saves the look); of the token 13 token, environment, purpose, 16 registered_at, retired_at, retired_reason.
 extension InstallationStore {
     static let records: PostgresStatement = """
         SELECT i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at,
             i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
             CASE WHEN i.owner_epoch > 1 THEN
-                (SELECT bool_and(f.published_at IS NOT NULL) FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id)
+                (SELECT coalesce(bool_and(f.published_at IS NOT NULL), true) FROM fences f
+                WHERE f.app_id = i.app_id AND f.installation = i.id)
             END,
             t.token, t.environment, t.purpose, t.registered_at, t.retired_at, t.retired_reason
         FROM installations i LEFT JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
@@ -22,7 +23,8 @@ extension InstallationStore {
         SELECT i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at,
             i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
             CASE WHEN i.owner_epoch > 1 THEN
-                (SELECT bool_and(f.published_at IS NOT NULL) FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id)
+                (SELECT coalesce(bool_and(f.published_at IS NOT NULL), true) FROM fences f
+                WHERE f.app_id = i.app_id AND f.installation = i.id)
             END,
             t.token, t.environment, t.purpose, t.registered_at, t.retired_at, t.retired_reason
         FROM (SELECT * FROM installations WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4) i
@@ -37,7 +39,8 @@ extension InstallationStore {
         SELECT i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at,
             i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
             CASE WHEN i.owner_epoch > 1 THEN
-                (SELECT bool_and(f.published_at IS NOT NULL) FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id)
+                (SELECT coalesce(bool_and(f.published_at IS NOT NULL), true) FROM fences f
+                WHERE f.app_id = i.app_id AND f.installation = i.id)
             END,
             t.token, t.environment, t.purpose, t.registered_at, t.retired_at, t.retired_reason
         FROM (SELECT DISTINCT installation FROM tokens

@@ -11,7 +11,7 @@ package struct Reachability: Equatable, Sendable {
     /// - Parameters:
     ///   - state: Nil where the installation is no longer stored.
     ///   - recent: Its latest history, newest first.
-    package init(_ state: InstallationState?, recent: [HistoryEntry]) {
+    package init(_ state: ReachabilityState?, recent: [HistoryEntry]) {
         let causes = ReachabilityCauses(recent: recent)
         guard let state else {
             self.init(unreachable: causes.ofAbsence())

@@ -13,7 +13,7 @@ struct ReachabilityCauses {
     }
 
     /// What follows the moment.
-    func deregistration(_ state: InstallationState) -> String {
+    func deregistration(_ state: ReachabilityState) -> String {
         switch state.signedOutReason {
         case "stale": " (stale: no registration for too long)"
         case "erased": " (its user's data was erased)"
@@ -21,7 +21,7 @@ struct ReachabilityCauses {
         }
     }
 
-    func ofSignOut(_ state: InstallationState) -> String {
+    func ofSignOut(_ state: ReachabilityState) -> String {
         guard let reason = state.signedOutReason else {
             return "Nobody is signed in: it was registered without a user on \(Self.text(state.registeredAt))."
         }
@@ -30,7 +30,7 @@ struct ReachabilityCauses {
         return "Signed out\(when) (\(Self.words(signOut: reason, entry)))."
     }
 
-    func ofReach(_ state: InstallationState) -> String {
+    func ofReach(_ state: ReachabilityState) -> String {
         if let until = state.throttledUntil { return "Reachable, but APNs asked to leave it alone until \(Self.text(until))." }
         let seen = Self.text(state.registeredAt)
         if let since = state.staleSince {
@@ -40,7 +40,7 @@ struct ReachabilityCauses {
     }
 
     /// Signed in, and no alert token is active: the last thing that happened to one explains it.
-    func ofMissingToken(_ state: InstallationState) -> String {
+    func ofMissingToken(_ state: ReachabilityState) -> String {
         let alerts = state.tokens.filter { $0.purpose == Self.purpose }
         let retired = alerts.max { ($0.retired?.at ?? .min, $0.id) < ($1.retired?.at ?? .min, $1.id) }
         let moved = recent.first { $0.event == .tokenMovedAway && $0.token?.purpose == Self.purpose }
@@ -54,7 +54,7 @@ struct ReachabilityCauses {
         return "Its alert token \(retired.hint) \(words(retired, retirement))."
     }
 
-    private func words(_ token: InstallationState.Token, _ retirement: InstallationState.Retirement) -> String {
+    private func words(_ token: ReachabilityState.Token, _ retirement: ReachabilityState.Retirement) -> String {
         let verdict = verdict(on: token)
         if let quarantined = retirement.quarantinedAt {
             return "is in quarantine since \(Self.text(quarantined)), because too many tokens were rejected at once\(verdict)"
@@ -72,7 +72,7 @@ struct ReachabilityCauses {
     }
 
     /// `: APNs answered 410 Unregistered since …`; empty where the history no longer knows.
-    private func verdict(on token: InstallationState.Token) -> String {
+    private func verdict(on token: ReachabilityState.Token) -> String {
         let told = recent.first { entry in
             entry.event == .tokenRetired && entry.status != nil
                 && (entry.token?.id == token.id

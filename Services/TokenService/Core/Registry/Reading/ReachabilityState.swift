@@ -1,5 +1,5 @@
 /// What decides whether pushes reach an installation. Times are UNIX milliseconds.
-package struct InstallationState: Equatable, Sendable {
+package struct ReachabilityState: Equatable, Sendable {
     package var isSignedIn: Bool
     package var signedOutReason: String?
     package var deregisteredAt: Int64?

@@ -5,7 +5,7 @@ import Testing
 import TokenService
 
 @Suite("An installation's history, and why it stopped getting pushes", .serialized, .timeLimit(.minutes(2)))
-struct HistoryTests {
+struct HistoryReadingTests {
     private static let path = "/v1/apps/shop/installations/\(installation(1))/history"
     /// 2026-01-01T00:00:00Z
     private static let newYear: Int64 = 1_767_225_600_000
