@@ -20,7 +20,8 @@ func installationFacts(_ record: JSONValue) -> String {
     let names = ["registered_at", "created_at", "throttled_until", "locale", "time_zone", "app_version", "os_version", "device_model"]
     let facts = names.compactMap { name in record[name]?.stringValue.map { "\(name) \($0)" } }
     let tags = (record["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
-    let head = "\(record.shown("id")), signed in: \(user), owner epoch \(record["owner_epoch"]?.integerValue ?? 0), fence \(record.shown("fence"))"
+    let epoch = record["owner_epoch"]?.integerValue ?? 0
+    let head = "\(record.shown("id")), signed in: \(user), owner epoch \(epoch), fence \(record.shown("fence"))"
     return ([head] + facts + (tags.isEmpty ? [] : ["tags \(tags.joined(separator: ","))"])).joined(separator: "\n")
 }
 

@@ -18,7 +18,7 @@ extension InstallationsCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List installations: an app's, or one user's.",
-            discussion: "Filters narrow the list together. A filter that few pass can take long on a large app; rows appear as they are found.")
+            discussion: "Filters narrow the list together. One that few installations pass can take long on a large app.")
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var options: InstallationOptions
         @Option(help: "Only this user's.") var user: String?
