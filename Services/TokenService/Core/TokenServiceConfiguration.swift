@@ -57,11 +57,19 @@ package struct TokenServiceConfiguration: Sendable {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
             database.applicationName = "token-service"
+            database.sessionSettings = planning
             return database
         } catch {
             throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
         }
     }
+
+    /// Every statement here goes through an index, one key after another, and is run a million times: it is planned once, and a plan
+    /// that was made while a table was small must not read all of it once it is large.
+    private static let planning = [
+        "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+        "jit": "off",
+    ]
 
     private static func broker(_ config: ConfigReader, logger: Logger) throws -> RabbitMQConfiguration {
         let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672/vhost", isSecret: true)

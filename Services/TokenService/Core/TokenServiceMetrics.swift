@@ -2,10 +2,13 @@ import Metrics
 package import Observability
 package import Postgres
 import PushModel
+import Synchronization
 
 /// Records this service's metrics. Dimensions come from closed sets, never from user input.
 package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
+    /// Looked up by every request; making them anew costs more than counting.
+    private let requests = RequestSeries()
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
@@ -26,9 +29,13 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func answered(route: String, status: Int, took: Duration) {
-        count(MetricName.requests, [("route", route), ("status", "\(status)")])
-        Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry)
-            .record(duration: took)
+        let series = requests.series(route: route, status: status) {
+            RequestSeries.Series(
+                counter: Counter(label: MetricName.requests, dimensions: [("route", route), ("status", "\(status)")], factory: registry),
+                timer: Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry))
+        }
+        series.counter.increment()
+        series.timer.record(duration: took)
     }
 
     func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
@@ -70,4 +77,27 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
+}
+
+/// The series of requests by route and status: few, because both come from closed sets.
+private final class RequestSeries: Sendable {
+    struct Series: Sendable {
+        let counter: Counter
+        let timer: Metrics.Timer
+    }
+
+    private struct Key: Hashable {
+        let route: String
+        let status: Int
+    }
+
+    private let known = Mutex<[Key: Series]>([:])
+
+    func series(route: String, status: Int, make: () -> Series) -> Series {
+        let key = Key(route: route, status: status)
+        if let series = known.withLock({ $0[key] }) { return series }
+        let made = make()
+        known.withLock { $0[key] = made }
+        return made
+    }
 }

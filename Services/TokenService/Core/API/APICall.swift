@@ -33,7 +33,10 @@ struct APICall: Sendable {
 
     /// A part of the path, percent-decoded.
     func text(_ name: String, maximumBytes: Int) throws -> String {
-        guard let text = parameters.get(name)?.removingPercentEncoding, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0)
+        let given = parameters.get(name)
+        // Decoding costs more than all the rest of the path, and most paths need none.
+        let decoded = given?.utf8.contains(UInt8(ascii: "%")) == true ? given?.removingPercentEncoding : given
+        guard let text = decoded, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0)
         else { throw APIError.invalid("the path's {\(name)}", "invalid_path", "must be 1 to \(maximumBytes) bytes of UTF-8") }
         return text
     }
