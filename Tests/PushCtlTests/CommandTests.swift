@@ -24,6 +24,11 @@ struct CommandTests {
             ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
             ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
             ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
+            ["installations", "list"],
+            ["installations", "list", "--app", "shop", "--limit", "0"],
+            ["installations", "list", "--app", "shop", "--full-tokens"],
+            ["installations", "show", "--app", "shop"],
+            ["installations", "search", "--app", "shop", "00c0ffee"],
         ])
     func refused(arguments: [String]) {
         #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }

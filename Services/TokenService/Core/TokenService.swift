@@ -97,7 +97,7 @@ package struct TokenService: Sendable {
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(
                 registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
-            installations: InstallationsController(pool: pool),
+            reading: ReadingController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),

@@ -6,7 +6,7 @@ struct TokenServiceAPI {
     let apps: AppsController
     let keys: KeysController
     let registration: RegistrationController
-    let installations: InstallationsController
+    let reading: ReadingController
     let signOut: SignOutController
     let notifications: NotificationsController
     let quarantine: QuarantineController
@@ -15,7 +15,7 @@ struct TokenServiceAPI {
         apps.bind(to: router)
         keys.bind(to: router)
         registration.bind(to: router)
-        installations.bind(to: router)
+        reading.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
         quarantine.bind(to: router)

@@ -66,3 +66,5 @@ CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_fr
 -- Whether the token had been accepted in no environment yet when the delivery was made: so that an accepted delivery of a proven token,
 -- which is nearly every one, need not look at its token.
 ALTER TABLE deliveries ADD COLUMN unproven boolean NOT NULL DEFAULT false;
+-- From a token to the installations that it left: who held it.
+CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';
