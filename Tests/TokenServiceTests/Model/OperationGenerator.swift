@@ -20,12 +20,12 @@ struct OperationGenerator {
         let registration = registration()
         let fate = fate()
         switch below(100) {
-        case ..<45: return .register(registration)
-        case ..<54: return .logOut(registration.installation, expected: registration.expected)
-        case ..<62: return .logOutToken(number: below(TokenName.numbers))
-        case ..<68: return .logOutUser(below(RegistryModel.users.count), except: one(in: 2) ? registration.installation : nil)
-        case ..<75: return .deregister(registration.installation)
-        case ..<86: return .send(user: below(RegistryModel.users.count))
+        case ..<42: return .register(registration)
+        case ..<50: return .logOut(registration.installation, expected: registration.expected)
+        case ..<57: return .logOutToken(number: below(TokenName.numbers))
+        case ..<63: return .logOutUser(below(RegistryModel.users.count), except: one(in: 2) ? registration.installation : nil)
+        case ..<68: return .deregister(registration.installation)
+        case ..<83: return .send(user: below(RegistryModel.users.count))
         default:
             guard !open.isEmpty else { return .register(registration) }
             return .outcome(outcome(of: open.remove(at: fate.pick % open.count), fate, model: model, now: now))
@@ -61,7 +61,7 @@ struct OperationGenerator {
         let any = classes[below(classes.count)]
         let telling = below(10)
         return Fate(
-            pick: below(1_000_000), outcome: telling < 6 ? .tokenGone : telling < 8 ? .tokenRejected : any, moment: below(6),
+            pick: below(1_000_000), outcome: telling < 5 ? .tokenGone : telling < 7 ? .tokenRejected : any, moment: below(6),
             isStamped: !one(in: 4), isContradicted: one(in: 4))
     }
 
