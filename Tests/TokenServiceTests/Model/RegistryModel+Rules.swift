@@ -25,8 +25,10 @@ extension RegistryModel {
         signOut(superseded)
         var ended = superseded.union(lost.ofOthers)
         if let before, before.owner != wanted.user { ended.insert(wanted.installation) }
-        fence(ended)
-        noteMoves(from: lost.ofSameOwner, to: wanted.installation)
+        // What is queued for an installation that lost a token to one of the same owner is right until that owner changes; where the
+        // loser is fenced anyway, nothing is queued.
+        let fenced = fence(ended)
+        noteMoves(from: lost.ofSameOwner.subtracting(fenced), to: wanted.installation)
         return .registered(
             isNew: before?.isRegistered != true, epoch: epoch(of: wanted.installation), user: wanted.user,
             tokens: tokens(of: wanted.installation), fence: fenceState(of: wanted.installation, written: !ended.isEmpty))

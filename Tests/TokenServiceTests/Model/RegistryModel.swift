@@ -46,7 +46,9 @@ struct RegistryModel: Hashable, Sendable {
     }
 
     /// Ends the epoch of these, and of all whose tokens moved to them while the owner was the same.
-    mutating func fence(_ ended: Set<Int>) {
+    /// - Returns: all whose epoch ended.
+    @discardableResult
+    mutating func fence(_ ended: Set<Int>) -> Set<Int> {
         var reached = ended
         var open = Array(ended)
         while let successor = open.popLast() {
@@ -58,6 +60,7 @@ struct RegistryModel: Hashable, Sendable {
             installations[installation]?.epoch += 1
             moves[installation] = 0
         }
+        return reached
     }
 
     mutating func noteMoves(from predecessors: Set<Int>, to successor: Int) {
