@@ -1,5 +1,6 @@
 package import Broker
 import Hummingbird
+import HummingbirdCore
 package import Logging
 package import Observability
 package import Postgres
@@ -82,7 +83,12 @@ package struct TokenService: Sendable {
     ) -> some Service {
         let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
-        let router = APIRouter(gate: Gate(authenticator: authenticator, apps: apps), metrics: metrics, logger: logger)
+        let limits = configuration.limits
+        let shedding = LoadShedding(limits: limits, pool: pool)
+        metrics.observe(shedding)
+        let router = APIRouter(
+            gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
+            shedding: shedding, metrics: metrics, logger: logger)
         router.mount(operations)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
@@ -95,8 +101,10 @@ package struct TokenService: Sendable {
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
         ).bind(to: router)
         return Application(
-            responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
-            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.port)),
+            responder: router.responder(), server: .http1(configuration: limits.connection),
+            configuration: ApplicationConfiguration(
+                address: .hostname(configuration.host, port: configuration.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),
             onServerRunning: { channel in
                 let port = channel.localAddress?.port ?? configuration.port
                 logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])

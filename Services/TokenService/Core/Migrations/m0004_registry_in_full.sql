@@ -58,3 +58,8 @@ CREATE TABLE installation_history (
     delivery uuid
 );
 CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
+
+-- Finds out whether an app's sandbox is in use; sandbox tokens are few, and the production ones are found by tokens_one_active.
+CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
+-- A key's successor.
+CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
