@@ -128,5 +128,6 @@ let package = Package(
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
+        benchmark("RegistryBenchmark", ["OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
     ]
 )
