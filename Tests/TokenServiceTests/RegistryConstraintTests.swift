@@ -112,7 +112,8 @@ private struct Violation: Sendable {
                 """),
         Violation(
             name: "an epoch below 1", constraint: "installations_owner_epoch_check", statement: "UPDATE installations SET owner_epoch = 0"),
-        Violation(name: "an owner without a name", constraint: "installations_owner_check", statement: "UPDATE installations SET owner = ''"),
+        Violation(
+            name: "an owner without a name", constraint: "installations_owner_check", statement: "UPDATE installations SET owner = ''"),
         Violation(
             name: "an owner of what was deregistered", constraint: "installations_check",
             statement: "UPDATE installations SET deregistered_at = now()"),

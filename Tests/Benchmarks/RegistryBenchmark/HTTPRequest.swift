@@ -34,9 +34,13 @@ struct HTTPResponseReader {
 
     /// - Returns: whether an answer is complete; the next one may begin then.
     mutating func receive(_ bytes: ArraySlice<UInt8>) throws(BenchmarkError) -> Bool {
+        if framing == nil, buffer.isEmpty, let end = Self.headEnd(bytes) {
+            try readHead(bytes[..<end])
+            return try receiveBody(bytes[end...])
+        }
         if framing == nil {
             buffer.append(contentsOf: bytes)
-            guard let end = Self.headEnd(buffer) else { return false }
+            guard let end = Self.headEnd(buffer[...]) else { return false }
             try readHead(buffer[..<end])
             let rest = Array(buffer[end...])
             buffer.removeAll(keepingCapacity: true)
@@ -77,25 +81,45 @@ struct HTTPResponseReader {
         return body
     }
 
+    /// Bytes only: this runs once for every answer that is measured.
     private mutating func readHead(_ head: ArraySlice<UInt8>) throws(BenchmarkError) {
-        let text = String(decoding: head, as: UTF8.self)
-        let lines = text.split(separator: "\r\n")
-        guard let first = lines.first, let code = first.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
+        let start = head.startIndex
+        // "HTTP/1.1 200 OK"
+        guard head.count >= 15, let code = Self.number(head[(start + 9)..<(start + 12)]) else {
             throw BenchmarkError("an answer has no status")
         }
         status = code
         framing = code == 204 ? .remaining(0) : nil
-        for line in lines.dropFirst() {
-            let lower = line.lowercased()
-            if lower.hasPrefix("content-length:") { framing = Int(lower.dropFirst(15).filter { $0 != " " }).map { .remaining($0) } }
-            if lower.hasPrefix("transfer-encoding:"), lower.hasSuffix("chunked") { framing = .chunked }
+        var line = start
+        while let end = head[line...].firstIndex(of: 13) {
+            let text = head[line..<end]
+            if Self.begins(text, with: "content-length:") {
+                framing = Self.number(text[(line + 15)...].drop { $0 == 32 }).map { .remaining($0) }
+            } else if Self.begins(text, with: "transfer-encoding: chunked") {
+                framing = .chunked
+            }
+            line = end + 2
+            if line >= head.endIndex { break }
         }
         if framing == nil { throw BenchmarkError("an answer has neither content-length nor chunks") }
     }
 
-    private static func headEnd(_ bytes: [UInt8]) -> Int? {
-        var at = 3
-        while at < bytes.count {
+    private static func begins(_ line: ArraySlice<UInt8>, with name: StaticString) -> Bool {
+        name.withUTF8Buffer { name in unsafe line.count >= name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 | 0x20 } }
+    }
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        var number = 0
+        for digit in digits {
+            guard (48...57).contains(digit), number < 1 << 50 else { return nil }
+            number = number * 10 + Int(digit) - 48
+        }
+        return digits.isEmpty ? nil : number
+    }
+
+    private static func headEnd(_ bytes: ArraySlice<UInt8>) -> Int? {
+        var at = bytes.startIndex + 3
+        while at < bytes.endIndex {
             if bytes[at] == 10, bytes[at - 1] == 13, bytes[at - 2] == 10, bytes[at - 3] == 13 { return at + 1 }
             at += 1
         }

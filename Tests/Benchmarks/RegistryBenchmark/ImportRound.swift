@@ -42,9 +42,13 @@ struct ImportRound {
         let begin = ContinuousClock.now
         let answer = try client.exchange([head.bytes] + parts, patience: .seconds(120))
         let seconds = begin.duration(to: .now) / .seconds(1)
-        guard answer.status == 200, let last = answer.body.split(separator: 10).last,
-            try JSONValue.parse(Array(last), maximumBytes: 1 << 20)["done"]?.boolValue == true
-        else { throw ServiceClient.refused("the import", answer) }
+        guard answer.status == 200, let last = answer.body.split(separator: 10).last else {
+            throw ServiceClient.refused("the import", answer)
+        }
+        let totals = try JSONValue.parse(Array(last), maximumBytes: 1 << 20)
+        guard totals["done"]?.boolValue == true, totals["failed"]?.integerValue ?? 0 == 0 else {
+            throw ServiceClient.refused("the import", answer)
+        }
         return Result(rate: Double(count) / seconds, peak: max(0, try process.peak() - idle), idle: idle)
     }
 }

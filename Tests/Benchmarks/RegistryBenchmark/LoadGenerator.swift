@@ -13,7 +13,9 @@ struct LoadGenerator {
         var latencies: [Double]
 
         var rate: Double { Double(count) / seconds }
-        func percentile(_ share: Double) -> Double { latencies.isEmpty ? 0 : latencies[min(latencies.count - 1, Int(Double(latencies.count) * share))] }
+        func percentile(_ share: Double) -> Double {
+            latencies.isEmpty ? 0 : latencies[min(latencies.count - 1, Int(Double(latencies.count) * share))]
+        }
     }
 
     init(host: String, port: Int, connections: Int) throws {
@@ -78,7 +80,9 @@ struct LoadGenerator {
             switch try connection.socket.write(bytes.span.extracting(connection.written..<bytes.count)) {
             case .bytes(let count): connection.written += count
             case .wouldBlock:
-                if !connection.waitsToWrite { try poller.modify(connection.socket.descriptor, key: UInt64(key), interest: [.read, .write]) }
+                if !connection.waitsToWrite {
+                    try poller.modify(connection.socket.descriptor, key: UInt64(key), interest: [.read, .write])
+                }
                 connection.waitsToWrite = true
                 return
             case .endOfStream: throw BenchmarkError("the service closed a connection")

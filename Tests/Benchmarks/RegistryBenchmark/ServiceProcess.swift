@@ -15,7 +15,7 @@ struct ServiceProcess {
     private func status(_ field: String) throws -> Double {
         let text = try String(contentsOf: URL(filePath: "/proc/\(id)/status"), encoding: .utf8)
         guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix(field) }),
-            let kibibytes = line.dropFirst(field.count).split(separator: " ").first.flatMap({ Double($0) })
+            let kibibytes = line.dropFirst(field.count).split(whereSeparator: \.isWhitespace).first.flatMap({ Double($0) })
         else { throw BenchmarkError("there is no process \(id)") }
         return kibibytes / 1024
     }

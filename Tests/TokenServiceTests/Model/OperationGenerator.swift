@@ -18,13 +18,16 @@ struct OperationGenerator {
     private mutating func operation(open: inout [OpenDelivery], model: RegistryModel, now: Int64) -> RegistryOperation {
         // Drawn whether needed or not, so that the sequence does not depend on what is open.
         let registration = registration()
+        let change = change(registration)
         let fate = fate()
         switch below(100) {
-        case ..<42: return .register(registration)
+        case ..<34: return .register(registration)
+        case ..<42: return .change(change)
         case ..<50: return .logOut(registration.installation, expected: registration.expected)
         case ..<57: return .logOutToken(number: below(TokenName.numbers))
         case ..<63: return .logOutUser(below(RegistryModel.users.count), except: one(in: 2) ? registration.installation : nil)
-        case ..<68: return .deregister(registration.installation)
+        case ..<66: return .deregister(registration.installation)
+        case ..<68: return .deregisterToken(number: below(TokenName.numbers))
         case ..<83: return .send(user: below(RegistryModel.users.count))
         default:
             guard !open.isEmpty else { return .register(registration) }
@@ -41,6 +44,13 @@ struct OperationGenerator {
         return RegistryOperation.Registration(
             installation: below(RegistryModel.installationCount), user: user(), tokens: tokens,
             replaces: one(in: 7) ? below(TokenName.numbers) : nil, expected: one(in: 6) ? .exactly(user()) : .anyone)
+    }
+
+    private mutating func change(_ full: RegistryOperation.Registration) -> RegistryOperation.Change {
+        let (changesUser, changesTokens) = (one(in: 2), one(in: 2))
+        return RegistryOperation.Change(
+            installation: full.installation, user: changesUser ? .some(full.user) : nil, tokens: changesTokens ? full.tokens : nil,
+            replaces: full.replaces, expected: full.expected)
     }
 
     private mutating func user() -> Int? {

@@ -27,10 +27,14 @@ extension RegistryOperation: CustomStringConvertible {
         case .register(let wanted):
             "register i\(wanted.installation) \(userName(wanted.user)) \(wanted.tokens)"
                 + (wanted.replaces.map { " replaces t\($0)" } ?? "") + "\(wanted.expected)"
+        case .change(let wanted):
+            "change i\(wanted.installation)\(wanted.user.map { " to \(userName($0))" } ?? "")\(wanted.tokens.map { " \($0)" } ?? "")"
+                + (wanted.replaces.map { " replaces t\($0)" } ?? "") + "\(wanted.expected)"
         case .logOut(let installation, let expected): "log out i\(installation)\(expected)"
         case .logOutToken(let number): "log out t\(number)"
         case .logOutUser(let user, let except): "log out \(userName(user)) everywhere\(except.map { " but i\($0)" } ?? "")"
         case .deregister(let installation): "deregister i\(installation)"
+        case .deregisterToken(let number): "deregister t\(number)"
         case .send(let user): "send to \(userName(user))"
         case .outcome(let outcome):
             "\(outcome.outcome.rawValue) of \(outcome.token) since \(outcome.since)\(outcome.isStamped ? "" : ", not stamped")"
@@ -54,6 +58,7 @@ extension RegistryAnswer: CustomStringConvertible {
         case .registered(let isNew, let epoch, let user, let tokens, let fence):
             "\(isNew ? "new" : "known") \(userName(user)) epoch \(epoch) \(tokens.map(\.description).sorted()) fence \(fence)"
         case .refused: "refused"
+        case .missing: "missing"
         case .signedOut(let installation, let did, let epoch, let fence):
             "\(did ? "signed out" : "nobody there") \(installation.map { "i\($0)" } ?? "nowhere") epoch \(epoch) fence \(fence)"
         case .signedOutEverywhere(let count, let fence): "signed out \(count) fence \(fence)"

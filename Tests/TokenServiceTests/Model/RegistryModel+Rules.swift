@@ -4,46 +4,65 @@ extension RegistryModel {
     mutating func apply(_ operation: RegistryOperation, tag: String) -> RegistryAnswer {
         switch operation {
         case .register(let registration): register(registration, tag: tag)
+        case .change(let change): self.change(change, tag: tag)
         case .logOut(let installation, let expected): logOut(installation, expected: expected)
         case .logOutToken(let number): logOutToken(number)
         case .logOutUser(let user, let except): logOutUser(user, except: except)
-        case .deregister(let installation): deregister(installation)
+        case .deregister(let installation): deregister([installation])
+        case .deregisterToken(let number): deregister(Set(holders(of: number) { $0.retired == nil }))
         case .send(let user): .sent(targets(of: user))
         case .outcome(let outcome): settle(outcome)
         }
     }
 
     private mutating func register(_ wanted: RegistryOperation.Registration, tag: String) -> RegistryAnswer {
-        let before = installations[wanted.installation]
-        guard wanted.expected.allows(before?.owner) else { return .refused }
-        let lost = takeTokens(wanted)
-        let superseded = policy == .single ? others(of: wanted.user, than: wanted.installation) : []
-        for name in wanted.tokens {
-            tokens[name.index] = Token(installation: wanted.installation, registeredAt: Self.thisRound, retired: nil)
+        guard wanted.expected.allows(owner(of: wanted.installation)) else { return .refused }
+        return reach(wanted.installation, user: wanted.user, tokens: wanted.tokens, replaces: wanted.replaces, tag: tag)
+    }
+
+    private mutating func change(_ wanted: RegistryOperation.Change, tag: String) -> RegistryAnswer {
+        guard isRegistered(wanted.installation) else { return .missing }
+        let owner = owner(of: wanted.installation)
+        guard wanted.expected.allows(owner) else { return .refused }
+        return reach(wanted.installation, user: wanted.user ?? owner, tokens: wanted.tokens, replaces: wanted.replaces, tag: tag)
+    }
+
+    /// The state that an installation is to have, rules 1 to 6.
+    /// - Parameter named: Nil leaves its tokens alone.
+    private mutating func reach(
+        _ installation: Int, user: Int?, tokens named: [TokenName]?, replaces: Int?, tag: String
+    ) -> RegistryAnswer {
+        let before = installations[installation]
+        let lost = takeTokens(named, replaces: replaces, for: installation, user: user)
+        let superseded = policy == .single ? others(of: user, than: installation) : []
+        for name in named ?? [] {
+            tokens[name.index] = Token(installation: installation, registeredAt: Self.thisRound, retired: nil)
         }
-        installations[wanted.installation] = Installation(owner: wanted.user, epoch: before?.epoch ?? 1, isRegistered: true, locale: tag)
+        installations[installation] = Installation(owner: user, epoch: before?.epoch ?? 1, isRegistered: true, locale: tag)
         signOut(superseded)
         var ended = superseded.union(lost.ofOthers)
-        if let before, before.owner != wanted.user { ended.insert(wanted.installation) }
+        if let before, before.owner != user { ended.insert(installation) }
         // What is queued for an installation that lost a token to one of the same owner is right until that owner changes; where the
         // loser is fenced anyway, nothing is queued.
         let fenced = fence(ended)
-        noteMoves(from: lost.ofSameOwner.subtracting(fenced), to: wanted.installation)
+        noteMoves(from: lost.ofSameOwner.subtracting(fenced), to: installation)
         return .registered(
-            isNew: before?.isRegistered != true, epoch: epoch(of: wanted.installation), user: wanted.user,
-            tokens: tokens(of: wanted.installation), fence: fenceState(of: wanted.installation, written: !ended.isEmpty))
+            isNew: before?.isRegistered != true, epoch: epoch(of: installation), user: user, tokens: tokens(of: installation),
+            fence: fenceState(of: installation, written: !ended.isEmpty))
     }
 
-    /// Rules 2 and 3: retires what the registration replaces, and says whom it takes a token from.
-    private mutating func takeTokens(_ wanted: RegistryOperation.Registration) -> (ofOthers: Set<Int>, ofSameOwner: Set<Int>) {
+    /// Rules 2 and 3: retires what is replaced, and says whom a token is taken from.
+    private mutating func takeTokens(
+        _ named: [TokenName]?, replaces: Int?, for installation: Int, user: Int?
+    ) -> (ofOthers: Set<Int>, ofSameOwner: Set<Int>) {
         var lost: (ofOthers: Set<Int>, ofSameOwner: Set<Int>) = ([], [])
         for index in tokens.indices {
             guard let token = tokens[index] else { continue }
             let name = TokenName(index: index)
-            let isKept = wanted.tokens.contains(name)
-            let isReplaced = wanted.replaces == name.number
-            if token.installation != wanted.installation, isKept || isReplaced {
-                if owner(of: token.installation) == wanted.user {
+            let isKept = named?.contains(name) == true
+            let isReplaced = replaces == name.number
+            if token.installation != installation, isKept || isReplaced {
+                if owner(of: token.installation) == user {
                     lost.ofSameOwner.insert(token.installation)
                 } else {
                     lost.ofOthers.insert(token.installation)
@@ -52,8 +71,8 @@ extension RegistryModel {
             guard !isKept else { continue }
             if isReplaced {
                 retire(index, "replaced")
-            } else if token.installation == wanted.installation {
-                retire(index, wanted.tokens.contains { $0.purpose == name.purpose } ? "replaced" : "removed")
+            } else if let named, token.installation == installation {
+                retire(index, named.contains { $0.purpose == name.purpose } ? "replaced" : "removed")
             }
         }
         return lost
@@ -65,8 +84,11 @@ extension RegistryModel {
     }
 
     private mutating func logOutToken(_ number: Int) -> RegistryAnswer {
-        let holders = tokens.indices.filter { TokenName(index: $0).number == number }.compactMap { tokens[$0]?.installation }
-        return signOutAnswering(Set(holders))
+        signOutAnswering(Set(holders(of: number) { _ in true }))
+    }
+
+    private func holders(of number: Int, where isMeant: (Token) -> Bool) -> [Int] {
+        tokens.indices.filter { TokenName(index: $0).number == number }.compactMap { tokens[$0] }.filter(isMeant).map(\.installation)
     }
 
     private mutating func signOutAnswering(_ wanted: Set<Int>) -> RegistryAnswer {
@@ -87,11 +109,13 @@ extension RegistryModel {
         return .signedOutEverywhere(count: signedIn.count, fence: signedIn.isEmpty ? .unknown : .effective)
     }
 
-    private mutating func deregister(_ installation: Int) -> RegistryAnswer {
-        guard isRegistered(installation) else { return .deregistered }
-        for index in tokens.indices where tokens[index]?.installation == installation { retire(index, "deregistered") }
-        installations[installation] = Installation(owner: nil, epoch: epoch(of: installation), isRegistered: false, locale: nil)
-        fence([installation])
+    private mutating func deregister(_ wanted: Set<Int>) -> RegistryAnswer {
+        let registered = wanted.filter { isRegistered($0) }
+        for installation in registered {
+            for index in tokens.indices where tokens[index]?.installation == installation { retire(index, "deregistered") }
+            installations[installation] = Installation(owner: nil, epoch: epoch(of: installation), isRegistered: false, locale: nil)
+        }
+        fence(registered)
         return .deregistered
     }
 

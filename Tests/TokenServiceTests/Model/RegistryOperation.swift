@@ -1,12 +1,14 @@
 import PushModel
 
-/// One thing that a client, or a dispatcher, does to the registry. PATCH, erasing and restoring will be further cases.
+/// One thing that a client, or a dispatcher, does to the registry. Erasing and restoring will be further cases.
 enum RegistryOperation: Sendable {
     case register(Registration)
+    case change(Change)
     case logOut(Int, expected: Expected)
     case logOutToken(number: Int)
     case logOutUser(Int, except: Int?)
     case deregister(Int)
+    case deregisterToken(number: Int)
     /// A notification to a user: what it reaches is one view of the registry.
     case send(user: Int)
     case outcome(Outcome)
@@ -17,6 +19,16 @@ enum RegistryOperation: Sendable {
         /// No two in one place.
         var tokens: [TokenName]
         /// The number of a token that is over.
+        var replaces: Int?
+        var expected: Expected
+    }
+
+    /// PATCH: what is nil stays as it is.
+    struct Change: Sendable {
+        var installation: Int
+        /// Set to nobody by `.some(nil)`.
+        var user: Int??
+        var tokens: [TokenName]?
         var replaces: Int?
         var expected: Expected
     }
@@ -81,6 +93,8 @@ enum RegistryAnswer: Hashable, Sendable {
     case registered(isNew: Bool, epoch: Int64, user: Int?, tokens: Set<TokenState>, fence: Fence)
     /// 409: somebody else is signed in than was expected.
     case refused
+    /// 404: there is nothing to change.
+    case missing
     case signedOut(installation: Int?, didSignOut: Bool, epoch: Int64, fence: Fence)
     case signedOutEverywhere(count: Int, fence: Fence)
     case deregistered

@@ -33,7 +33,7 @@ extension RegistryWorld {
         default:
             let answer = try await patiently { try await request(operation, tag: tag) }
             said = try read(answer, of: operation)
-            registeredAt = answer.json.text("registered_at").flatMap { RFC3339.milliseconds($0) }
+            if case .register = operation { registeredAt = answer.json.text("registered_at").flatMap { RFC3339.milliseconds($0) } }
         }
         return Exchange(step: .init(operation: operation, tag: tag, answer: said, registeredAt: registeredAt), open: open)
     }
@@ -53,37 +53,48 @@ extension RegistryWorld {
         let base = "/v1/apps/\(app.text)"
         switch operation {
         case .register(let wanted):
-            return try await client.put("\(base)/installations/\(id(wanted.installation))", Self.body(wanted, tag: tag))
+            let body = Self.body(.some(wanted.user), wanted.tokens, wanted.replaces, wanted.expected, tag: tag)
+            return try await client.put("\(base)/installations/\(id(wanted.installation))", body)
+        case .change(let wanted):
+            let body = Self.body(wanted.user, wanted.tokens, wanted.replaces, wanted.expected, tag: tag)
+            return try await client.call("PATCH", "\(base)/installations/\(id(wanted.installation))", body)
         case .logOut(let number, .anyone): return try await client.post("\(base)/installations/\(id(number))/logout")
         case .logOut(let number, .exactly(let user)):
             return try await client.post("\(base)/installations/\(id(number))/logout", #"{"expected_user":\#(Self.json(user))}"#)
-        case .logOutToken(let number):
-            return try await client.post("\(base)/tokens/logout", #"{"token":"\#(TokenName(number: number, place: 0).text)"}"#)
+        case .logOutToken(let number): return try await client.post("\(base)/tokens/logout", #"{"token":\#(Self.token(number))}"#)
         case .logOutUser(let user, let except):
             let body = except.map { #"{"except":"\#(id($0))"}"# }
             return try await client.post("\(base)/users/\(RegistryModel.users[user])/logout", body)
         case .deregister(let number): return try await client.delete("\(base)/installations/\(id(number))")
+        case .deregisterToken(let number): return try await client.post("\(base)/tokens/deregister", #"{"token":\#(Self.token(number))}"#)
         case .send, .outcome: preconditionFailure("neither is one request")
         }
     }
 
-    private static func body(_ wanted: RegistryOperation.Registration, tag: String) -> String {
-        let tokens = wanted.tokens.map {
-            #"{"token":"\#($0.text)","environment":"\#($0.environment)","purpose":"\#($0.purpose)"}"#
+    private static func body(
+        _ user: Int??, _ tokens: [TokenName]?, _ replaces: Int?, _ expected: RegistryOperation.Expected, tag: String
+    ) -> String {
+        var fields = [#""locale":"\#(tag)""#]
+        if let user { fields.append(#""user":\#(json(user))"#) }
+        if let tokens {
+            let listed = tokens.map { #"{"token":"\#($0.text)","environment":"\#($0.environment)","purpose":"\#($0.purpose)"}"# }
+            fields.append(#""tokens":[\#(listed.joined(separator: ","))]"#)
         }
-        var body = #"{"user":\#(json(wanted.user)),"tokens":[\#(tokens.joined(separator: ","))],"locale":"\#(tag)""#
-        if let number = wanted.replaces { body += #","replaces":"\#(TokenName(number: number, place: 0).text)""# }
-        if case .exactly(let user) = wanted.expected { body += #","expected_user":\#(json(user))"# }
-        return body + "}"
+        if let replaces { fields.append(#""replaces":\#(token(replaces))"#) }
+        if case .exactly(let user) = expected { fields.append(#""expected_user":\#(json(user))"#) }
+        return "{\(fields.joined(separator: ","))}"
     }
+
+    private static func token(_ number: Int) -> String { "\"\(TokenName(number: number, place: 0).text)\"" }
 
     private static func json(_ user: Int?) -> String { user.map { "\"\(RegistryModel.users[$0])\"" } ?? "null" }
 
     private func read(_ answer: APITestClient.Answer, of operation: RegistryOperation) throws -> RegistryAnswer {
         if answer.status == 409 { return .refused }
+        if answer.status == 404, case .change = operation { return .missing }
         let fence = answer.json.text("fence").flatMap { RegistryAnswer.Fence(rawValue: $0) }
         switch (operation, answer.status) {
-        case (.register, 200), (.register, 201):
+        case (.register, 200), (.register, 201), (.change, 200):
             guard let record = RegistryState.Record(answer.json), let fence else { break }
             return .registered(isNew: answer.status == 201, epoch: record.epoch, user: record.user, tokens: record.tokens, fence: fence)
         case (.logOut, 200), (.logOutToken, 200):
@@ -93,7 +104,7 @@ extension RegistryWorld {
         case (.logOutUser, 200):
             guard let count = answer.json.number("signed_out"), let fence else { break }
             return .signedOutEverywhere(count: Int(count), fence: fence)
-        case (.deregister, 204): return .deregistered
+        case (.deregister, 204), (.deregisterToken, 204): return .deregistered
         default: break
         }
         throw BadAnswer(operation, answer)
@@ -141,7 +152,8 @@ extension RegistryWorld {
         _ outcome: RegistryOperation.Outcome, as told: OutcomeClass, timestamp: Int64?, sentAt: Int64
     ) -> OutcomeEvent {
         let delivery = OutcomeEvent.Delivery(
-            id: outcome.delivery.id, notification: outcome.delivery.notification, installation: id(outcome.delivery.installation), attempt: 1,
+            id: outcome.delivery.id, notification: outcome.delivery.notification, installation: id(outcome.delivery.installation),
+            attempt: 1,
             status: told == .tokenGone ? 410 : 400, reason: told == .tokenGone ? "Unregistered" : "BadDeviceToken", timestamp: timestamp,
             sentAt: sentAt)
         return OutcomeEvent(
