@@ -1,5 +1,6 @@
 package import Broker
 import Hummingbird
+import HummingbirdCore
 package import Logging
 package import Observability
 package import Postgres
@@ -11,7 +12,7 @@ package import UnixSignals
 ///
 /// The path of a notification: `NotificationsController.send` → `NotificationIntake.accept` → `JobPublisher.publish` → broker →
 /// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
-/// `InstallationsController.register` → `InstallationRegistration.register` → `FencePublisher.publish`.
+/// `RegistrationController.register` → `InstallationRegistration.register` → `RegistryBatch.apply` → `FencePublisher.publish`.
 package struct TokenService: Sendable {
     package let pool: PostgresPool
     package let publisher: Publisher
@@ -84,21 +85,29 @@ package struct TokenService: Sendable {
     ) -> some Service {
         let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
-        let router = APIRouter(gate: Gate(authenticator: authenticator, apps: apps), metrics: metrics, logger: logger)
+        let limits = configuration.limits
+        let shedding = LoadShedding(limits: limits, pool: pool)
+        metrics.observe(shedding)
+        let router = APIRouter(
+            gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
+            shedding: shedding, metrics: metrics, logger: logger)
         router.mount(operations)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
-            installations: InstallationsController(
-                pool: pool, registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            registration: RegistrationController(
+                registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            reading: ReadingController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics)
         ).bind(to: router)
         return Application(
-            responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
-            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.port)),
+            responder: router.responder(), server: .http1(configuration: limits.connection),
+            configuration: ApplicationConfiguration(
+                address: .hostname(configuration.host, port: configuration.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),
             onServerRunning: { channel in
                 let port = channel.localAddress?.port ?? configuration.port
                 logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])

@@ -2,10 +2,13 @@ import Metrics
 package import Observability
 package import Postgres
 import PushModel
+import Synchronization
 
 /// Records this service's metrics. Dimensions come from closed sets, never from user input.
 package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
+    /// Looked up by every request; making them anew costs more than counting.
+    private let requests = RequestSeries()
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
@@ -25,6 +28,14 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    /// The requests that are being worked on.
+    func observe(_ shedding: LoadShedding) {
+        registry.observe(MetricName.requestsInProgress, "Requests that are being worked on.") { Double(shedding.requestsInProgress) }
+    }
+
+    func rateLimited() { count(MetricName.requestsRateLimited, []) }
+    func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
+
     package func observe(_ brakes: BrakeWatch) {
         registry.observe(MetricName.brakesEngaged, "Apps whose brake this process has seen engaged and not free since.") {
             Double(brakes.count)
@@ -32,9 +43,13 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func answered(route: String, status: Int, took: Duration) {
-        count(MetricName.requests, [("route", route), ("status", "\(status)")])
-        Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry)
-            .record(duration: took)
+        let series = requests.series(route: route, status: status) {
+            RequestSeries.Series(
+                counter: Counter(label: MetricName.requests, dimensions: [("route", route), ("status", "\(status)")], factory: registry),
+                timer: Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry))
+        }
+        series.counter.increment()
+        series.timer.record(duration: took)
     }
 
     func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
@@ -68,6 +83,8 @@ package struct TokenServiceMetrics: Sendable {
     private static let help: [(String, String)] = [
         (MetricName.requests, "Requests answered, by route and status."),
         (MetricName.requestTime, "Time to answer a request, by route."),
+        (MetricName.requestsRateLimited, "Requests refused because their key makes too many."),
+        (MetricName.requestsShed, "Requests refused because too many are being worked on or wait for the database, by reason."),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),
@@ -83,4 +100,27 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.corrected, "Tokens that APNs took in another environment than they were registered for."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
+}
+
+/// The series of requests by route and status: few, because both come from closed sets.
+private final class RequestSeries: Sendable {
+    struct Series: Sendable {
+        let counter: Counter
+        let timer: Metrics.Timer
+    }
+
+    private struct Key: Hashable {
+        let route: String
+        let status: Int
+    }
+
+    private let known = Mutex<[Key: Series]>([:])
+
+    func series(route: String, status: Int, make: () -> Series) -> Series {
+        let key = Key(route: route, status: status)
+        if let series = known.withLock({ $0[key] }) { return series }
+        let made = make()
+        known.withLock { $0[key] = made }
+        return made
+    }
 }

@@ -16,6 +16,9 @@ package enum LogKey {
 package enum MetricName {
     package static let requests = "push_token_service_http_requests_total"
     package static let requestTime = "push_token_service_http_request_duration_seconds"
+    package static let requestsInProgress = "push_token_service_http_requests_in_progress"
+    package static let requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
+    package static let requestsShed = "push_token_service_http_requests_shed_total"
     package static let registrations = "push_token_service_registrations_total"
     package static let signOuts = "push_token_service_sign_outs_total"
     package static let accepted = "push_token_service_notifications_accepted_total"
@@ -35,7 +38,27 @@ package enum MetricName {
     package static let connections = "push_token_service_postgres_connections"
 
     package static let all = [
-        requests, requestTime, registrations, signOuts, accepted, published, backlog, outcomes, repeatedOutcomes, undecodableOutcomes,
-        completed, retired, braked, brakesEngaged, quarantined, restored, corrected, throttled, connections,
+        requests,
+        requestTime,
+        requestsInProgress,
+        requestsRateLimited,
+        requestsShed,
+        registrations,
+        signOuts,
+        accepted,
+        published,
+        backlog,
+        outcomes,
+        repeatedOutcomes,
+        undecodableOutcomes,
+        completed,
+        retired,
+        braked,
+        throttled,
+        connections,
+        brakesEngaged,
+        quarantined,
+        restored,
+        corrected,
     ]
 }

@@ -11,10 +11,20 @@ extension APIError {
             self = APIError(
                 .conflict, "owner_mismatch", "Somebody else is signed in",
                 "the installation's user is not the expected one; nothing was changed")
+        case is PreconditionFailed:
+            self = APIError(
+                .preconditionFailed, "precondition_failed", "The state is another one",
+                "If-Match names another state than the present one; read it again. Nothing was changed")
+        case is NotRegistered: self = .notFound
+        case is CommitQueueFull:
+            self = .unavailable("overloaded", "too many registrations wait for the database", retryAfterSeconds: 1)
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",
                 "this key was used with another body within the last 24 hours")
+        case is BodyTimedOut:
+            self = APIError(.requestTimeout, "body_timeout", "The body did not arrive", "the request's body did not arrive in time")
+            isRetryable = true
         case is BacklogFull:
             self = .unavailable(
                 "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)

@@ -17,7 +17,9 @@ struct RequestBody: Sendable {
         } catch is NIOTooManyBytesError {
             throw APIError.bodyTooLarge
         }
-        if !bytes.isEmpty, let type = request.headers[.contentType], !type.lowercased().hasPrefix("application/json") {
+        if !bytes.isEmpty, let type = request.headers[.contentType]?.lowercased(), !type.hasPrefix("application/json"),
+            request.method != .patch || !type.hasPrefix("application/merge-patch+json")
+        {
             throw APIError(
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
         }

@@ -5,7 +5,8 @@ import Observability
 struct TokenServiceAPI {
     let apps: AppsController
     let keys: KeysController
-    let installations: InstallationsController
+    let registration: RegistrationController
+    let reading: ReadingController
     let signOut: SignOutController
     let notifications: NotificationsController
     let quarantine: QuarantineController
@@ -13,7 +14,8 @@ struct TokenServiceAPI {
     func bind(to router: APIRouter) {
         apps.bind(to: router)
         keys.bind(to: router)
-        installations.bind(to: router)
+        registration.bind(to: router)
+        reading.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
         quarantine.bind(to: router)

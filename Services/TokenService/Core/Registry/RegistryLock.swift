@@ -1,4 +1,3 @@
-import OpenSSL
 package import Postgres
 package import PushModel
 
@@ -21,11 +20,29 @@ package struct RegistryLock {
         try session.execute(Self.lock, [.int64Array(keys.sorted())])
     }
 
-    private mutating func add(_ kind: String, _ name: [UInt8]) {
-        let digest = Digest.sha256(Array("\(app) \(kind) ".utf8) + name)
-        keys.insert(digest.prefix(8).reduce(0) { $0 << 8 | Int64($1) })
+    /// Those of many changes, in the order in which they are taken.
+    static func keys(of changes: [RegistryChange]) -> [Int64] {
+        var locks: [App.ID: RegistryLock] = [:]
+        for change in changes {
+            var lock = locks[change.app.id] ?? RegistryLock(app: change.app.id)
+            lock.add(installation: change.installation.id)
+            for token in change.namedTokens { lock.add(token: token) }
+            if let user = change.onlyInstallationOf { lock.add(user: user) }
+            locks[change.app.id] = lock
+        }
+        return locks.values.reduce(into: Set<Int64>()) { $0.formUnion($1.keys) }.sorted()
     }
 
-    private static let lock: PostgresStatement =
+    private mutating func add(_ kind: String, _ name: [UInt8]) {
+        // FNV-1a: the same in every process. Two names that collide only wait for each other.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        func mix(_ byte: UInt8) { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
+        for shift in stride(from: 0, to: 64, by: 8) { mix(UInt8(truncatingIfNeeded: app >> shift)) }
+        kind.utf8.forEach(mix)
+        name.forEach(mix)
+        keys.insert(Int64(bitPattern: hash))
+    }
+
+    static let lock: PostgresStatement =
         "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS key ORDER BY key) AS ordered"
 }
