@@ -60,7 +60,8 @@ enum Sample {
 
     private static func deliveries(_ outcome: OutcomeClass) -> [OutcomeEvent.Delivery] {
         switch outcome {
-        case .accepted: [delivery(1, status: 200, sentAt: sentAt), delivery(2, attempt: 2, status: 200, sentAt: sentAt + 3, environment: .sandbox)]
+        case .accepted:
+            [delivery(1, status: 200, sentAt: sentAt), delivery(2, attempt: 2, status: 200, sentAt: sentAt + 3, environment: .sandbox)]
         case .tokenGone:
             [
                 delivery(1, status: 410, reason: "Unregistered", timestamp: 1_782_100_000_000, sentAt: sentAt),

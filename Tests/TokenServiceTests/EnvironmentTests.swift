@@ -25,7 +25,8 @@ struct EnvironmentTests {
         try await running.report(
             .tokenRejected, of: job, final: false, status: 400, reason: "BadDeviceToken", sentAt: now, retryAt: now + 1000)
         try await running.report(
-            outcome, of: job, status: [.accepted: 200, .tokenGone: 410][outcome] ?? 400, reason: outcome == .accepted ? nil : "BadDeviceToken",
+            outcome, of: job, status: [.accepted: 200, .tokenGone: 410][outcome] ?? 400,
+            reason: outcome == .accepted ? nil : "BadDeviceToken",
             timestamp: timestamp, sentAt: now, attempt: 2, environment: .sandbox)
         return try await running.completed(job.notification, shop).json
     }
@@ -121,7 +122,9 @@ struct EnvironmentTests {
         try await RunningService.run { running in
             try await running.another { _ in
                 let (shop, first) = try await Self.sent(running)
-                let others = try await [running.sendAndTake(#"{"user":"ada"}"#, with: shop), running.sendAndTake(#"{"user":"ada"}"#, with: shop)]
+                let others = try await [
+                    running.sendAndTake(#"{"user":"ada"}"#, with: shop), running.sendAndTake(#"{"user":"ada"}"#, with: shop),
+                ]
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for job in others + [first] { group.addTask { _ = try await Self.answer(.accepted, running, shop, job) } }
                     try await group.waitForAll()
@@ -157,7 +160,8 @@ struct EnvironmentTests {
     @Test func aTokenWhosePlaceIsTakenThereYields() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))","environment":"production"},{"token":"\#(token(2))","environment":"sandbox"}]}"#
+            let body =
+                #"{"user":"ada","tokens":[{"token":"\#(token(1))","environment":"production"},{"token":"\#(token(2))","environment":"sandbox"}]}"#
             #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))", body).status == 201)
             var job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             let whole = job
@@ -188,7 +192,9 @@ struct EnvironmentTests {
                 }
                 try await group.waitForAll()
             }
-            #expect(try await running.count("SELECT count(DISTINCT token) FROM tokens WHERE state = 'active' AND environment = 'sandbox'") == 20)
+            #expect(
+                try await running.count("SELECT count(DISTINCT token) FROM tokens WHERE state = 'active' AND environment = 'sandbox'") == 20
+            )
             #expect(!running.metrics.render().contains("undecodable_total 1"))
             #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
         }

@@ -29,8 +29,10 @@ struct QuarantineTests {
         try await RunningService.run { running in
             let brake = try await Brake(running, count: 25)
             try await brake.report(.tokenRejected, 0..<20)
-            try await running.execute("UPDATE tokens SET retired_at = now() - interval '11 minutes' WHERE id = (SELECT min(id) FROM tokens)")
-            try await running.execute("UPDATE tokens SET retired_reason = 'gone' WHERE id = (SELECT max(id) FROM tokens WHERE state = 'retired')")
+            try await running.execute(
+                "UPDATE tokens SET retired_at = now() - interval '11 minutes' WHERE id = (SELECT min(id) FROM tokens)")
+            try await running.execute(
+                "UPDATE tokens SET retired_reason = 'gone' WHERE id = (SELECT max(id) FROM tokens WHERE state = 'retired')")
             try await brake.report(.tokenRejected, 20..<25)
             #expect(try await brake.states()["quarantined"] == 18)
         }
@@ -68,7 +70,8 @@ struct QuarantineTests {
             try await running.pool.transaction(deadline: .seconds(60)) { session in
                 try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only().int64(0)])
                 try session.execute(
-                    "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps")
+                    "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps"
+                )
                 try session.execute(
                     """
                     UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'rejected' WHERE installation = ANY ($1::uuid[])

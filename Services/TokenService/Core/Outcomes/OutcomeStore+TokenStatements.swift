@@ -50,8 +50,9 @@ extension OutcomeStore {
         WITH wanted AS (
             SELECT t.*, e.answered, e.delivery, e.status
             FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::int[]) AS e (id, answered, delivery, status)
-            JOIN deliveries d ON d.id = e.delivery JOIN tokens t ON t.id = e.id
-            WHERE t.environment <> e.answered AND t.proven_at IS NULL AND t.installation = d.installation
+            JOIN tokens t ON t.id = e.id
+            WHERE t.environment <> e.answered AND t.proven_at IS NULL
+                AND t.installation = (SELECT d.installation FROM deliveries d WHERE d.id = e.delivery)
         ), judged AS (
             SELECT w.*, o.id AS rival, w.state = 'active' AND o.state = 'retired' AND o.installation = w.installation AND NOT p.is_taken
                 AS revives, o.id IS NOT NULL OR w.state = 'active' AND p.is_taken AS yields

@@ -103,7 +103,7 @@ extension QuarantineStore {
     /// Superseded: another token is alive in its place, or was put into quarantine from its place later; the same token is alive in
     /// another place; or the installation was deregistered.
     private static let restore: PostgresStatement = """
-        WITH judged AS (
+        WITH judged AS MATERIALIZED (
             SELECT t.id,
                 NOT EXISTS (
                     SELECT FROM tokens o WHERE o.app_id = t.app_id AND o.installation = t.installation AND o.id <> t.id
