@@ -51,6 +51,13 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.braked, [], by: effect.braked.count)
     }
 
+    func erased(_ result: Erasure.Result) { count(MetricName.erasures, []) }
+    func flaggedStale(_ number: Int) { count(MetricName.staleFlagged, [], by: number) }
+    func removedStale(_ number: Int) { count(MetricName.staleRemoved, [], by: number) }
+    func retentionRemoved(_ kind: Retention.Kind, _ number: Int) {
+        count(MetricName.retentionRemoved, [("kind", kind.rawValue)], by: number)
+    }
+
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
     }
@@ -68,6 +75,10 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.completed, "Notifications whose every delivery has its outcome."),
         (MetricName.retired, "Tokens retired because APNs said so, by reason."),
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
+        (MetricName.erasures, "Users erased by request, repetitions included."),
+        (MetricName.staleFlagged, "Installations flagged because nobody heard of them for as long as their app says."),
+        (MetricName.staleRemoved, "Stale installations deregistered because their app wants it."),
+        (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

@@ -9,6 +9,7 @@ struct TokenServiceAPI {
     let installations: InstallationsController
     let signOut: SignOutController
     let notifications: NotificationsController
+    let privacy: PrivacyController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -17,5 +18,6 @@ struct TokenServiceAPI {
         installations.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
+        privacy.bind(to: router)
     }
 }
