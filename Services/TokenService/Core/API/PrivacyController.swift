@@ -19,7 +19,9 @@ struct PrivacyController: Sendable {
         let user = try call.text("user", maximumBytes: StatedUser.maximumBytes)
         _ = try await call.body().object { body -> String? in
             let confirmed = body.string("confirm", maximumBytes: StatedUser.maximumBytes)
-            if let confirmed, !confirmed.utf8.elementsEqual(user.utf8) { body.problem("confirm", "mismatch", "must be the user that the path names") }
+            if let confirmed, !confirmed.utf8.elementsEqual(user.utf8) {
+                body.problem("confirm", "mismatch", "must be the user that the path names")
+            }
             body.finish()
             return confirmed
         }
