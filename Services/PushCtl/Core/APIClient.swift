@@ -87,6 +87,27 @@ package struct APIClient {
         return try JSONValue.parse(Array("null".utf8))
     }
 
+    /// A POST's answer, whose body is still to come.
+    /// - Throws: ``CommandFailure`` when it is a refusal.
+    func response(to path: String, _ body: (inout JSONWriter) -> Void) async throws -> HTTPClientResponse {
+        var request = HTTPClientRequest(url: baseURL + path)
+        request.method = .POST
+        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
+        request.headers.add(name: "content-type", value: "application/json")
+        request.body = .bytes(Self.object(body))
+        let response: HTTPClientResponse
+        do { response = try await http.execute(request, timeout: .hours(24)) } catch {
+            throw CommandFailure("POST \(baseURL)\(path): no answer (\(error))")
+        }
+        guard !(200..<300).contains(response.status.code) else { return response }
+        var bytes: [UInt8] = []
+        do { bytes = Array((try await response.body.collect(upTo: 1 << 20)).readableBytesView) } catch {
+            throw CommandFailure("POST \(path) was refused: status \(response.status.code)")
+        }
+        let problem = try? JSONValue.parse(bytes, maximumBytes: 1 << 20)
+        throw CommandFailure("POST \(path) was refused: \(Self.explanation(response.status.code, problem))")
+    }
+
     /// One line out of a problem document (RFC 9457).
     private static func explanation(_ status: UInt, _ problem: JSONValue?) -> String {
         guard let problem else { return "status \(status)" }

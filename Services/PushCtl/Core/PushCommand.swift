@@ -14,6 +14,7 @@ package struct PushCommand: AsyncParsableCommand {
             AppsCommand.self,
             KeysCommand.self,
             InstallationsCommand.self,
+            UsersCommand.self,
             QuarantineCommand.self,
             SendCommand.self,
             StatusCommand.self,

@@ -56,7 +56,10 @@ package struct TokenService: Sendable {
             configuration, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening)
-        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, server]
+        let housekeeper = Housekeeper(
+            pool: pool, apps: AppStore(pool: pool), fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
+            logger: logger)
+        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper, server]
     }
 
     /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
@@ -101,7 +104,9 @@ package struct TokenService: Sendable {
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
-            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics)
+            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
+            privacy: PrivacyController(
+                erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), metrics: metrics)
         ).bind(to: router)
         return Application(
             responder: router.responder(), server: .http1(configuration: limits.connection),

@@ -26,6 +26,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var relayInterval: Duration
     package var relayLease: Duration
     package var shutdownDeadline: Duration
+    package var housekeeping: Housekeeper.Terms
 
     /// - Parameter logger: Warns of secret files that others can read.
     /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
@@ -43,6 +44,11 @@ package struct TokenServiceConfiguration: Sendable {
         relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
+        housekeeping = Housekeeper.Terms(
+            interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),
+            historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),
+            retiredTokenDays: try config.integer("retiredToken.retentionDays", default: 90, in: 1...3650),
+            receiptDays: try config.integer("receipt.retentionDays", default: 30, in: 1...3650))
     }
 
     /// How much is logged; read before the logger exists.

@@ -75,6 +75,12 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func restored(_ number: Int) { count(MetricName.restored, [], by: number) }
+    func erased(_ result: Erasure.Result) { count(MetricName.erasures, []) }
+    func flaggedStale(_ number: Int) { count(MetricName.staleFlagged, [], by: number) }
+    func removedStale(_ number: Int) { count(MetricName.staleRemoved, [], by: number) }
+    func retentionRemoved(_ kind: Retention.Kind, _ number: Int) {
+        count(MetricName.retentionRemoved, [("kind", kind.rawValue)], by: number)
+    }
 
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
@@ -98,6 +104,10 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.quarantined, "Tokens put into quarantine because their app's brake engaged."),
         (MetricName.restored, "Tokens that came back to life out of quarantine."),
         (MetricName.corrected, "Tokens that APNs took in another environment than they were registered for."),
+        (MetricName.erasures, "Users erased by request, repetitions included."),
+        (MetricName.staleFlagged, "Installations flagged because nobody heard of them for as long as their app says."),
+        (MetricName.staleRemoved, "Stale installations deregistered because their app wants it."),
+        (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

@@ -4,9 +4,11 @@ package enum LogKey {
     package static let appIDs = "app.ids"
     package static let count = "count"
     package static let error = "error"
+    package static let flagged = "stale.flagged"
     package static let messageID = "message.id"
     package static let port = "http.port"
     package static let reason = "reason"
+    package static let removed = "stale.removed"
     package static let route = "http.route"
     package static let version = "version"
     package static let versions = "schema.versions"
@@ -35,6 +37,10 @@ package enum MetricName {
     package static let quarantined = "push_token_service_tokens_quarantined_total"
     package static let restored = "push_token_service_tokens_restored_total"
     package static let throttled = "push_token_service_installations_throttled_total"
+    package static let erasures = "push_token_service_users_erased_total"
+    package static let staleFlagged = "push_token_service_stale_flagged_total"
+    package static let staleRemoved = "push_token_service_stale_removed_total"
+    package static let retentionRemoved = "push_token_service_retention_removed_total"
     package static let connections = "push_token_service_postgres_connections"
 
     package static let all = [
@@ -60,5 +66,9 @@ package enum MetricName {
         quarantined,
         restored,
         corrected,
+        erasures,
+        staleFlagged,
+        staleRemoved,
+        retentionRemoved,
     ]
 }

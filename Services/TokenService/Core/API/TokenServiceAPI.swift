@@ -10,6 +10,7 @@ struct TokenServiceAPI {
     let signOut: SignOutController
     let notifications: NotificationsController
     let quarantine: QuarantineController
+    let privacy: PrivacyController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -19,5 +20,6 @@ struct TokenServiceAPI {
         signOut.bind(to: router)
         notifications.bind(to: router)
         quarantine.bind(to: router)
+        privacy.bind(to: router)
     }
 }

@@ -68,3 +68,31 @@ CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_fr
 ALTER TABLE deliveries ADD COLUMN unproven boolean NOT NULL DEFAULT false;
 -- From a token to the installations that it left: who held it.
 CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';
+-- What privacy and retention search by.
+CREATE INDEX notifications_by_user ON notifications (app_id, target_user, id) WHERE target_user IS NOT NULL;
+CREATE INDEX notifications_by_installation ON notifications (app_id, target_installation, id) WHERE target_installation IS NOT NULL;
+CREATE INDEX installation_history_by_owner ON installation_history (app_id, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
+CREATE INDEX token_moves_by_predecessor ON token_moves (app_id, predecessor);
+CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
+
+-- Installations of an erased user whose history and receipts are still to be removed. Written with the fence, so that a call that
+-- was cut short can be repeated although the installation names the user no more; empty when nobody is being erased.
+CREATE TABLE erasures (
+    app_id bigint NOT NULL,
+    owner text NOT NULL,
+    installation uuid NOT NULL,
+    -- What is of this epoch, or later in the history, belongs to whoever registered afterwards.
+    epochs_below bigint NOT NULL,
+    history_to bigint NOT NULL,
+    erased_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, owner, installation)
+);
+
+-- One row: which process of the fleet does the housekeeping, or when the next round is due.
+CREATE TABLE housekeeping (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    holder uuid,
+    free_from timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO housekeeping DEFAULT VALUES;

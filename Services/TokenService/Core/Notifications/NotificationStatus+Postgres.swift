@@ -26,7 +26,7 @@ extension NotificationStatus {
                 at: try row.optionalTimestampMilliseconds(11), retryAt: try row.optionalTimestampMilliseconds(12))
         }
         return Delivery(
-            id: try row.id(0), installation: try row.id(1), hint: DeviceToken(bytes: try row.bytes(2))?.hint ?? "",
+            id: try row.id(0), installation: try row.id(1), hint: try row.optionalBytes(2).flatMap { DeviceToken(bytes: $0)?.hint } ?? "",
             environment: try row.text(3), outcome: try row.optionalText(4), status: try row.optionalInt32(5).map { Int($0) },
             reason: try row.optionalText(6), attempts: Int(try row.int32(7)), lastAttempt: attempt,
             updatedAt: try row.timestampMilliseconds(13))
@@ -41,7 +41,7 @@ extension NotificationStatus {
     private static let selectDeliveries: PostgresStatement = """
         SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
             d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at
-        FROM deliveries d JOIN tokens t ON t.id = d.token_id
+        FROM deliveries d LEFT JOIN tokens t ON t.id = d.token_id
         WHERE d.notification = $1 ORDER BY d.class NULLS FIRST, d.token_id LIMIT $2
         """
 }

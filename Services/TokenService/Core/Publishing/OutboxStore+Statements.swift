@@ -43,7 +43,8 @@ extension OutboxStore {
         FROM notifications n, installations i
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL AND n.id = d.notification
             AND n.published_at IS NULL AND i.app_id = n.app_id AND i.id = d.installation
-            AND (n.expires_at <= now() OR i.owner_epoch > d.owner_epoch)
+            -- A token that was erased with its user leaves nothing to send to.
+            AND (n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
         """
     static let settle: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE),

@@ -57,4 +57,7 @@ extension InstallationStore {
         SELECT id, installation, epochs_below, created_at FROM fences
         WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND published_at IS NULL ORDER BY id
         """
+    static let ownedPage: PostgresStatement = """
+        SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4
+        """
 }

@@ -23,9 +23,11 @@ extension RegistryBatch {
 
         var ended: [InstallationKey] = []
         if app.devicePolicy == .single, let user = wanted.user { ended += supersede(othersOf: user, than: key) }
-        ended += take(wanted, for: key, isNew: isNew, at: moment)
+        let losers = take(wanted, for: key, isNew: isNew, at: moment)
+        ended += losers.filter { installations[$0]?.owner != wanted.user }
         if let before, before.owner != wanted.user { ended.append(key) }
         let fenced = fence(ended)
+        remember(losers.filter { !fenced.contains($0) }, of: key)
 
         guard let record = record(key) else { throw CorruptRow(table: "installations") }
         return RegistryChange.Result(record: record, isNew: isNew, fenced: fenced)
@@ -80,7 +82,7 @@ extension RegistryBatch {
 
     // MARK: Its tokens (rules 2, 3 and 6)
 
-    /// - Returns: installations that lost a token while somebody else was signed in there.
+    /// - Returns: installations that lost a token to this one.
     private mutating func take(_ wanted: Target, for key: InstallationKey, isNew: Bool, at moment: Int64) -> [InstallationKey] {
         let named = wanted.tokens.map { proven($0, app: key.app) }
         var losers: [InstallationKey] = []
@@ -118,7 +120,7 @@ extension RegistryBatch {
         for index in tokens.indices where tokens[index].app == key.app && tokens[index].token == replaces {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
-            if token.installation != key.id, let loser = lose(token, to: key) { losers.append(loser) }
+            if token.installation != key.id { losers.append(token.place.installation) }
             guard token.retired == nil else { continue }
             tokens[index].retire(.replaced, at: moment)
             tell(.tokenReplaced, token.place.installation) { $0.token = token.historical }
@@ -126,7 +128,7 @@ extension RegistryBatch {
         return losers
     }
 
-    /// - Returns: the installation it was taken from, where that has another owner.
+    /// - Returns: the installation it was taken from.
     private mutating func bind(
         _ named: RegisteredToken, to key: InstallationKey, isNew: Bool, at moment: Int64
     ) -> InstallationKey? {
@@ -152,16 +154,14 @@ extension RegistryBatch {
             $0.token = before.historical
             $0.otherInstallation = key.id
         }
-        return lose(before, to: key)
+        return before.place.installation
     }
 
     /// Two installations of one owner: nothing that is queued for the first is wrong, until the second's owner changes.
-    private mutating func lose(_ token: TokenState, to key: InstallationKey) -> InstallationKey? {
-        let loser = token.place.installation
-        guard installations[loser]?.owner == installations[key]?.owner else { return loser }
-        predecessors[key, default: []].insert(loser.id)
+    private mutating func remember(_ losers: [InstallationKey], of key: InstallationKey) {
+        guard !losers.isEmpty else { return }
+        predecessors[key, default: []].formUnion(losers.map(\.id))
         gainedPredecessors.insert(key)
-        return nil
     }
 }
 

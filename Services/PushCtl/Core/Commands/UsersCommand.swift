@@ -1,0 +1,101 @@
+import ArgumentParser
+import Foundation
+import NIOCore
+import StrictJSON
+
+struct UsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users", abstract: "What a person may ask for: to be erased, and to be told everything.",
+        subcommands: [Erase.self, Export.self])
+
+    struct Erase: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Erase everything that an app knows of a user. It cannot be undone.",
+            discussion: """
+                Signs the user out everywhere and removes the installations, tokens, history, notifications and receipts. A call that was \
+                interrupted is finished by repeating it. The key needs the scope admin.
+                """)
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "The app.") var app: String
+        @Argument(help: "The user, as the app calls them.") var user: String
+        @Flag(help: "Do not ask.") var yes = false
+
+        func run() async throws {
+            if !yes {
+                print("This erases \(user) from \(app) for ever. Type the user's name to go on: ", terminator: "")
+                guard readLine(strippingNewline: true) == user else {
+                    throw CommandFailure("that is not the user's name; nothing was done")
+                }
+            }
+            let answer = try await connection.withClient { client in
+                try await client.post(try userPath(app, user, "erase")) { $0.field("confirm", user) }
+            }
+            print(erasureTable(answer))
+            if answer["fence"]?.stringValue == "pending" {
+                print("The broker has not confirmed the sign-out yet; the service goes on trying. Repeat the command to see it confirmed.")
+            }
+        }
+    }
+
+    struct Export: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Everything that an app knows of a user, as JSON.",
+            discussion: "Device tokens and payloads in full: keep it as carefully as the database. The key needs the scope admin.")
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "The app.") var app: String
+        @Argument(help: "The user, as the app calls them.") var user: String
+        @Option(name: .shortAndLong, help: "A new file to write to, readable by you alone; default: standard output.") var output: String?
+
+        func run() async throws {
+            let path = try userPath(app, user, "export")
+            let file = try output.map(newFile) ?? .standardOutput
+            do {
+                try await connection.withClient { client in
+                    try await client.download(path, { _ in }) { piece in
+                        do { try file.write(contentsOf: Data(piece.readableBytesView)) } catch {
+                            throw CommandFailure("\(output ?? "standard output") cannot be written to")
+                        }
+                    }
+                }
+                if output == nil { print() } else { try file.close() }
+            } catch {
+                // Half of somebody's data is worth nothing and lies around.
+                if let output { unlinkQuietly(output) }
+                throw error
+            }
+        }
+
+        private func newFile(_ path: String) throws -> FileHandle {
+            guard !FileManager.default.fileExists(atPath: path) else { throw CommandFailure("\(path) is there already") }
+            guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]),
+                let file = FileHandle(forWritingAtPath: path)
+            else { throw CommandFailure("\(path) cannot be written to") }
+            return file
+        }
+
+        private func unlinkQuietly(_ path: String) {
+            do { try FileManager.default.removeItem(atPath: path) } catch { print("the unfinished file \(path) stays behind") }
+        }
+    }
+}
+
+/// Users are named by the app: whatever they hold is one part of the path.
+func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
+    let allowed = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+    guard !user.isEmpty, user != ".", user != "..", let escaped = user.addingPercentEncoding(withAllowedCharacters: allowed) else {
+        throw CommandFailure("this cannot be a user's name")
+    }
+    return "/v1/apps/\(app)/users/\(escaped)/\(verb)"
+}
+
+/// How much was erased, one row per kind.
+func erasureTable(_ answer: JSONValue) -> Table {
+    var table = Table("ERASED", "NUMBER")
+    for (kind, name) in [
+        ("installations", "installations"), ("tokens", "device tokens"), ("history", "history entries"), ("notifications", "notifications"),
+        ("deliveries", "receipts"), ("idempotency_records", "idempotency records"),
+    ] {
+        table.add(name, answer["erased"]?[kind]?.integerValue.map(String.init) ?? "?")
+    }
+    return table
+}

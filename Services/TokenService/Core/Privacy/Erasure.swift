@@ -1,0 +1,120 @@
+package import Postgres
+import PushModel
+
+/// `POST /v1/apps/{app}/users/{user}/erase`: removes everything that is of one user in one app.
+///
+/// First the fences: from the first committed batches on, nothing that was queued for the user reaches a device. Then what the
+/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The list of what is left to do is in
+/// the table `erasures`, so a call that was cut short is finished by repeating it.
+///
+/// What was registered or sent before the call began is erased. What races with the call is either erased or survives as new.
+package struct Erasure: Sendable {
+    /// Installations in one transaction.
+    private static let installationBatch = 100
+
+    private let pool: PostgresPool
+    private let fences: FencePublisher
+
+    package init(pool: PostgresPool, fences: FencePublisher) {
+        self.pool = pool
+        self.fences = fences
+    }
+
+    /// What this call removed.
+    package struct Result: Equatable, Sendable {
+        package var fence = FenceState.none
+        package var installations = 0
+        package var tokens = 0
+        package var history = 0
+        package var receipts = ReceiptRemoval.Count()
+    }
+
+    /// - Throws: `PostgresError`; what was done until then stays done.
+    package func erase(user: String, app: App) async throws -> Result {
+        let historyEnd = try await pool.session { session in try ErasureStore(session, app: app, user: user).historyEnd() }
+        var result = try await endInstallations(user: user, app: app)
+        try await removeNotifications(user: user, app: app, into: &result)
+        while true {
+            let ended = try await pool.session { session in
+                try ErasureStore(session, app: app, user: user).ended(limit: Self.installationBatch)
+            }
+            guard !ended.isEmpty else { break }
+            try await removeRemains(of: ended, user: user, app: app, into: &result)
+        }
+        var removed = 0
+        repeat {
+            removed = try await pool.transaction { session in
+                try ErasureStore(session, app: app, user: user).removeHistory(namingUserUpTo: historyEnd)
+            }
+            result.history += removed
+        } while removed == ErasureStore.historyBatch
+        if result.fence == .none { result.fence = try await fenceOfEarlierCalls(app) }
+        return result
+    }
+
+    private func endInstallations(user: String, app: App) async throws -> Result {
+        var result = Result()
+        var cursor = PushID(high: 0, low: 0)
+        while true {
+            let from = cursor
+            let page = try await pool.transaction { session in
+                try ErasureStore(session, app: app, user: user).endInstallations(after: from, limit: Self.installationBatch)
+            }
+            result.fence = result.fence.combined(with: await fences.publish(page.fences))
+            result.installations += page.installations
+            result.tokens += page.tokens
+            guard let last = page.last else { return result }
+            cursor = last
+        }
+    }
+
+    /// The notifications that were sent to the user by name.
+    private func removeNotifications(user: String, app: App, into result: inout Result) async throws {
+        var cursor = PushID(high: 0, low: 0)
+        while true {
+            let from = cursor
+            let page = try await pool.session { session in
+                try ErasureStore(session, app: app, user: user).notificationsToUser(after: from)
+            }
+            guard let last = page.last else { return }
+            try await remove(page, into: &result)
+            cursor = last
+        }
+    }
+
+    private func removeRemains(
+        of ended: [ErasureStore.Ended], user: String, app: App, into result: inout Result
+    ) async throws {
+        while true {
+            let page = try await pool.session { session in
+                try ErasureStore(session, app: app, user: user).notifications(to: ended)
+            }
+            guard !page.isEmpty else { break }
+            try await remove(page, into: &result)
+        }
+        while true {
+            let removed = try await pool.transaction { session in
+                let store = ErasureStore(session, app: app, user: user)
+                return (try store.removeDeliveries(of: ended), try store.removeHistory(of: ended))
+            }
+            result.receipts.deliveries += removed.0
+            result.history += removed.1
+            guard removed.0 == ReceiptRemoval.batch || removed.1 == ErasureStore.historyBatch else { break }
+        }
+        try await pool.session { session in try ErasureStore(session, app: app, user: user).finish(ended) }
+    }
+
+    private func remove(_ notifications: [PushID], into result: inout Result) async throws {
+        repeat {
+            result.receipts += try await pool.transaction { session in
+                try ReceiptRemoval(session: session).removeBatch(of: notifications)
+            }
+        } while !result.receipts.isDone
+    }
+
+    /// A call that finds nothing may be the repetition of one whose fences the broker did not confirm.
+    private func fenceOfEarlierCalls(_ app: App) async throws -> FenceState {
+        let open = try await pool.session { session in try ErasureStore.openFences(of: app, in: session) }
+        return await fences.publish(open) == .pending ? .pending : .effective
+    }
+}

@@ -1,0 +1,131 @@
+import Postgres
+import PushModel
+
+/// The SQL that erases one user of one app. Every method is one bounded step.
+struct ErasureStore {
+    /// History rows that one transaction removes.
+    static let historyBatch = 5000
+    private static let notificationBatch: Int64 = 100
+
+    private let session: PostgresSession
+    private let app: App
+    private let user: String
+
+    init(_ session: PostgresSession, app: App, user: String) {
+        self.session = session
+        self.app = app
+        self.user = user
+    }
+
+    struct Page: Sendable {
+        var fences: [Fence] = []
+        var installations = 0
+        var tokens = 0
+        /// Nil at the end of the walk.
+        var last: PushID?
+    }
+
+    /// An installation that is an empty shell already, whose history and receipts are not removed yet.
+    struct Ended: Sendable {
+        var installation: PushID
+        var epochsBelow: Int64
+        var historyTo: Int64
+        /// UNIX milliseconds.
+        var at: Int64
+    }
+
+    /// The newest history row; what comes later was written after the call began.
+    func historyEnd() throws -> Int64 { try session.execute(Self.historyEnd).only().int64(0) }
+
+    /// Makes empty shells of the user's next installations, fences them and notes what is left to remove.
+    func endInstallations(after cursor: PushID, limit: Int) throws -> Page {
+        var lock = RegistryLock(app: app.id)
+        lock.add(user: user)
+        try lock.take(in: session)
+        let owned = try session.execute(
+            InstallationStore.ownedPage, [.int64(app.id), .text(user), .id(cursor), .int64(Int64(limit))]
+        ).map { row in try row.id(0) }
+        guard let last = owned.last else { return Page() }
+        let store = InstallationStore(session: session, app: app)
+        let rows = try store.lockInstallations(owned)
+        // Registrations of a multi policy do not take the user's lock: somebody else may be signed in there by now.
+        let theirs = owned.filter { rows[$0]?.owner == user }
+        guard !theirs.isEmpty else { return Page(last: last) }
+        let now = try store.clock()
+        let scope: [PostgresValue] = [.int64(app.id), .ids(theirs)]
+        let tokens = try session.execute(Self.deleteTokens, scope).affected
+        try session.execute(Self.clear, scope + [.timestamp(milliseconds: now)])
+        let fenced = try store.fence(theirs, at: now)
+        try session.execute(Self.deleteMoves, scope)
+        try session.execute(Self.note, scope + [.text(user), .timestamp(milliseconds: now)])
+        return Page(
+            fences: try store.unpublishedFences(of: fenced), installations: theirs.count, tokens: tokens, last: last)
+    }
+
+    func ended(limit: Int) throws -> [Ended] {
+        try session.execute(Self.ended, [.int64(app.id), .text(user), .int64(Int64(limit))]).map { row in
+            Ended(
+                installation: try row.id(0), epochsBelow: try row.int64(1), historyTo: try row.int64(2),
+                at: try row.timestampMilliseconds(3))
+        }
+    }
+
+    func finish(_ ended: [Ended]) throws {
+        try session.execute(
+            Self.finish,
+            [.int64(app.id), .text(user), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow))])
+    }
+
+    func notificationsToUser(after cursor: PushID) throws -> [PushID] {
+        try session.execute(
+            Self.notificationsToUser, [.int64(app.id), .text(user), .id(cursor), .int64(Self.notificationBatch)]
+        ).map { row in try row.id(0) }
+    }
+
+    /// Those sent to the installations by id, until they ended.
+    func notifications(to ended: [Ended]) throws -> [PushID] {
+        try session.execute(
+            Self.notificationsToInstallations,
+            [
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow)),
+                .timestampArray(ended.map(\.at)), .int64(Self.notificationBatch),
+            ]
+        ).map { row in try row.id(0) }
+    }
+
+    func removeDeliveries(of ended: [Ended]) throws -> Int {
+        let found = try session.execute(
+            Self.deliveries,
+            [
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow)),
+                .int64(Int64(ReceiptRemoval.batch)),
+            ]
+        ).map { row in try row.id(0) }
+        return try ReceiptRemoval(session: session).remove(found)
+    }
+
+    func removeHistory(of ended: [Ended]) throws -> Int {
+        try session.execute(
+            Self.deleteHistory,
+            [
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.historyTo)), .int64(Int64(Self.historyBatch)),
+            ]
+        ).affected
+    }
+
+    /// What other installations' histories say of the user.
+    func removeHistory(namingUserUpTo end: Int64) throws -> Int {
+        try session.execute(
+            Self.deleteHistoryNamingUser, [.int64(app.id), .text(user), .int64(end), .int64(Int64(Self.historyBatch))]
+        ).affected
+    }
+
+    /// Fences of erased installations that the broker has not confirmed, as far as is written down.
+    static func openFences(of app: App, in session: PostgresSession) throws -> [Fence] {
+        try session.execute(openFences, [.int64(app.id)]).map { row in
+            Fence(
+                id: try row.int64(0), app: app.slug, installation: try row.id(1), epochsBelow: try row.int64(2),
+                at: try row.timestampMilliseconds(3))
+        }
+    }
+}

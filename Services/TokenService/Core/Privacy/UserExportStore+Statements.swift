@@ -1,0 +1,44 @@
+import Postgres
+
+extension UserExportStore {
+    static let tokens: PostgresStatement = """
+        SELECT installation, token, environment, purpose, state, registered_at, retired_at, retired_reason, proven_at FROM tokens
+        WHERE app_id = $1 AND installation = ANY ($2::uuid[]) ORDER BY installation, id
+        """
+    static let history: PostgresStatement = """
+        SELECT id, installation, at, event, owner_epoch, owner, token_hint, environment, purpose, other_installation, status, reason,
+            apns_timestamp, delivery
+        FROM installation_history WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4
+        """
+    /// Installation by installation, each in the order of its index.
+    static let ownerlessHistory: PostgresStatement = """
+        SELECT h.id, h.installation, h.at, h.event, h.owner_epoch, h.owner, h.token_hint, h.environment, h.purpose,
+            h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery
+        FROM (SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id >= $3 ORDER BY id) AS i
+        CROSS JOIN LATERAL (
+            SELECT * FROM installation_history h
+            WHERE h.app_id = $1 AND h.installation = i.id AND h.owner IS NULL
+                AND h.id > CASE WHEN i.id = $3 THEN $4 ELSE -1 END
+            ORDER BY h.id LIMIT $5
+        ) AS h
+        ORDER BY i.id, h.id LIMIT $5
+        """
+    static let notificationsToUser: PostgresStatement = """
+        SELECT id, target_user, target_installation, state, lane, push_type, topic, collapse_id, payload, accepted_at, expires_at,
+            completed_at
+        FROM notifications WHERE app_id = $1 AND target_user = $2 AND id > $3 ORDER BY id LIMIT $4
+        """
+    static let notificationsToInstallations: PostgresStatement = """
+        SELECT n.id, n.target_user, n.target_installation, n.state, n.lane, n.push_type, n.topic, n.collapse_id, n.payload,
+            n.accepted_at, n.expires_at, n.completed_at
+        FROM installations i JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > $3
+        WHERE i.app_id = $1 AND i.owner = $2 AND EXISTS (
+            SELECT FROM deliveries d
+            WHERE d.notification = n.id AND d.installation = i.id AND d.owner_epoch = i.owner_epoch)
+        ORDER BY n.id LIMIT $4
+        """
+    static let deliveries: PostgresStatement = """
+        SELECT token_id, id, installation, environment, class, status, reason, attempts, updated_at FROM deliveries
+        WHERE notification = $1 AND token_id > $2 ORDER BY token_id LIMIT $3
+        """
+}

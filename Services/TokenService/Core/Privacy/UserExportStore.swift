@@ -1,0 +1,100 @@
+import Postgres
+import PushModel
+import StrictJSON
+
+/// The pages of a user's export, each item as the JSON object that it becomes.
+struct UserExportStore {
+    private static let pageSize: Int64 = 200
+    private static let notificationPage: Int64 = 50
+
+    private let session: PostgresSession
+    private let app: App
+    private let user: String
+
+    init(_ session: PostgresSession, app: App, user: String) {
+        self.session = session
+        self.app = app
+        self.user = user
+    }
+
+    /// A place in a walk, by the key of the last row.
+    struct Cursor: Sendable {
+        var id = PushID(high: 0, low: 0)
+        var number: Int64 = -1
+        /// Of the two walks that make up a list.
+        var isSecondWalk = false
+
+        static let first = Cursor()
+    }
+
+    struct Page: Sendable {
+        var items: [[UInt8]] = []
+        var ids: [PushID] = []
+        /// Nil at the end.
+        var next: Cursor?
+    }
+
+    func installations(after cursor: Cursor) throws -> Page {
+        let store = InstallationStore(session: session, app: app)
+        let owned = try session.execute(
+            InstallationStore.ownedPage, [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.pageSize)]
+        ).map { row in try row.id(0) }
+        var tokens: [PushID: [[UInt8]]] = [:]
+        for row in try session.execute(Self.tokens, [.int64(app.id), .ids(owned)]) {
+            tokens[try row.id(0), default: []].append(try Self.token(row))
+        }
+        // Whoever was signed out since the page was read is not theirs any more.
+        var page = Page()
+        for record in try store.records(owned) where record.user == user {
+            page.items.append(Self.installation(record, tokens: tokens[record.id] ?? []))
+        }
+        if owned.count == Self.pageSize, let last = owned.last { page.next = Cursor(id: last) }
+        return page
+    }
+
+    /// First every row that names the user, wherever it is; then the rows of the user's installations that name nobody.
+    func history(after cursor: Cursor) throws -> Page {
+        let rows =
+            if cursor.isSecondWalk {
+                try session.execute(
+                    Self.ownerlessHistory,
+                    [.int64(app.id), .text(user), .id(cursor.id), .int64(cursor.number), .int64(Self.pageSize)])
+            } else {
+                try session.execute(
+                    Self.history, [.int64(app.id), .text(user), .int64(cursor.number), .int64(Self.pageSize)])
+            }
+        var page = Page()
+        for row in rows {
+            page.items.append(try Self.historyEntry(row))
+            page.next = Cursor(id: try row.id(1), number: try row.int64(0), isSecondWalk: cursor.isSecondWalk)
+        }
+        if rows.count < Self.pageSize { page.next = cursor.isSecondWalk ? nil : Cursor(isSecondWalk: true) }
+        return page
+    }
+
+    /// First those sent to the user by name; then those sent to the user's installations during the present epoch.
+    func notifications(after cursor: Cursor) throws -> Page {
+        let parameters: [PostgresValue] = [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.notificationPage)]
+        let rows = try session.execute(cursor.isSecondWalk ? Self.notificationsToInstallations : Self.notificationsToUser, parameters)
+        var page = Page()
+        for row in rows {
+            page.items.append(try Self.notification(row))
+            page.ids.append(try row.id(0))
+            page.next = Cursor(id: try row.id(0), isSecondWalk: cursor.isSecondWalk)
+        }
+        if rows.count < Self.notificationPage { page.next = cursor.isSecondWalk ? nil : Cursor(isSecondWalk: true) }
+        return page
+    }
+
+    func deliveries(of notification: PushID, after cursor: Cursor) throws -> Page {
+        let rows = try session.execute(
+            Self.deliveries, [.id(notification), .int64(cursor.number), .int64(Self.pageSize)])
+        var page = Page()
+        for row in rows {
+            page.items.append(try Self.delivery(row))
+            page.next = Cursor(number: try row.int64(0))
+        }
+        if rows.count < Self.pageSize { page.next = nil }
+        return page
+    }
+}

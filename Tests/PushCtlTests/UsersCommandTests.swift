@@ -1,0 +1,45 @@
+import ArgumentParser
+import StrictJSON
+import Testing
+
+@testable import PushCtl
+
+@Suite("What an operator does for a person who asks")
+struct UsersCommandTests {
+    @Test(
+        "App and user are both needed",
+        arguments: [
+            ["users", "erase", "shop"], ["users", "export", "shop"], ["users", "export", "shop", "ada", "grace"], ["users", "erase"],
+        ])
+    func refused(arguments: [String]) {
+        #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }
+    }
+
+    @Test("Complete command lines are understood") func understood() throws {
+        let erase = try #require(try PushCommand.parseAsRoot(["users", "erase", "shop", "ada", "--yes"]) as? UsersCommand.Erase)
+        #expect(erase.app == "shop" && erase.user == "ada" && erase.yes)
+        let export = try #require(try PushCommand.parseAsRoot(["users", "export", "shop", "ada", "-o", "f"]) as? UsersCommand.Export)
+        #expect(export.output == "f")
+    }
+
+    @Test("A user's name is one part of the path, whatever it holds") func path() throws {
+        #expect(try userPath("shop", "a/b?c d%é", "erase") == "/v1/apps/shop/users/a%2Fb%3Fc%20d%25%C3%A9/erase")
+        #expect(throws: CommandFailure.self) { try userPath("shop", "..", "erase") }
+    }
+
+    @Test("What was erased is counted per kind") func table() throws {
+        let answer = try JSONValue.parse(
+            Array(
+                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0}}"#.utf8))
+        #expect(
+            erasureTable(answer).description == """
+                ERASED               NUMBER
+                installations        2
+                device tokens        3
+                history entries      40
+                notifications        5
+                receipts             6
+                idempotency records  0
+                """)
+    }
+}

@@ -1,0 +1,234 @@
+import Broker
+import Observability
+import Postgres
+import PushModel
+import StrictJSON
+import TestDatabase
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Erasing a user", .serialized, .timeLimit(.minutes(2)))
+struct ErasureTests {
+    @Test func nothingOfTheUserStaysButEmptyShellsWithTheirEpochs() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await shop.register(installation(9), user: "grace", token: token(9))
+            // Ada was on Grace's device once.
+            try await shop.register(installation(9), user: "ada", token: token(9))
+            try await shop.register(installation(9), user: "grace", token: token(9))
+            _ = try await shop.send(#"{"user":"ada"}"#, headers: ["Idempotency-Key": "one"])
+            _ = try await shop.send(#"{"installation":"\#(installation(2))"}"#, headers: ["Idempotency-Key": "two"])
+            _ = try await shop.send(#"{"user":"grace"}"#, headers: ["Idempotency-Key": "three"])
+            let answer = try await running.client.erase("ada")
+            #expect(answer.status == 200)
+            #expect(answer.json["user_erased"]?.boolValue == true)
+            #expect(answer.json.text("fence") == "effective")
+            let erased = try #require(answer.json["erased"])
+            #expect(erased.number("installations") == 3)
+            #expect(erased.number("tokens") == 3)
+            #expect(erased.number("notifications") == 2)
+            #expect(erased.number("deliveries") == 4)
+            #expect(erased.number("idempotency_records") == 2)
+            #expect((erased.number("history") ?? 0) > 3)
+            try await running.expectNothing(of: "ada", shells: 3)
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'grace'") == 1)
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 1)
+            #expect(Set(try await running.fences()).isSuperset(of: (1...3).map { .init(installation: installation($0), epochsBelow: 2) }))
+
+            let again = try await running.client.erase("ada")
+            #expect(again.json.text("fence") == "effective")
+            for kind in ["installations", "tokens", "history", "notifications", "deliveries", "idempotency_records"] {
+                #expect(again.json["erased"]?.number(kind) == 0)
+            }
+        }
+    }
+
+    @Test func theUserMustBeConfirmed() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for body in ["", "{}", #"{"confirm":"grace"}"#, #"{"confirm":"ada","really":true}"#] {
+                #expect(try await running.client.post("/v1/apps/shop/users/ada/erase", body).status == 400)
+            }
+            #expect(try await shop.post("/v1/apps/shop/users/ada/erase", #"{"confirm":"ada"}"#).status == 403)
+            #expect(try await shop.record(installation(1)).text("user") == "ada")
+        }
+    }
+
+    @Test func manyInstallationsAreErasedInSeveralTransactions() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(user: "ada", count: 250)
+            #expect(try await shop.send(#"{"user":"ada"}"#).json.number("deliveries") == 250)
+            let erased = try await running.client.erase("ada").json["erased"]
+            #expect(erased?.number("installations") == 250)
+            #expect(erased?.number("tokens") == 250)
+            #expect(erased?.number("deliveries") == 250)
+            try await running.expectNothing(of: "ada", shells: 250)
+        }
+    }
+
+    @Test func aNotificationOfSomebodyElseLosesTheReceiptsAndCompletes() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
+            let job = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)
+            // One of Grace's devices is Ada's now; its delivery still waits.
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
+            let waiting = try await shop.status(job.notification.description)
+            #expect(waiting["counts"]?.number("total") == 1)
+            #expect(waiting["counts"]?.number("pending") == 1)
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            _ = try await running.client.erase("ada")
+            let status = try await shop.status(job.notification.description)
+            #expect(status.text("state") == "completed")
+            #expect(status["counts"]?.number("total") == 0)
+            try await running.expectConsistentCounters()
+            // What comes later tells of nothing that is known.
+            try await running.report(.accepted, of: job, status: 200)
+            try await running.report(.tokenGone, of: job, status: 410, reason: "Unregistered", timestamp: UnixClock.now())
+            _ = try await eventually { running.metrics.render().contains("push_token_service_outcomes_repeated_total 4") ? true : nil }
+            try await running.expectConsistentCounters()
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE owner = 'ada'") == 0)
+            #expect(try await running.count("SELECT count(*) FROM tokens") == 0)
+        }
+    }
+
+    @Test func whatTheRelayStillHasToPublishNeverReachesTheDevice() async throws {
+        let unpublished = RunningService.Options(without: { $0 is Publisher || $0 is Relay })
+        try await RunningService.run(unpublished) { dead in
+            let shop = try await dead.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            _ = try await shop.send(#"{"user":"ada"}"#)
+            let toGrace = try await shop.send(#"{"installation":"\#(installation(2))"}"#).json.text("id")
+            #expect(try await dead.client.erase("ada").json.text("fence") == "pending")
+            #expect(try await dead.client.erase("ada").json.text("fence") == "pending")
+            try await dead.another { running in
+                try await running.jobs { signal in
+                    let job = try PushJob(decoding: try await signal.next().body)
+                    #expect(job.notification.description == toGrace)
+                }
+                _ = try await eventually { try await running.client.erase("ada").json.text("fence") == "effective" ? true : nil }
+                #expect(try await running.fences().contains(.init(installation: installation(1), epochsBelow: 2)))
+            }
+        }
+    }
+
+    @Test func aDeliveryWhoseTokenIsGoneEndsAsFenced() async throws {
+        let unpublished = RunningService.Options(without: { $0 is Publisher || $0 is Relay })
+        try await RunningService.run(unpublished) { dead in
+            let shop = try await dead.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            try await dead.execute("DELETE FROM tokens")
+            try await dead.another { running in
+                let other = shop.with(port: running.client.port)
+                let status = try await eventually { () -> JSONValue? in
+                    let status = try await other.status(id)
+                    return status.text("state") == "completed" ? status : nil
+                }
+                #expect(status["counts"]?.number("fenced") == 1)
+                #expect(status["deliveries"]?.arrayValue?.count == 1)
+            }
+        }
+    }
+
+    /// What a process leaves that died after its first transaction: shells, fences and the list of what is left to do.
+    @Test func aCallThatWasCutShortIsFinishedByTheNext() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
+            _ = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            // Receipts that somebody else holds locked keep the call from its second part.
+            let held = Signal<Void>()
+            let release = Signal<Void>()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await running.pool.transactionHeld(by: "SELECT id FROM deliveries FOR UPDATE", held, until: release)
+                }
+                try await held.next()
+                #expect(try await running.client.erase("ada").status == 503)
+                release.send(())
+                try await group.waitForAll()
+            }
+            #expect(try await running.count("SELECT count(*) FROM erasures") == 1)
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'") == 0)
+            // Somebody new comes to the device before the erasure is repeated.
+            try await shop.register(installation(1), user: "eve", token: token(1))
+            _ = try await shop.send(#"{"user":"eve"}"#)
+            let erased = try await running.client.erase("ada").json["erased"]
+            #expect(erased?.number("installations") == 0)
+            #expect(erased?.number("deliveries") == 1)
+            #expect(try await running.count("SELECT count(*) FROM erasures") == 0)
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE owner = 'ada'") == 0)
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE owner = 'eve'") > 0)
+            #expect(try await shop.record(installation(1)).tokenStates == ["\(hint(1)) active"])
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 2)
+            try await running.expectConsistentCounters()
+        }
+    }
+
+    @Test func theRacingRegistrationIsErasedOrNew() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...20 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for number in 11...30 {
+                    group.addTask { try await shop.register(installation(number), user: "ada", token: token(number)).status }
+                }
+                group.addTask { try await running.client.erase("ada").status }
+                for try await status in group { #expect(status == 200 || status == 201) }
+            }
+            // Those that nobody registered again are gone; of the others, each is whole or a shell.
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada' AND registered_at < created_at") == 0)
+            for number in 1...10 { #expect(try await shop.record(installation(number)).text("user") == nil) }
+            let whole = try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'")
+            #expect(try await running.count("SELECT count(*) FROM tokens") == whole)
+            #expect(
+                try await running.count("SELECT count(*) FROM installations WHERE owner IS NULL AND signed_out_reason <> 'erased'") == 0)
+            _ = try await running.client.erase("ada")
+            try await running.expectNothing(of: "ada", shells: 30)
+        }
+    }
+
+    @Test func theExportHoldsEverythingAndNothingOfOthers() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            _ = try await shop.send(#"{"installation":"\#(installation(1))"}"#)
+            try await shop.register(installation(1), user: "ada", token: token(1), more: #","locale":"en_GB""#)
+            let toAda = try await shop.send(#"{"user":"ada"}"#).json.text("id")
+            let answer = try await running.client.post("/v1/apps/shop/users/ada/export")
+            #expect(answer.status == 200)
+            #expect(answer.json.text("user") == "ada")
+            let device = try #require(answer.json["installations"]?[0])
+            #expect(device["tokens"]?[0]?.text("token") == token(1))
+            #expect(device.text("locale") == "en_GB")
+            #expect(answer.json["history"]?.arrayValue?.isEmpty == false)
+            #expect(!String(decoding: answer.bytes, as: UTF8.self).contains("grace"))
+            let sent = try #require(answer.json["notifications"]?.arrayValue)
+            #expect(sent.map { $0.text("id") } == [toAda])
+            #expect(sent[0]["payload"]?["aps"]?.text("alert") == "hello")
+            #expect(sent[0]["deliveries"]?.arrayValue?.count == 1)
+            #expect(try await shop.post("/v1/apps/shop/users/ada/export").status == 403)
+        }
+    }
+
+    @Test func anExportOfManyPagesIsWhole() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(user: "ada", count: 450)
+            for _ in 1...2 { _ = try await shop.send(#"{"user":"ada"}"#) }
+            let json = try await running.client.post("/v1/apps/shop/users/ada/export").json
+            #expect(Set(json["installations"]?.arrayValue?.compactMap { $0.text("id") } ?? []).count == 450)
+            #expect(json["installations"]?.arrayValue?.count == 450)
+            #expect(json["history"]?.arrayValue?.count == 900)
+            #expect(json["notifications"]?.arrayValue?.map { $0["deliveries"]?.arrayValue?.count } == [450, 450])
+        }
+    }
+}

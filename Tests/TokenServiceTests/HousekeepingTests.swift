@@ -1,0 +1,200 @@
+import Observability
+import Postgres
+import PushModel
+import StrictJSON
+import TestDatabase
+import Testing
+import TokenService
+
+@Suite("Stale installations and retention", .serialized, .timeLimit(.minutes(2)))
+struct HousekeepingTests {
+    /// No housekeeping but what the test asks for.
+    private static let still = RunningService.Options(without: { $0 is Housekeeper })
+
+    private static func app(_ running: RunningService) async throws -> App {
+        try #require(try await AppStore(pool: running.pool).all().first)
+    }
+
+    private static func age(_ running: RunningService, days: Int) async throws {
+        try await running.execute("UPDATE installations SET registered_at = now() - make_interval(days => $1)", [.int32(Int32(days))])
+    }
+
+    private static func flag(_ running: RunningService) async throws -> StaleInstallations.Page {
+        let app = try await app(running)
+        return try await running.pool.transaction { session in
+            try StaleInstallations(session: session, app: app).flag(after: PushID(high: 0, low: 0))
+        }
+    }
+
+    private static func remove(_ ids: [PushID], _ running: RunningService) async throws -> StaleInstallations.Removal {
+        let app = try await app(running)
+        return try await running.pool.transaction { session in try StaleInstallations(session: session, app: app).remove(ids) }
+    }
+
+    @Test func anInstallationNotHeardOfIsFlaggedAndARegistrationClearsIt() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await Self.age(running, days: 31)
+            #expect(try await Self.flag(running).flagged == 0, "the app says nothing of staleness")
+            try await running.execute("UPDATE apps SET stale_after_days = 30")
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let page = try await Self.flag(running)
+            #expect(page.flagged == 1)
+            #expect(page.removable.isEmpty)
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE stale_since IS NOT NULL") == 1)
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE event = 'stale'") == 1)
+            #expect(try await Self.flag(running).flagged == 0)
+            #expect(try await shop.record(installation(1)).text("user") == "ada")
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE stale_since IS NOT NULL") == 0)
+        }
+    }
+
+    @Test func whereTheAppWantsItTheStaleAreRemovedAndFenced() async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await Self.age(running, days: 31)
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
+            _ = try await eventually { try await shop.record(installation(1)).text("user") == nil ? true : nil }
+            #expect(
+                try await running.count(
+                    """
+                    SELECT count(*) FROM installations i JOIN tokens t ON t.installation = i.id
+                    WHERE i.signed_out_reason = 'stale' AND i.owner IS NULL AND i.owner_epoch = 2 AND t.retired_reason = 'stale'
+                    """) == 1)
+            #expect(
+                try await running.count("SELECT count(*) FROM installation_history WHERE event = 'deregistered' AND reason = 'stale'") == 1)
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil
+            }
+            #expect(try await running.fences() == [.init(installation: installation(1), epochsBelow: 2)])
+            #expect(running.metrics.render().contains("push_token_service_stale_flagged_total 1"))
+            #expect(running.metrics.render().contains("push_token_service_stale_removed_total 1"))
+            #expect(try await shop.record(installation(2)).text("user") == "ada")
+            #expect(try await shop.register(installation(1), user: "ada", token: token(1)).status == 201)
+        }
+    }
+
+    @Test func oneThatRegisteredSinceItWasFlaggedIsNotRemoved() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await Self.age(running, days: 31)
+            let removable = try await Self.flag(running).removable
+            #expect(removable == [installation(1), installation(2)])
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            #expect(try await Self.remove(removable, running).removed == 1)
+            #expect(try await shop.record(installation(2)).tokenStates == ["\(hint(2)) active"])
+            #expect(try await running.count("SELECT owner_epoch FROM installations WHERE owner IS NOT NULL") == 1)
+        }
+    }
+
+    @Test func removalsThatRaceWithRegistrationsTakeNoneOfThem() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await running.execute("UPDATE apps SET stale_after_days = 30, removes_stale = true")
+            for number in 1...40 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await Self.age(running, days: 31)
+            let removable = try await Self.flag(running).removable
+            #expect(removable.count == 40)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...20 { group.addTask { try await shop.register(installation(number), user: "ada", token: token(number)) } }
+                for batch in [Array(removable[0..<20]), Array(removable[20...])] {
+                    group.addTask { _ = try await Self.remove(batch, running) }
+                }
+                try await group.waitForAll()
+            }
+            for number in 1...20 { #expect(try await shop.record(installation(number)).tokenStates == ["\(hint(number)) active"]) }
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE signed_out_reason = 'stale'") == 20)
+        }
+    }
+
+    @Test func onlyOneProcessKeepsHouseAtATime() async throws {
+        try await RunningService.run(Self.still) { running in
+            _ = try await running.client.makeApp()
+            // Held by one that lives: its lease is in the future.
+            try await running.execute("UPDATE housekeeping SET holder = gen_random_uuid(), free_from = now() + interval '1 hour'")
+            try await running.fill(user: "ada", count: 5)
+            try await running.execute("UPDATE installation_history SET at = now() - interval '91 days'")
+            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { _ in
+                _ = try await eventually {
+                    try await running.count("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'UPDATE housekeeping SET holder%'") > 0
+                        ? true : nil
+                }
+                #expect(try await running.count("SELECT count(*) FROM installation_history") == 10)
+                // It died; the lease runs out.
+                try await running.execute("UPDATE housekeeping SET free_from = now()")
+                _ = try await eventually { try await running.count("SELECT count(*) FROM installation_history") == 0 ? true : nil }
+            }
+        }
+    }
+
+    @Test func onlyHistoryPastItsRetentionGoes() async throws {
+        try await RunningService.run(Self.still) { running in
+            _ = try await running.client.makeApp()
+            try await running.fill(user: "ada", count: 6000)
+            try await running.execute("UPDATE installation_history SET at = now() - interval '91 days' WHERE id <= 11000")
+            try await running.execute("UPDATE installation_history SET at = now() - interval '89 days' WHERE id > 11000")
+            var removed: [Int] = []
+            while removed.last != 0 {
+                removed.append(try await running.pool.transaction { try Retention(session: $0).removeHistory(olderThan: 90).removed })
+            }
+            #expect(removed == [5000, 5000, 1000, 0])
+            #expect(try await running.count("SELECT count(*) FROM installation_history") == 1000)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("retired long ago", "", true),
+            ("retired lately", "UPDATE tokens SET retired_at = now() - interval '89 days'", false),
+            ("active", "UPDATE tokens SET state = 'active', retired_at = NULL, retired_reason = NULL", false),
+            ("quarantined lately", "UPDATE tokens SET quarantined_at = now() - interval '1 day'", false),
+            ("quarantined long ago", "UPDATE tokens SET quarantined_at = now() - interval '91 days'", true),
+            ("with a late receipt", "UPDATE deliveries SET class = 'accepted', updated_at = now()", false),
+            ("with a pending delivery", "UPDATE deliveries SET class = NULL", false),
+        ] as [(String, PostgresStatement, Bool)])
+    func onlyRetiredTokensPastTheirRetentionGo(_ name: String, change: PostgresStatement, goes: Bool) async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await shop.send(#"{"user":"ada"}"#)
+            try await running.execute("UPDATE deliveries SET class = 'token_gone', updated_at = now() - interval '91 days'")
+            try await running.execute(
+                "UPDATE tokens SET state = 'retired', retired_at = now() - interval '91 days', retired_reason = 'gone'")
+            if name != "retired long ago" { try await running.execute(change) }
+            let step = try await running.pool.transaction { try Retention(session: $0).removeTokens(olderThan: 90) }
+            #expect(step.removed == (goes ? 1 : 0) && step.isDone, "\(name)")
+            #expect(try await running.count("SELECT count(*) FROM tokens") == (goes ? 0 : 1))
+        }
+    }
+
+    @Test func onlyFinishedNotificationsPastTheirRetentionGo() async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            var ids: [String] = []
+            for key in ["old", "late", "pending"] {
+                ids.append(try #require(try await shop.send(#"{"user":"ada"}"#, headers: ["Idempotency-Key": key]).json.text("id")))
+            }
+            let old: [PostgresValue] = [.text(ids[0]), .text(ids[1])]
+            try await running.execute("UPDATE deliveries SET class = 'accepted' WHERE notification = ANY (ARRAY[$1, $2]::uuid[])", old)
+            try await running.execute("UPDATE notifications SET accepted_at = now() - interval '31 days'")
+            try await running.execute(
+                """
+                UPDATE notifications SET pending = 0, state = 'completed',
+                    completed_at = now() - make_interval(days => CASE id WHEN $1::text::uuid THEN 31 ELSE 29 END)
+                WHERE id = ANY (ARRAY[$1, $2]::uuid[])
+                """, old)
+            _ = try await eventually { try await shop.get("/v1/apps/shop/notifications/\(ids[0])").status == 404 ? true : nil }
+            #expect(try await shop.status(ids[1]).text("state") == "completed")
+            #expect(try await shop.status(ids[2])["counts"]?.number("pending") == 1)
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 2)
+            #expect(try await running.count("SELECT count(*) FROM idempotency_records") == 2)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import Postgres
+import PushModel
+import TestSupport
+import Testing
+
+extension APITestClient {
+    func erase(_ user: String) async throws -> Answer {
+        try await post("/v1/apps/shop/users/\(user)/erase", #"{"confirm":"\#(user)"}"#)
+    }
+
+    func with(port: Int) -> APITestClient { APITestClient(port: port, key: key, databaseURI: databaseURI) }
+}
+
+extension RunningService {
+    /// Many installations of one user, each with a token and two lines of history, one of which names nobody.
+    func fill(user: String, count: Int) async throws {
+        let parameters: [PostgresValue] = [.text(user), .int64(Int64(count))]
+        try await execute(
+            """
+            INSERT INTO installations (app_id, id, owner, created_at, registered_at)
+            SELECT a.id, gen_random_uuid(), $1, now(), now() FROM apps a, generate_series(1, $2)
+            """, parameters)
+        try await execute(
+            """
+            INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
+            SELECT app_id, 'production', 'alert', sha256(uuid_send(id)), id, now() FROM installations WHERE owner = $1
+            """, [parameters[0]])
+        try await execute(
+            """
+            INSERT INTO installation_history (app_id, installation, at, event, owner)
+            SELECT app_id, id, now(), 'registered', named FROM installations, unnest(ARRAY[$1, NULL]) AS named WHERE owner = $1
+            """, [parameters[0]])
+    }
+
+    func expectNothing(of user: String, shells: Int64) async throws {
+        let parameters: [PostgresValue] = [.text(user)]
+        #expect(try await count("SELECT count(*) FROM installations WHERE owner = $1", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = $1", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM notifications WHERE target_user = $1", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM erasures") == 0)
+        #expect(
+            try await count(
+                """
+                SELECT count(*) FROM installations WHERE signed_out_reason = 'erased' AND deregistered_at IS NOT NULL AND owner_epoch > 1
+                    AND num_nonnulls(owner, throttled_until, stale_since, locale, time_zone, app_version, os_version, device_model) = 0
+                """) == shells)
+        let leftOvers: [PostgresStatement] = [
+            "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM deliveries d JOIN installations i ON i.id = d.installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM notifications n JOIN installations i ON i.id = n.target_installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM idempotency_records r LEFT JOIN notifications n ON n.id = r.notification WHERE n.id IS NULL",
+        ]
+        for statement in leftOvers { #expect(try await count(statement) == 0) }
+        try await expectConsistentCounters()
+    }
+
+    func expectConsistentCounters() async throws {
+        #expect(
+            try await count(
+                """
+                SELECT count(*) FROM notifications n
+                LEFT JOIN LATERAL (
+                    SELECT count(*) AS total, count(*) FILTER (WHERE class IS NULL) AS pending FROM deliveries WHERE notification = n.id
+                ) AS d ON true
+                WHERE n.total <> d.total OR n.pending <> d.pending
+                    OR (n.pending = 0) <> (n.completed_at IS NOT NULL) OR (n.pending = 0 AND n.published_at IS NULL)
+                """) == 0)
+    }
+}
+
+extension PostgresPool {
+    /// Holds rows locked from the moment that it says so until it is told otherwise.
+    func transactionHeld(by statement: PostgresStatement, _ held: Signal<Void>, until release: Signal<Void>) async throws {
+        let isReleased = Box<Bool>()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await self.transaction { session in
+                    try session.execute(statement)
+                    held.send(())
+                    while isReleased.value != true { try session.execute("SELECT pg_sleep(0.02)") }
+                }
+            }
+            try await release.next()
+            isReleased.open(true)
+            try await group.waitForAll()
+        }
+    }
+}
