@@ -1,3 +1,5 @@
+import PushModel
+
 extension RegistryModel {
     /// Does one operation, all of it at once.
     /// - Parameter tag: What the operation calls itself in an installation's profile.
@@ -30,13 +32,15 @@ extension RegistryModel {
     /// The state that an installation is to have, rules 1 to 6.
     /// - Parameter named: Nil leaves its tokens alone.
     private mutating func reach(
-        _ installation: Int, user: Int?, tokens named: [TokenName]?, replaces: Int?, tag: String
+        _ installation: Int, user: Int?, tokens stated: [TokenName]?, replaces: Int?, tag: String
     ) -> RegistryAnswer {
         let before = installations[installation]
+        let named = stated.map { stated in stated.map { proven($0, among: stated) } }
         let lost = takeTokens(named, replaces: replaces, for: installation, user: user)
         let superseded = policy == .single ? others(of: user, than: installation) : []
         for name in named ?? [] {
-            tokens[name.index] = Token(installation: installation, registeredAt: Self.thisRound, retired: nil)
+            tokens[name.index] = Token(
+                installation: installation, registeredAt: Self.thisRound, retired: nil, isProven: tokens[name.index]?.isProven == true)
         }
         installations[installation] = Installation(owner: user, epoch: before?.epoch ?? 1, isRegistered: true, locale: tag)
         signOut(superseded)
@@ -49,6 +53,12 @@ extension RegistryModel {
         return .registered(
             isNew: before?.isRegistered != true, epoch: epoch(of: installation), user: user, tokens: tokens(of: installation),
             fence: fenceState(of: installation, written: !ended.isEmpty))
+    }
+
+    /// Where APNs has accepted a token is where it belongs, whatever the client states; unless it states another one for that place.
+    private func proven(_ name: TokenName, among stated: [TokenName]) -> TokenName {
+        guard let other = name.elsewhere, tokens[other.index]?.isProven == true, tokens[name.index]?.isProven != true else { return name }
+        return stated.contains { $0.place == other.place } ? name : other
     }
 
     /// Rules 2 and 3: retires what is replaced, and says whom a token is taken from.
@@ -122,6 +132,7 @@ extension RegistryModel {
     /// DESIGN.md section 6: a 410 retires what was registered at or before its moment, a rejection what was registered before the
     /// request left, and nothing else ever retires.
     private mutating func settle(_ outcome: RegistryOperation.Outcome) -> RegistryAnswer {
+        if outcome.outcome == .accepted { tokens[outcome.token.index]?.isProven = true }
         guard let reason = outcome.retires, let token = tokens[outcome.token.index], token.retired == nil else { return .applied }
         if token.registeredAt <= outcome.since.moment { retire(outcome.token.index, reason) }
         return .applied

@@ -24,6 +24,8 @@ struct RegistryModel: Hashable, Sendable {
         var registeredAt: Int64
         /// Nil while it is active.
         var retired: String?
+        /// APNs has accepted it in this environment.
+        var isProven = false
     }
 
     let policy: Policy
@@ -94,6 +96,15 @@ struct TokenName: Hashable, Sendable {
 
     init(index: Int) { self.index = index }
     init(number: Int, place: Int) { index = place * Self.numbers + number }
+
+    /// The same token in the other environment, where that is one of the places.
+    var elsewhere: TokenName? {
+        switch place {
+        case 0: TokenName(number: number, place: 1)
+        case 1: TokenName(number: number, place: 0)
+        default: nil
+        }
+    }
 
     var number: Int { index % Self.numbers }
     var place: Int { index / Self.numbers }

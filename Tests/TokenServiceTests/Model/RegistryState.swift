@@ -23,16 +23,19 @@ struct RegistryState: Sendable {
                 )
             }
             let tokens = try session.execute(Self.tokens, [.int64(world.appID)]).map { row in
-                (try Self.name(row, from: 0), try row.id(3), try row.timestampMilliseconds(4), try row.optionalText(5))
+                (
+                    try Self.name(row, from: 0), try row.id(3), try row.timestampMilliseconds(4), try row.optionalText(5),
+                    try row.bool(6)
+                )
             }
             return (installations, tokens)
         }
         for (id, installation) in installations { model.installations[try #require(Self.number(of: id))] = installation }
-        for (name, holder, at, retired) in tokens {
+        for (name, holder, at, retired, isProven) in tokens {
             moments[name.index] = at
             model.tokens[name.index] = RegistryModel.Token(
                 installation: try #require(Self.number(of: holder)), registeredAt: at > now ? RegistryModel.thisRound : at,
-                retired: retired)
+                retired: retired, isProven: isProven)
         }
         try await compareWithAPI(world)
     }
@@ -101,5 +104,5 @@ struct RegistryState: Sendable {
     private static let installations: PostgresStatement =
         "SELECT id, owner, owner_epoch, deregistered_at IS NULL, locale FROM installations WHERE app_id = $1"
     private static let tokens: PostgresStatement =
-        "SELECT token, environment, purpose, installation, registered_at, retired_reason FROM tokens WHERE app_id = $1"
+        "SELECT token, environment, purpose, installation, registered_at, retired_reason, proven_at IS NOT NULL FROM tokens WHERE app_id = $1"
 }

@@ -21,9 +21,10 @@ extension InstallationStore {
         SELECT DISTINCT installation FROM tokens
         WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) ORDER BY installation
         """
-    static let activeHolders: PostgresStatement = """
-        SELECT DISTINCT installation FROM tokens
-        WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND state = 'active' ORDER BY installation
+    static let lockActiveHolders: PostgresStatement = """
+        SELECT installation FROM tokens
+        WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND state = 'active'
+        ORDER BY id FOR NO KEY UPDATE
         """
     static let owned: PostgresStatement =
         "SELECT id FROM installations WHERE app_id = $1 AND owner = $2 ORDER BY id"

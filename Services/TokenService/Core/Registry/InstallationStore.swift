@@ -42,11 +42,11 @@ package struct InstallationStore {
         ).map { row in try row.id(0) }
     }
 
-    /// Who has a token alive.
-    package func activeHolders(of token: DeviceToken, environment: APNsEnvironment?) throws -> [PushID] {
-        try session.execute(
-            Self.activeHolders, [.int64(app.id), .bytes(token.bytes), .optionalText(environment?.rawValue)]
-        ).map { row in try row.id(0) }
+    /// Who has a token alive; it stays so until the transaction's end.
+    package func lockActiveHolders(of token: DeviceToken, environment: APNsEnvironment?) throws -> [PushID] {
+        let rows = try session.execute(
+            Self.lockActiveHolders, [.int64(app.id), .bytes(token.bytes), .optionalText(environment?.rawValue)])
+        return try Set(rows.map { row in try row.id(0) }).sorted()
     }
 
     package func installations(ownedBy user: String) throws -> [PushID] {

@@ -27,7 +27,7 @@ package struct RegistryLock {
             var lock = locks[change.app.id] ?? RegistryLock(app: change.app.id)
             lock.add(installation: change.installation.id)
             for token in change.namedTokens { lock.add(token: token) }
-            if let user = change.onlyInstallationOf { lock.add(user: user) }
+            if let user = change.namedUser { lock.add(user: user) }
             locks[change.app.id] = lock
         }
         return locks.values.reduce(into: Set<Int64>()) { $0.formUnion($1.keys) }.sorted()

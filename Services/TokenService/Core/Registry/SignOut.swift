@@ -74,7 +74,9 @@ package struct SignOut: Sendable {
             var lock = RegistryLock(app: app.id)
             lock.add(token: token)
             try lock.take(in: store.session)
-            return try Self.deregister(store.activeHolders(of: token, environment: environment), in: store)
+            _ = try store.lockInstallations(store.holders(of: token, environment: environment))
+            // Only now, and with the token's own row: a registration that does not name it, or a verdict, may have retired it meanwhile.
+            return try Self.deregister(store.lockActiveHolders(of: token, environment: environment), in: store)
         }
     }
 

@@ -25,10 +25,33 @@ extension RegistryBatchStore {
                 ) AS m
         )
         SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.signed_out_reason, i.throttled_until, i.created_at, i.registered_at,
-            i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags, i.deregistered_at, i.stale_since,
-            ARRAY(SELECT m.predecessor FROM token_moves m WHERE m.app_id = i.app_id AND m.successor = i.id)
+            i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags, i.deregistered_at, i.stale_since
         FROM reach r JOIN installations i ON i.app_id = r.app_id AND i.id = r.id
         ORDER BY i.app_id, i.id FOR NO KEY UPDATE OF i
+        """
+    /// All moves that lead to these installations, however far back. A statement of its own, after the locks: the one above began before
+    /// it had waited for them, and sees the moves of that moment.
+    static let selectMoves: PostgresStatement = """
+        WITH RECURSIVE moves (app_id, successor, predecessor) AS (
+            SELECT e.app_id, e.id, m.predecessor FROM (
+                SELECT app_id, id FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+                UNION SELECT held.app_id, t.installation FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
+                    CROSS JOIN LATERAL (
+                        SELECT installation FROM tokens WHERE app_id = held.app_id AND token = held.token OFFSET 0
+                    ) AS t
+                UNION SELECT wanted.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
+                    CROSS JOIN LATERAL (
+                        SELECT id FROM installations WHERE app_id = wanted.app_id AND owner = wanted.owner OFFSET 0
+                    ) AS i
+            ) AS e
+            CROSS JOIN LATERAL (
+                SELECT predecessor FROM token_moves WHERE app_id = e.app_id AND successor = e.id OFFSET 0
+            ) AS m
+            UNION SELECT s.app_id, s.predecessor, m.predecessor FROM moves s
+                CROSS JOIN LATERAL (
+                    SELECT predecessor FROM token_moves WHERE app_id = s.app_id AND successor = s.predecessor OFFSET 0
+                ) AS m
+        ) SELECT app_id, successor, predecessor FROM moves
         """
     static let selectTokens: PostgresStatement = """
         SELECT t.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)

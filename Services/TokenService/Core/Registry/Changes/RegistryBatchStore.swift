@@ -21,26 +21,43 @@ package struct RegistryBatchStore {
         let users = Array(Set(changes.compactMap { change in change.onlyInstallationOf.map { NamedUser(app: change.app.id, name: $0) } }))
         let installations: [PostgresValue] = [.int64Array(keys.map(\.app)), .ids(keys.map(\.id))]
         let tokens: [PostgresValue] = [.int64Array(named.map(\.app)), .bytesArray(named.map(\.token.bytes))]
+        let concerned = installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]
         let answers = try session.pipeline([
-            (RegistryLock.lock, [.int64Array(RegistryLock.keys(of: changes))]),
-            (Self.lockInstallations, installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]),
-            (Self.selectTokens, installations + tokens), (Self.selectOpenFences, installations), (InstallationStore.clock, []),
+            (RegistryLock.lock, [.int64Array(RegistryLock.keys(of: changes))]), (Self.lockInstallations, concerned),
+            (Self.selectMoves, concerned), (Self.selectTokens, installations + tokens), (Self.selectOpenFences, installations),
+            (InstallationStore.clock, []),
         ])
         let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
-        let open = try answers[3].map { row in try Self.fence(row, slugs: slugs) }
+        let open = try answers[4].map { row in try Self.fence(row, slugs: slugs) }
         let unpublished = Set(open.map(\.key))
-        var predecessors: [InstallationKey: Set<PushID>] = [:]
-        var rows: [InstallationState] = []
-        for row in answers[1] {
-            let state = try Self.installation(row, unpublished: unpublished)
-            let moved = try row.uuidArray(16).map { PushID($0) }
-            if !moved.isEmpty { predecessors[state.key] = Set(moved) }
-            rows.append(state)
-        }
+        var rows = try answers[1].map { row in try Self.installation(row, unpublished: unpublished) }
+        let predecessors = try lockPredecessors(Self.moves(answers[2]), of: &rows)
         let batch = RegistryBatch(
-            installations: rows, tokens: try answers[2].map { row in try Self.token(row) }, predecessors: predecessors,
-            now: try answers[4].only().timestampMilliseconds(0))
+            installations: rows, tokens: try answers[3].map { row in try Self.token(row) }, predecessors: predecessors,
+            now: try answers[5].only().timestampMilliseconds(0))
         return Loaded(batch: batch, openFences: open.map(\.fence))
+    }
+
+    /// Locks what moves lead to and is not locked yet, because the move was committed while the locks were waited for. Nearly always
+    /// that is nothing. These locks come out of order: in the worst case PostgreSQL ends one of two transactions, and it runs again.
+    private func lockPredecessors(
+        _ found: [InstallationKey: Set<PushID>], of rows: inout [InstallationState]
+    ) throws -> [InstallationKey: Set<PushID>] {
+        var moves = found
+        while true {
+            let known = Set(rows.map(\.key))
+            let reached = Set(moves.flatMap { move in move.value.map { InstallationKey(app: move.key.app, id: $0) } })
+            let missing = reached.subtracting(known).sorted()
+            guard !missing.isEmpty else { return moves }
+            let concerned: [PostgresValue] = [
+                .int64Array(missing.map(\.app)), .ids(missing.map(\.id)), .int64Array([]), .bytesArray([]), .int64Array([]), .textArray([]),
+            ]
+            let answers = try session.pipeline([(Self.lockInstallations, concerned), (Self.selectMoves, concerned)])
+            rows += try answers[0].map { row in try Self.installation(row, unpublished: []) }.filter { !known.contains($0.key) }
+            moves.merge(try Self.moves(answers[1])) { $0.union($1) }
+            // The foreign keys of token_moves make sure of it; without this a missing row would be asked for for ever.
+            guard missing.allSatisfy({ key in rows.contains { $0.key == key } }) else { throw CorruptRow(table: "token_moves") }
+        }
     }
 
     /// Writes what changed and commits, in one round trip: nothing may follow in the transaction.
@@ -79,6 +96,12 @@ extension RegistryBatchStore {
     private struct NamedUser: Hashable {
         var app: App.ID
         var name: String
+    }
+
+    private static func moves(_ rows: PostgresRows) throws -> [InstallationKey: Set<PushID>] {
+        var moves: [InstallationKey: Set<PushID>] = [:]
+        for row in rows { moves[InstallationKey(app: try row.int64(0), id: try row.id(1)), default: []].insert(try row.id(2)) }
+        return moves
     }
 
     private static func fence(_ row: PostgresRow, slugs: [App.ID: AppSlug]) throws -> (key: InstallationKey, fence: Fence) {

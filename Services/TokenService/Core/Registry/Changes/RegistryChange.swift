@@ -31,8 +31,10 @@ package struct RegistryChange: Sendable {
     }
 
     /// Whose other installations the single policy signs out.
-    package var onlyInstallationOf: String? {
-        guard app.devicePolicy == .single else { return nil }
+    package var onlyInstallationOf: String? { app.devicePolicy == .single ? namedUser : nil }
+
+    /// Who is to be signed in. The name is locked, so that "log out everywhere" sees all of this change or nothing.
+    package var namedUser: String? {
         switch content {
         case .registration(let registration): return registration.user
         case .patch(let patch):
