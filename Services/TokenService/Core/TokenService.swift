@@ -17,6 +17,8 @@ package struct TokenService: Sendable {
     package let publisher: Publisher
     /// In the order in which they start; they stop in the opposite one: first no more requests, last what was published is written down.
     package let services: [any Service]
+    /// Every route that is served, `METHOD /path`.
+    package let routes: [String]
     private let configuration: TokenServiceConfiguration
     private let logger: Logger
 
@@ -49,10 +51,12 @@ package struct TokenService: Sendable {
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
+        var routes: [String] = []
         let server = Self.server(
             configuration, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
-            onListening: onListening)
+            onListening: onListening, routes: &routes)
+        self.routes = routes
         services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, server]
     }
 
@@ -78,7 +82,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, keys: KeyStore, pool: PostgresPool, outbox: Outbox, metrics: TokenServiceMetrics,
-        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void
+        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void,
+        routes: inout [String]
     ) -> some Service {
         let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
@@ -93,6 +98,7 @@ package struct TokenService: Sendable {
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
         ).bind(to: router)
+        routes = router.routes
         return Application(
             responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.port)),

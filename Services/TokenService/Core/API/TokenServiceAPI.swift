@@ -15,5 +15,6 @@ struct TokenServiceAPI {
         installations.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
+        DocumentationController().bind(to: router)
     }
 }
