@@ -11,7 +11,7 @@ package import UnixSignals
 ///
 /// The path of a notification: `NotificationsController.send` → `NotificationIntake.accept` → `JobPublisher.publish` → broker →
 /// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
-/// `InstallationsController.register` → `InstallationRegistration.register` → `FencePublisher.publish`.
+/// `RegistrationController.register` → `InstallationRegistration.register` → `RegistryBatch.apply` → `FencePublisher.publish`.
 package struct TokenService: Sendable {
     package let pool: PostgresPool
     package let publisher: Publisher
@@ -92,8 +92,9 @@ package struct TokenService: Sendable {
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
-            installations: InstallationsController(
-                pool: pool, registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            registration: RegistrationController(
+                registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            installations: InstallationsController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)

@@ -42,5 +42,6 @@ struct APICall: Sendable {
         request.uri.queryParameters.get(name)
     }
 
-    func body() async throws -> RequestBody { try await RequestBody(of: request) }
+    /// - Parameter orType: A media type that is welcome beside `application/json`.
+    func body(orType: String? = nil) async throws -> RequestBody { try await RequestBody(of: request, orType: orType) }
 }

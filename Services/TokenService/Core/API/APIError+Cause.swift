@@ -11,6 +11,13 @@ extension APIError {
             self = APIError(
                 .conflict, "owner_mismatch", "Somebody else is signed in",
                 "the installation's user is not the expected one; nothing was changed")
+        case is PreconditionFailed:
+            self = APIError(
+                .preconditionFailed, "precondition_failed", "The state is another one",
+                "If-Match names another state than the present one; read it again. Nothing was changed")
+        case is NotRegistered: self = .notFound
+        case is CommitQueueFull:
+            self = .unavailable("overloaded", "too many registrations wait for the database", retryAfterSeconds: 1)
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",

@@ -9,22 +9,10 @@ struct InstallationsController: Sendable {
     static let defaultPage = 100
 
     let pool: PostgresPool
-    let registration: InstallationRegistration
-    let metrics: TokenServiceMetrics
 
     func bind(to router: APIRouter) {
-        router.on(.register, register)
         router.on(.readInstallation, read)
         router.on(.listUserInstallations, list)
-    }
-
-    @Sendable private func register(_ call: APICall) async throws -> Response {
-        let app = try call.app()
-        let id = try call.id("id")
-        let wanted = try await call.body().object { Registration(&$0, installation: id, app: app) }
-        let result = try await registration.register(wanted, app: app)
-        metrics.registered(isNew: result.isNew)
-        return JSONAnswer.response(result.isNew ? .created : .ok) { result.record.write(to: &$0, app: app.slug) }
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {

@@ -10,16 +10,18 @@ struct RequestBody: Sendable {
     let bytes: [UInt8]
 
     /// Refuses by the stated length before reading, and while reading where none was stated.
-    init(of request: Request) async throws {
+    init(of request: Request, orType: String? = nil) async throws {
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw APIError.bodyTooLarge }
         do {
             bytes = Array((try await request.body.collect(upTo: Self.maximumBytes)).readableBytesView)
         } catch is NIOTooManyBytesError {
             throw APIError.bodyTooLarge
         }
-        if !bytes.isEmpty, let type = request.headers[.contentType], !type.lowercased().hasPrefix("application/json") {
+        if !bytes.isEmpty, let type = request.headers[.contentType]?.lowercased(), !type.hasPrefix("application/json"),
+            orType.map({ type.hasPrefix($0) }) != true
+        {
             throw APIError(
-                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
+                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json\(orType.map { " or \($0)" } ?? "")")
         }
     }
 

@@ -12,6 +12,7 @@ struct SignOutController: Sendable {
         router.on(.logOutToken, logOutToken)
         router.on(.logOutUser, logOutUser)
         router.on(.deregister, deregister)
+        router.on(.deregisterToken, deregisterToken)
     }
 
     @Sendable private func logOut(_ call: APICall) async throws -> Response {
@@ -25,14 +26,25 @@ struct SignOutController: Sendable {
     }
 
     @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
-        let named = try await call.body().object { body -> (DeviceToken, APNsEnvironment?)? in
+        let named = try await Self.namedToken(call)
+        let result = try await signOut.logOut(token: named.token, environment: named.environment, app: call.app())
+        return answer(result, id: result.installation)
+    }
+
+    @Sendable private func deregisterToken(_ call: APICall) async throws -> Response {
+        let named = try await Self.namedToken(call)
+        try await signOut.deregister(token: named.token, environment: named.environment, app: call.app())
+        return JSONAnswer.noContent
+    }
+
+    /// In the body, never in the path: tokens have no business in anybody's access log.
+    private static func namedToken(_ call: APICall) async throws -> (token: DeviceToken, environment: APNsEnvironment?) {
+        try await call.body().object { body in
             let token = body.token("token")
             let environment = body.optionalChoice("environment", of: APNsEnvironment.self)
             body.finish()
             return token.map { ($0, environment) }
         }
-        let result = try await signOut.logOut(token: named.0, environment: named.1, app: call.app())
-        return answer(result, id: result.installation)
     }
 
     @Sendable private func logOutUser(_ call: APICall) async throws -> Response {

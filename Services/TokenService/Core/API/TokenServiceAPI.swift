@@ -5,6 +5,7 @@ import Observability
 struct TokenServiceAPI {
     let apps: AppsController
     let keys: KeysController
+    let registration: RegistrationController
     let installations: InstallationsController
     let signOut: SignOutController
     let notifications: NotificationsController
@@ -12,6 +13,7 @@ struct TokenServiceAPI {
     func bind(to router: APIRouter) {
         apps.bind(to: router)
         keys.bind(to: router)
+        registration.bind(to: router)
         installations.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)

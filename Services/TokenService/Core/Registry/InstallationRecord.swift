@@ -1,3 +1,4 @@
+import OpenSSL
 package import PushModel
 package import StrictJSON
 
@@ -14,7 +15,7 @@ package struct InstallationRecord: Equatable, Sendable {
     package var fence: FenceState
 
     package struct Token: Equatable, Sendable {
-        package var hint: String
+        package var token: DeviceToken
         package var environment: String
         package var purpose: String
         package var registeredAt: Int64
@@ -28,6 +29,35 @@ package struct InstallationRecord: Equatable, Sendable {
 }
 
 extension InstallationRecord {
+    init(_ row: InstallationState, tokens: [TokenState]) {
+        let order = tokens.sorted { left, right in
+            guard (left.retired == nil) == (right.retired == nil) else { return left.retired == nil }
+            return (right.registeredAt, left.id ?? .max) < (left.registeredAt, right.id ?? .max)
+        }
+        self.init(
+            id: row.key.id, user: row.owner, ownerEpoch: row.epoch, tokens: order.map { Token($0) }, throttledUntil: row.throttledUntil,
+            registeredAt: row.registeredAt, createdAt: row.createdAt, profile: row.profile, fence: row.fence)
+    }
+
+    /// A strong entity tag (RFC 9110 section 8.8.3) of what callers may change. Moments, and what APNs asked for, do not count: a
+    /// refresh by the device must not get in the way of a change by a backend.
+    package var etag: String {
+        var bytes: [UInt8] = []
+        func add(_ text: String?) {
+            bytes.append(contentsOf: (text ?? "").utf8)
+            bytes.append(text == nil ? 0 : 1)
+        }
+        for text in [user, "\(ownerEpoch)", profile.locale, profile.timeZone, profile.appVersion, profile.osVersion, profile.deviceModel] {
+            add(text)
+        }
+        profile.tags.forEach(add)
+        for token in tokens.sorted(by: { ($0.token.hex, $0.environment, $0.purpose) < ($1.token.hex, $1.environment, $1.purpose) }) {
+            for text in [token.environment, token.purpose, token.retired?.reason] { add(text) }
+            bytes.append(contentsOf: token.token.bytes)
+        }
+        return "\"" + Base64URL.encode(Array(Digest.sha256(bytes).prefix(12))) + "\""
+    }
+
     package func write(to writer: inout JSONWriter, app: AppSlug) {
         writer.object { object in
             object.field("app", app.text)
@@ -52,9 +82,15 @@ extension InstallationRecord {
 }
 
 extension InstallationRecord.Token {
+    init(_ token: TokenState) {
+        self.init(
+            token: token.token, environment: token.environment.rawValue, purpose: token.purpose.rawValue,
+            registeredAt: token.registeredAt, retired: token.retired.map { .init(at: $0.at, reason: $0.reason.rawValue) })
+    }
+
     fileprivate func write(to writer: inout JSONWriter) {
         writer.object { object in
-            object.field("hint", hint)
+            object.field("hint", token.hint)
             object.field("environment", environment)
             object.field("purpose", purpose)
             object.field("state", retired == nil ? "active" : "retired")

@@ -1,80 +1,125 @@
 package import Postgres
 import PushModel
 
-/// `PUT /v1/apps/{app}/installations/{id}`: the eight rules of DESIGN.md section 3 in one transaction, then the fences.
+/// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`, and many of them at once: ``RegistryBatch`` in one transaction, then the fences.
+///
+/// Requests that come together share a commit: on a busy service most of a registration's cost is the transaction around it.
 package struct InstallationRegistration: Sendable {
-    private let pool: PostgresPool
+    package typealias Result = RegistryChange.Result
+
+    /// Bounds a transaction's locks, above all in PostgreSQL's lock table: two or three names each.
+    private static let maximumBatch = 256
+    /// One batch is worked out while the other waits for the disk.
+    private static let concurrentBatches = 2
+
     private let fences: FencePublisher
+    private let transactions: Transactions
+    private let queue: CommitQueue<RegistryChange, Committed>
 
     package init(pool: PostgresPool, fences: FencePublisher) {
-        self.pool = pool
         self.fences = fences
+        let transactions = Transactions(pool: pool)
+        self.transactions = transactions
+        queue = CommitQueue(maximumBatch: Self.maximumBatch, concurrency: Self.concurrentBatches) { changes in
+            await transactions.commit(changes)
+        }
     }
 
-    package struct Result: Sendable {
-        package var record: InstallationRecord
-        package var isNew: Bool
-    }
-
-    /// - Throws: ``OwnerMismatch``, which leaves everything as it was; `PostgresError`.
+    /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
-        let committed = try await pool.transaction { session in try apply(registration, app: app, in: session) }
-        let fence = await fences.publish(committed.fences)
-        var record = committed.record
-        record.fence = record.fence.settled(by: fence)
-        return Result(record: record, isNew: committed.isNew)
+        try await settled(queue.submit(RegistryChange(app: app, .registration(registration))))
+    }
+
+    /// - Throws: As ``register(_:app:)``; ``NotRegistered``.
+    package func change(_ patch: InstallationPatch, app: App) async throws -> Result {
+        try await settled(queue.submit(RegistryChange(app: app, .patch(patch))))
     }
 
     /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see what earlier ones did.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
         var results: [Swift.Result<Result, any Error>] = []
-        for registration in registrations {
-            do { results.append(.success(try await register(registration, app: app))) } catch { results.append(.failure(error)) }
+        results.reserveCapacity(registrations.count)
+        var start = 0
+        while start < registrations.count {
+            let end = min(start + Self.maximumBatch, registrations.count)
+            let committed = await transactions.commit(registrations[start..<end].map { RegistryChange(app: app, .registration($0)) })
+            let fence = await fences.publish(committed.flatMap(\.fences))
+            results += committed.map { $0.map { $0.settled(by: fence) } }
+            start = end
         }
         return results
     }
 
-    private struct Committed: Sendable {
-        var record: InstallationRecord
-        var isNew: Bool
-        var fences: [Fence]
-    }
-
-    private func apply(_ registration: Registration, app: App, in session: PostgresSession) throws -> Committed {
-        let store = InstallationStore(session: session, app: app)
-        try registration.lock(for: app).take(in: session)
-        let rows = try store.lockInstallations(concernedBy: registration, singleOwner: app.devicePolicy == .single)
-        let before = rows[registration.installation]
-        guard registration.expectedOwner.allows(before?.owner) else { throw OwnerMismatch() }
-
-        let now = try store.clock()
-        try store.upsert(registration, at: now)
-        let held = try store.lockTokens(registration)
-        let lost = TokenLosses(held, registration: registration, rows: rows)
-        try store.retire(lost.replaced, reason: .replaced, at: now)
-        try store.retire(lost.removed, reason: .removed, at: now)
-        try store.bind(registration.tokens, to: registration.installation, at: now)
-
-        let superseded = app.devicePolicy == .single ? rows.others(ownedBy: registration.user, than: registration.installation) : []
-        try store.signOut(superseded, reason: .superseded)
-        var ended = superseded + lost.losersOfAnotherOwner
-        if let before, before.owner != registration.user { ended.append(registration.installation) }
-        let fenced = try store.fence(ended, at: now)
-        try store.noteMoves(from: lost.losersOfSameOwner, to: registration.installation, at: now)
-        return Committed(
-            record: try store.record(registration.installation), isNew: before?.isRegistered != true,
-            fences: try store.unpublishedFences(of: fenced + [registration.installation]))
+    private func settled(_ committed: Committed) async -> Result {
+        committed.settled(by: await fences.publish(committed.fences))
     }
 }
 
-extension Registration {
-    fileprivate func lock(for app: App) -> RegistryLock {
-        var lock = RegistryLock(app: app.id)
-        lock.add(installation: installation)
-        for token in tokens { lock.add(token: token.token) }
-        if let replaces { lock.add(token: replaces) }
-        if app.devicePolicy == .single, let user { lock.add(user: user) }
-        return lock
+extension InstallationRegistration {
+    struct Committed: Sendable {
+        var result: Result
+        /// What the answer waits for: its own fences, and those of the installation that were left open before.
+        var fences: [Fence]
+
+        func settled(by published: FenceState) -> Result {
+            var result = result
+            if !fences.isEmpty { result.record.fence = result.record.fence.settled(by: published) }
+            return result
+        }
+    }
+
+    /// One transaction for many changes.
+    struct Transactions: Sendable {
+        let pool: PostgresPool
+
+        /// One answer per change, in their order.
+        func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
+            do {
+                return try await attempt(changes)
+            } catch let error as PostgresError where error.isUnavailable || changes.count == 1 {
+                return changes.map { _ in .failure(error) }
+            } catch {
+                // What the database refuses of one must not fail the others.
+                var results: [Swift.Result<Committed, any Error>] = []
+                for change in changes {
+                    do { results += try await attempt([change]) } catch { results.append(.failure(error)) }
+                }
+                return results
+            }
+        }
+
+        private func attempt(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+            do {
+                return try await pool.transaction { session in try Self.apply(changes, in: session) }
+            } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
+                // A verdict corrected a token's environment between the read and the write. Now it is read.
+                return try await pool.transaction { session in try Self.apply(changes, in: session) }
+            }
+        }
+
+        private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
+            let store = RegistryBatchStore(session: session)
+            let loaded = try store.load(changes)
+            var batch = loaded.batch
+            let results = changes.map { change in Swift.Result { try batch.apply(change) } }
+            let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
+            let written = try store.save(batch, slugs: slugs)
+            return zip(changes, results).map { change, result in
+                result.map { result in
+                    let open = loaded.openFences.filter { $0.installation == change.installation.id && $0.app == change.app.slug }
+                    return Committed(result: result, fences: open + result.fenced.sorted().compactMap { written[$0] })
+                }
+            }
+        }
+    }
+}
+
+extension Swift.Result<InstallationRegistration.Committed, any Error> {
+    fileprivate var fences: [Fence] {
+        switch self {
+        case .success(let committed): committed.fences
+        case .failure: []
+        }
     }
 }
 

@@ -2,12 +2,6 @@ import Postgres
 package import PushModel
 
 extension InstallationStore {
-    /// The installation that the transaction has just written.
-    package func record(_ installation: PushID) throws -> InstallationRecord {
-        guard let record = try records([installation]).first else { throw CorruptRow(table: "installations") }
-        return record
-    }
-
     /// In ascending order of id; those that are unknown or deregistered are left out.
     package func records(_ installations: [PushID]) throws -> [InstallationRecord] {
         guard !installations.isEmpty else { return [] }
@@ -52,8 +46,9 @@ extension InstallationStore {
     private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token {
         let retiredAt = try row.optionalTimestampMilliseconds(5)
         let reason = try row.optionalText(6) ?? ""
+        guard let token = DeviceToken(bytes: try row.bytes(1)) else { throw CorruptRow(table: "tokens") }
         return InstallationRecord.Token(
-            hint: DeviceToken(bytes: try row.bytes(1))?.hint ?? "", environment: try row.text(2), purpose: try row.text(3),
+            token: token, environment: try row.text(2), purpose: try row.text(3),
             registeredAt: try row.timestampMilliseconds(4), retired: retiredAt.map { .init(at: $0, reason: reason) })
     }
 }

@@ -6,22 +6,13 @@ extension InstallationStore {
 
     static let reach: PostgresStatement = """
         WITH RECURSIVE reach (id) AS (
-            SELECT id FROM (
-                SELECT unnest($2::uuid[]) AS id
-                UNION SELECT installation FROM tokens WHERE app_id = $1 AND token = ANY ($3::bytea[])
-                UNION SELECT id FROM installations WHERE app_id = $1 AND owner = $4::text
-            ) AS concerned
+            SELECT unnest($2::uuid[])
             UNION SELECT m.predecessor FROM reach r JOIN token_moves m ON m.app_id = $1 AND m.successor = r.id
         ) SELECT id FROM reach
         """
     static let lockInstallations: PostgresStatement = """
         SELECT id, owner, owner_epoch, deregistered_at IS NULL FROM installations
         WHERE app_id = $1 AND id = ANY ($2::uuid[]) ORDER BY id FOR NO KEY UPDATE
-        """
-    static let lockTokens: PostgresStatement = """
-        SELECT id, environment, purpose, token, installation, state = 'active' FROM tokens
-        WHERE app_id = $1 AND (token = ANY ($2::bytea[]) OR installation = $3 AND state = 'active')
-        ORDER BY id FOR NO KEY UPDATE
         """
     static let lockActiveTokens: PostgresStatement = """
         SELECT id FROM tokens WHERE app_id = $1 AND installation = $2 AND state = 'active' ORDER BY id FOR NO KEY UPDATE
@@ -30,31 +21,16 @@ extension InstallationStore {
         SELECT DISTINCT installation FROM tokens
         WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) ORDER BY installation
         """
+    static let activeHolders: PostgresStatement = """
+        SELECT DISTINCT installation FROM tokens
+        WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND state = 'active' ORDER BY installation
+        """
     static let owned: PostgresStatement =
         "SELECT id FROM installations WHERE app_id = $1 AND owner = $2 ORDER BY id"
 
-    static let upsert: PostgresStatement = """
-        INSERT INTO installations AS i (app_id, id, owner, registered_at, created_at,
-            locale, time_zone, app_version, os_version, device_model, tags)
-        VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10)
-        ON CONFLICT (app_id, id) DO UPDATE SET
-            owner = excluded.owner, registered_at = excluded.registered_at,
-            created_at = CASE WHEN i.deregistered_at IS NULL THEN i.created_at ELSE excluded.created_at END,
-            locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
-            os_version = excluded.os_version, device_model = excluded.device_model, tags = excluded.tags,
-            signed_out_reason = NULL, deregistered_at = NULL
-        """
     static let retire: PostgresStatement = """
         UPDATE tokens SET state = 'retired', retired_reason = $2, retired_at = $3
         WHERE id = ANY ($1::bigint[]) AND state = 'active'
-        """
-    static let bind: PostgresStatement = """
-        INSERT INTO tokens AS t (app_id, installation, registered_at, environment, purpose, token)
-        SELECT $1, $2, $3, environment, purpose, token
-        FROM unnest($4::text[], $5::text[], $6::bytea[]) AS named (environment, purpose, token)
-        ON CONFLICT (app_id, environment, purpose, token) DO UPDATE SET
-            installation = excluded.installation, registered_at = excluded.registered_at,
-            state = 'active', retired_at = NULL, retired_reason = NULL, quarantined_at = NULL
         """
     static let signOut: PostgresStatement = """
         UPDATE installations SET owner = NULL, signed_out_reason = $3 WHERE app_id = $1 AND id = ANY ($2::uuid[])
@@ -77,12 +53,6 @@ extension InstallationStore {
         INSERT INTO fences (app_id, installation, epochs_below, created_at) SELECT $1, id, owner_epoch, $3 FROM ended
         RETURNING installation
         """
-    static let noteMoves: PostgresStatement = """
-        INSERT INTO token_moves (app_id, predecessor, successor, moved_at) SELECT $1, predecessor, $3, $4
-        FROM unnest($2::uuid[]) AS predecessor
-        ON CONFLICT (app_id, successor, predecessor) DO UPDATE SET moved_at = excluded.moved_at
-        """
-
     static let unpublishedFences: PostgresStatement = """
         SELECT id, installation, epochs_below, created_at FROM fences
         WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND published_at IS NULL ORDER BY id
@@ -90,8 +60,9 @@ extension InstallationStore {
     static let records: PostgresStatement = """
         SELECT i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at,
             i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
-            (SELECT CASE WHEN count(*) = 0 THEN 'none' WHEN bool_and(f.published_at IS NOT NULL) THEN 'effective'
-                ELSE 'pending' END FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id)
+            CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
+                SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
+            ) THEN 'pending' ELSE 'effective' END
         FROM installations i WHERE i.app_id = $1 AND i.id = ANY ($2::uuid[]) AND i.deregistered_at IS NULL ORDER BY i.id
         """
     static let recordTokens: PostgresStatement = """

@@ -19,19 +19,12 @@ package struct InstallationStore {
 
     // MARK: Locks
 
-    /// Locks every installation that a registration may change: itself, holders of its tokens, under the single policy its user's
-    /// others, and all whose tokens once moved to one of these.
-    package func lockInstallations(concernedBy registration: Registration, singleOwner: Bool) throws -> [PushID: InstallationRow] {
-        var tokens = registration.tokens.map(\.token.bytes)
-        if let replaces = registration.replaces { tokens.append(replaces.bytes) }
-        return try lockInstallations([registration.installation], holding: tokens, ownedBy: singleOwner ? registration.user : nil)
-    }
-
+    /// Locks installations, and all whose tokens once moved to one of these.
     package func lockInstallations(
-        _ ids: [PushID], holding tokens: [[UInt8]] = [], ownedBy user: String? = nil
+        _ ids: [PushID]
     ) throws -> [PushID: InstallationRow] {
         let reached = try session.execute(
-            Self.reach, [.int64(app.id), .ids(ids), .bytesArray(tokens), .optionalText(user)])
+            Self.reach, [.int64(app.id), .ids(ids)])
         let all = try reached.map { row in try row.id(0) }
         var rows: [PushID: InstallationRow] = [:]
         for row in try session.execute(Self.lockInstallations, [.int64(app.id), .ids(all)]) {
@@ -42,23 +35,17 @@ package struct InstallationStore {
         return rows
     }
 
-    /// Locks the token rows that a registration concerns: its own, the ones it names and the one it replaces.
-    package func lockTokens(_ registration: Registration) throws -> [TokenRow] {
-        var tokens = registration.tokens.map(\.token.bytes)
-        if let replaces = registration.replaces { tokens.append(replaces.bytes) }
-        return try session.execute(
-            Self.lockTokens, [.int64(app.id), .bytesArray(tokens), .id(registration.installation)]
-        ).map { row in
-            TokenRow(
-                id: try row.int64(0), environment: try row.text(1), purpose: try row.text(2), token: try row.bytes(3),
-                installation: try row.id(4), isActive: try row.bool(5))
-        }
-    }
-
     /// Who holds a token, active or not.
     package func holders(of token: DeviceToken, environment: APNsEnvironment?) throws -> [PushID] {
         try session.execute(
             Self.holders, [.int64(app.id), .bytes(token.bytes), .optionalText(environment?.rawValue)]
+        ).map { row in try row.id(0) }
+    }
+
+    /// Who has a token alive.
+    package func activeHolders(of token: DeviceToken, environment: APNsEnvironment?) throws -> [PushID] {
+        try session.execute(
+            Self.activeHolders, [.int64(app.id), .bytes(token.bytes), .optionalText(environment?.rawValue)]
         ).map { row in try row.id(0) }
     }
 
@@ -68,36 +55,10 @@ package struct InstallationStore {
 
     // MARK: Changes
 
-    package func upsert(_ registration: Registration, at now: Int64) throws {
-        let profile = registration.profile
-        try session.execute(
-            Self.upsert,
-            [
-                .int64(app.id), .id(registration.installation), .optionalText(registration.user), .timestamp(milliseconds: now),
-                .optionalText(profile.locale), .optionalText(profile.timeZone), .optionalText(profile.appVersion),
-                .optionalText(profile.osVersion), .optionalText(profile.deviceModel), .textArray(profile.tags),
-            ])
-    }
-
-    package enum RetiredReason: String { case replaced, removed, deregistered }
-
-    package func retire(_ tokens: [Int64], reason: RetiredReason, at now: Int64) throws {
+    package func retire(_ tokens: [Int64], reason: TokenState.RetiredReason, at now: Int64) throws {
         guard !tokens.isEmpty else { return }
         try session.execute(Self.retire, [.int64Array(tokens), .text(reason.rawValue), .timestamp(milliseconds: now)])
     }
-
-    /// Makes the tokens this installation's, alive and registered now, wherever they were before.
-    package func bind(_ tokens: [RegisteredToken], to installation: PushID, at now: Int64) throws {
-        guard !tokens.isEmpty else { return }
-        try session.execute(
-            Self.bind,
-            [
-                .int64(app.id), .id(installation), .timestamp(milliseconds: now), .textArray(tokens.map(\.environment.rawValue)),
-                .textArray(tokens.map(\.purpose.rawValue)), .bytesArray(tokens.map(\.token.bytes)),
-            ])
-    }
-
-    package enum SignOutReason: String { case logout, superseded, deregistered }
 
     package func signOut(_ installations: [PushID], reason: SignOutReason) throws {
         guard !installations.isEmpty else { return }
@@ -111,6 +72,18 @@ package struct InstallationStore {
         try session.execute(Self.deregister, [.int64(app.id), .id(installation), .timestamp(milliseconds: now)])
     }
 
+    /// Writes what happened to these installations into their history.
+    package func tell(_ event: HistoryEntry.Event, of rows: [InstallationRow], reason: SignOutReason? = nil, at now: Int64) throws {
+        let entries = rows.map { row in
+            var entry = HistoryEntry(app: app.id, installation: row.id, event: event, at: now)
+            entry.owner = row.owner
+            entry.ownerEpoch = row.epoch
+            entry.reason = reason?.rawValue
+            return entry
+        }
+        try HistoryStore(session: session).append(entries)
+    }
+
     /// Ends the present epoch of these installations and of all whose tokens moved to them, and writes the fences.
     /// - Returns: every installation that was fenced.
     package func fence(_ installations: [PushID], at now: Int64) throws -> [PushID] {
@@ -118,10 +91,13 @@ package struct InstallationStore {
         return try session.execute(Self.fence, [.int64(app.id), .ids(installations), .timestamp(milliseconds: now)])
             .map { row in try row.id(0) }
     }
+}
 
-    package func noteMoves(from predecessors: [PushID], to successor: PushID, at now: Int64) throws {
-        guard !predecessors.isEmpty else { return }
-        try session.execute(
-            Self.noteMoves, [.int64(app.id), .ids(predecessors), .id(successor), .timestamp(milliseconds: now)])
-    }
+/// A row of `installations`, as far as a sign-out looks at it.
+package struct InstallationRow: Equatable, Sendable {
+    package let id: PushID
+    package let owner: String?
+    package let epoch: Int64
+    /// False once it was deregistered: only its epoch lives on.
+    package let isRegistered: Bool
 }

@@ -2,30 +2,18 @@ package import PushModel
 package import StrictJSON
 
 extension Registration {
-    private static let maximumTokens = Purpose.allCases.count * APNsEnvironment.allCases.count
-
     /// Reads the body of `PUT /v1/apps/{app}/installations/{id}`; every fault goes to `body.problems`.
     /// - Returns: nil where something is missing or wrong.
     package init?(_ body: inout JSONObjectReader, installation: PushID, app: App) {
         let user = body.nullableUser("user")
-        let tokens = body.objects("tokens", maximumCount: Self.maximumTokens)?.map { element in
-            var element = element
-            return RegisteredToken(&element, app: app)
-        }
+        let tokens = body.registeredTokens(app: app)
         let profile = InstallationProfile(&body)
         let replaces = body.optionalToken("replaces")
         let expected = body.expectedOwner()
         body.finish()
-        let complete = (tokens ?? []).compactMap { $0 }
-        for index in complete.indices where complete[..<index].contains(where: { $0.hasSamePlace(as: complete[index]) }) {
-            body.problems.add(
-                JSONProblem(
-                    pointer: "/tokens/\(index)", code: "duplicate",
-                    detail: "another token of this list has the same environment and purpose"))
-        }
         guard body.problems.isEmpty, let user else { return nil }
         self.init(
-            installation: installation, user: user.name, tokens: complete, profile: profile, replaces: replaces,
+            installation: installation, user: user.name, tokens: tokens, profile: profile, replaces: replaces,
             expectedOwner: expected)
     }
 }
@@ -49,13 +37,15 @@ extension RegisteredToken {
 }
 
 extension InstallationProfile {
+    static let maximumBytes = 64
+
     init(_ object: inout JSONObjectReader) {
-        locale = object.optionalString("locale", maximumBytes: 64)
-        timeZone = object.optionalString("time_zone", maximumBytes: 64)
-        appVersion = object.optionalString("app_version", maximumBytes: 64)
-        osVersion = object.optionalString("os_version", maximumBytes: 64)
-        deviceModel = object.optionalString("device_model", maximumBytes: 64)
-        tags = object.optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? []
+        locale = object.optionalString("locale", maximumBytes: Self.maximumBytes)
+        timeZone = object.optionalString("time_zone", maximumBytes: Self.maximumBytes)
+        appVersion = object.optionalString("app_version", maximumBytes: Self.maximumBytes)
+        osVersion = object.optionalString("os_version", maximumBytes: Self.maximumBytes)
+        deviceModel = object.optionalString("device_model", maximumBytes: Self.maximumBytes)
+        tags = object.tags()
     }
 }
 
@@ -66,6 +56,21 @@ struct StatedUser {
 }
 
 extension JSONObjectReader {
+    /// One token per environment and purpose.
+    mutating func registeredTokens(app: App) -> [RegisteredToken] {
+        let maximumCount = Purpose.allCases.count * APNsEnvironment.allCases.count
+        let tokens = (objects("tokens", maximumCount: maximumCount) ?? []).compactMap { element in
+            var element = element
+            return RegisteredToken(&element, app: app)
+        }
+        for index in tokens.indices where tokens[..<index].contains(where: { $0.hasSamePlace(as: tokens[index]) }) {
+            problem("tokens", step: "/\(index)", "duplicate", "another token of this list has the same environment and purpose")
+        }
+        return tokens
+    }
+
+    mutating func tags() -> [String] { optionalStrings("tags", maximumCount: 100, maximumBytes: 64) ?? [] }
+
     /// A required field that may be null: a registration that forgets its user must not sign anybody out.
     mutating func nullableUser(_ key: String) -> StatedUser? {
         guard has(key) else {

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What a client says about one installation: its whole state, checked. The rules are in ``InstallationRegistration``.
+/// What a client says about one installation: its whole state, checked. The rules are in ``RegistryBatch``.
 package struct Registration: Sendable {
     package var installation: PushID
     /// Who is signed in; nil for nobody.
@@ -10,6 +10,38 @@ package struct Registration: Sendable {
     /// A token that the client knows to be over.
     package var replaces: DeviceToken?
     package var expectedOwner: ExpectedOwner
+    /// The state that the caller has seen (RFC 9110 section 13.1.1).
+    package var precondition: Precondition = .none
+}
+
+/// A change of single fields (RFC 7396). It is not the device that speaks, so it stamps nothing but the tokens it names.
+package struct InstallationPatch: Sendable {
+    package var installation: PushID
+    package var user: Field<String> = .untouched
+    package var locale: Field<String> = .untouched
+    package var timeZone: Field<String> = .untouched
+    package var appVersion: Field<String> = .untouched
+    package var osVersion: Field<String> = .untouched
+    package var deviceModel: Field<String> = .untouched
+    package var tags: [String]?
+    /// The whole list, as in a registration; nil to leave the tokens alone.
+    package var tokens: [RegisteredToken]?
+    package var replaces: DeviceToken?
+    package var expectedOwner: ExpectedOwner
+    package var precondition: Precondition
+
+    package enum Field<Value: Sendable & Equatable>: Sendable, Equatable {
+        case untouched
+        /// Nil removes it.
+        case set(Value?)
+
+        package func applied(to value: Value?) -> Value? {
+            switch self {
+            case .untouched: value
+            case .set(let new): new
+            }
+        }
+    }
 }
 
 /// One token of a registration. No two of a registration have the same environment and purpose.
@@ -45,5 +77,29 @@ package enum ExpectedOwner: Equatable, Sendable {
     }
 }
 
+/// `If-Match`.
+package enum Precondition: Equatable, Sendable {
+    case none
+    /// `*`: it is there.
+    case exists
+    /// One of these entity tags, quotes included.
+    case matches([String])
+
+    /// - Parameter etag: The present state's; nil where there is none.
+    package func allows(_ etag: @autoclosure () -> String?) -> Bool {
+        switch self {
+        case .none: true
+        case .exists: etag() != nil
+        case .matches(let tags): etag().map(tags.contains) ?? false
+        }
+    }
+}
+
 /// The installation belongs to somebody else than the caller expected. Nothing was changed.
 package struct OwnerMismatch: Error {}
+
+/// `If-Match` names another state than the present one. Nothing was changed.
+package struct PreconditionFailed: Error {}
+
+/// There is nothing to change.
+package struct NotRegistered: Error {}

@@ -21,11 +21,24 @@ package struct RegistryLock {
         try session.execute(Self.lock, [.int64Array(keys.sorted())])
     }
 
+    /// Those of many changes, in the order in which they are taken.
+    static func keys(of changes: [RegistryChange]) -> [Int64] {
+        var locks: [App.ID: RegistryLock] = [:]
+        for change in changes {
+            var lock = locks[change.app.id] ?? RegistryLock(app: change.app.id)
+            lock.add(installation: change.installation.id)
+            for token in change.namedTokens { lock.add(token: token) }
+            if let user = change.onlyInstallationOf { lock.add(user: user) }
+            locks[change.app.id] = lock
+        }
+        return locks.values.reduce(into: Set<Int64>()) { $0.formUnion($1.keys) }.sorted()
+    }
+
     private mutating func add(_ kind: String, _ name: [UInt8]) {
         let digest = Digest.sha256(Array("\(app) \(kind) ".utf8) + name)
         keys.insert(digest.prefix(8).reduce(0) { $0 << 8 | Int64($1) })
     }
 
-    private static let lock: PostgresStatement =
+    static let lock: PostgresStatement =
         "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS key ORDER BY key) AS ordered"
 }

@@ -63,13 +63,30 @@ package struct SignOut: Sendable {
             var lock = RegistryLock(app: app.id)
             lock.add(installation: installation)
             try lock.take(in: store.session)
-            let rows = try store.lockInstallations([installation])
-            guard rows[installation]?.isRegistered == true else { return try Self.end([], among: rows, in: store) }
-            let now = try store.clock()
-            try store.deregister(installation, at: now)
-            let fenced = try store.fence([installation], at: now)
-            return Committed(installation: installation, ended: [installation], epoch: 0, fenced: fenced)
+            return try Self.deregister([installation], in: store)
         }
+    }
+
+    /// Deregisters whoever has a token alive, for clients that know nothing else. A token that was replaced since says nothing about
+    /// the installation any more.
+    package func deregister(token: DeviceToken, environment: APNsEnvironment?, app: App) async throws {
+        _ = try await commit(app) { store in
+            var lock = RegistryLock(app: app.id)
+            lock.add(token: token)
+            try lock.take(in: store.session)
+            return try Self.deregister(store.activeHolders(of: token, environment: environment), in: store)
+        }
+    }
+
+    private static func deregister(_ installations: [PushID], in store: InstallationStore) throws -> Committed {
+        let rows = try store.lockInstallations(installations)
+        let registered = installations.filter { rows[$0]?.isRegistered == true }
+        guard !registered.isEmpty else { return try end([], among: rows, in: store) }
+        let now = try store.clock()
+        for installation in registered { try store.deregister(installation, at: now) }
+        try store.tell(.deregistered, of: registered.compactMap { rows[$0] }, at: now)
+        let fenced = try store.fence(registered, at: now)
+        return Committed(installation: registered.first, ended: registered, epoch: 0, fenced: fenced)
     }
 
     private struct Committed: Sendable {
@@ -84,8 +101,13 @@ package struct SignOut: Sendable {
         _ installations: [PushID], among rows: [PushID: InstallationRow], in store: InstallationStore
     ) throws -> Committed {
         let signedIn = installations.filter { rows[$0]?.owner != nil }
-        try store.signOut(signedIn, reason: .logout)
-        let fenced = try signedIn.isEmpty ? [] : store.fence(signedIn, at: store.clock())
+        var fenced: [PushID] = []
+        if !signedIn.isEmpty {
+            let now = try store.clock()
+            try store.signOut(signedIn, reason: .logout)
+            try store.tell(.signedOut, of: signedIn.compactMap { rows[$0] }, reason: .logout, at: now)
+            fenced = try store.fence(signedIn, at: now)
+        }
         let shown = signedIn.first ?? installations.first
         let epoch = shown.flatMap { rows[$0]?.epoch } ?? 0
         return Committed(

@@ -1,0 +1,60 @@
+import HTTPTypes
+import Hummingbird
+import PushModel
+import StrictJSON
+
+/// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`
+struct RegistrationController: Sendable {
+    let registration: InstallationRegistration
+    let metrics: TokenServiceMetrics
+
+    func bind(to router: APIRouter) {
+        router.on(.register, register)
+        router.on(.change, change)
+    }
+
+    @Sendable private func register(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let id = try call.id("id")
+        var wanted = try await call.body().object { Registration(&$0, installation: id, app: app) }
+        wanted.precondition = try call.precondition()
+        return answer(try await registration.register(wanted, app: app), app: app)
+    }
+
+    @Sendable private func change(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let id = try call.id("id")
+        let precondition = try call.precondition()
+        let patch = try await call.body(orType: "application/merge-patch+json").object {
+            InstallationPatch(&$0, installation: id, app: app, precondition: precondition)
+        }
+        return answer(try await registration.change(patch, app: app), app: app)
+    }
+
+    private func answer(_ result: InstallationRegistration.Result, app: App) -> Response {
+        metrics.registered(isNew: result.isNew)
+        return JSONAnswer.response(result.isNew ? .created : .ok, headers: [.eTag: result.record.etag]) {
+            result.record.write(to: &$0, app: app.slug)
+        }
+    }
+}
+
+extension APICall {
+    /// `If-Match` (RFC 9110 section 13.1.1). Our tags are strong, so a weak one never matches.
+    fileprivate func precondition() throws -> Precondition {
+        guard let text = request.headers[.ifMatch] else { return .none }
+        if text == "*" { return .exists }
+        let tags = text.split(separator: ",").map { $0.trimming { $0 == " " || $0 == "\t" } }
+        guard tags.allSatisfy({ $0.count >= 2 && ($0.hasPrefix("\"") || $0.hasPrefix("W/\"")) && $0.hasSuffix("\"") }) else {
+            throw APIError.invalid("If-Match", "invalid_entity_tag", "must be * or entity tags in quotes, separated by commas")
+        }
+        return .matches(tags)
+    }
+}
+
+extension Substring {
+    fileprivate func trimming(_ isBlank: (Character) -> Bool) -> String {
+        guard let first = firstIndex(where: { !isBlank($0) }), let last = lastIndex(where: { !isBlank($0) }) else { return "" }
+        return String(self[first...last])
+    }
+}

@@ -1,0 +1,80 @@
+import Synchronization
+
+/// Requests that come while a commit is under way share the next one: a database commits hundreds of them for the price of one.
+///
+/// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. Items keep their order within a batch.
+package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
+    private typealias Waiting = (item: Item, continuation: CheckedContinuation<Answer, any Error>)
+
+    private struct State {
+        var waiting: [Waiting] = []
+        var running = 0
+    }
+
+    private let maximumBatch: Int
+    private let concurrency: Int
+    private let maximumWaiting: Int
+    private let commit: @Sendable ([Item]) async -> [Result<Answer, any Error>]
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - concurrency: How many batches may be under way at once.
+    ///   - maximumWaiting: Items beyond that are refused: they would only be late.
+    ///   - commit: Gives one answer per item, in their order.
+    package init(
+        maximumBatch: Int, concurrency: Int, maximumWaiting: Int = 10_000,
+        commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>]
+    ) {
+        self.maximumBatch = maximumBatch
+        self.concurrency = concurrency
+        self.maximumWaiting = maximumWaiting
+        self.commit = commit
+    }
+
+    /// - Throws: The item's failure; ``CommitQueueFull``.
+    package func submit(_ item: Item) async throws -> Answer {
+        try await withCheckedThrowingContinuation { continuation in
+            let verdict = state.withLock { state -> (isFull: Bool, starts: Bool) in
+                guard state.waiting.count < maximumWaiting else { return (true, false) }
+                state.waiting.append((item, continuation))
+                guard state.running < concurrency else { return (false, false) }
+                state.running += 1
+                return (false, true)
+            }
+            if verdict.isFull { continuation.resume(throwing: CommitQueueFull()) }
+            if verdict.starts { Task { await work() } }
+        }
+    }
+
+    package var waitingCount: Int { state.withLock { $0.waiting.count } }
+    /// Batches under way.
+    package var runningCount: Int { state.withLock { $0.running } }
+
+    /// Until nothing waits.
+    private func work() async {
+        while let batch = next() {
+            let answers = await commit(batch.map(\.item))
+            for (index, waiting) in batch.enumerated() {
+                waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
+            }
+        }
+    }
+
+    private func next() -> [Waiting]? {
+        state.withLock { state in
+            guard !state.waiting.isEmpty else {
+                state.running -= 1
+                return nil
+            }
+            let batch = Array(state.waiting.prefix(maximumBatch))
+            state.waiting.removeFirst(batch.count)
+            return batch
+        }
+    }
+}
+
+/// Too many requests wait for the database already.
+package struct CommitQueueFull: Error {}
+
+/// `commit` broke its promise of one answer per item.
+struct MissingAnswer: Error {}

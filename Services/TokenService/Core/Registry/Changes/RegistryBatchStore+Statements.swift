@@ -1,0 +1,104 @@
+import Postgres
+
+extension RegistryBatchStore {
+    /// The named installations, the holders of the named tokens, the other installations of the named users, and all whose tokens once
+    /// moved to one of these.
+    static let lockInstallations: PostgresStatement = """
+        WITH RECURSIVE reach (app_id, id) AS (
+            SELECT app_id, id FROM (
+                SELECT app_id, id FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+                UNION SELECT t.app_id, t.installation FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
+                    JOIN tokens t ON t.app_id = held.app_id AND t.token = held.token
+                UNION SELECT i.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
+                    JOIN installations i ON i.app_id = wanted.app_id AND i.owner = wanted.owner
+            ) AS concerned
+            UNION SELECT r.app_id, m.predecessor FROM reach r JOIN token_moves m ON m.app_id = r.app_id AND m.successor = r.id
+        )
+        SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.signed_out_reason, i.throttled_until, i.created_at, i.registered_at,
+            i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags, i.deregistered_at, i.stale_since,
+            ARRAY(SELECT m.predecessor FROM token_moves m WHERE m.app_id = i.app_id AND m.successor = i.id)
+        FROM reach r JOIN installations i ON i.app_id = r.app_id AND i.id = r.id
+        ORDER BY i.app_id, i.id FOR NO KEY UPDATE OF i
+        """
+    static let selectTokens: PostgresStatement = """
+        SELECT t.id, t.app_id, t.environment, t.purpose, t.token, t.installation, t.registered_at, t.retired_at, t.retired_reason,
+            t.proven_at IS NOT NULL
+        FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+        JOIN tokens t ON t.app_id = named.app_id AND t.installation = named.id
+        UNION
+        SELECT t.id, t.app_id, t.environment, t.purpose, t.token, t.installation, t.registered_at, t.retired_at, t.retired_reason,
+            t.proven_at IS NOT NULL
+        FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token) JOIN tokens t ON t.app_id = held.app_id AND t.token = held.token
+        """
+    static let selectOpenFences: PostgresStatement = """
+        SELECT f.id, f.app_id, f.installation, f.epochs_below, f.created_at
+        FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+        JOIN fences f ON f.app_id = named.app_id AND f.installation = named.id AND f.published_at IS NULL
+        """
+
+    static let insertInstallations: PostgresStatement = """
+        INSERT INTO installations (app_id, id, owner, registered_at, created_at, locale, time_zone, app_version, os_version,
+            device_model, tags)
+        SELECT app_id, id, owner, at, at, locale, time_zone, app_version, os_version, device_model, tags::text[]
+        FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::text[])
+            AS e (app_id, id, owner, at, locale, time_zone, app_version, os_version, device_model, tags)
+        """
+    static let refreshInstallations: PostgresStatement = """
+        UPDATE installations i SET registered_at = e.at
+        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) AS e (app_id, id, at)
+        WHERE i.app_id = e.app_id AND i.id = e.id
+        """
+    static let updateInstallations: PostgresStatement = """
+        UPDATE installations i SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
+            registered_at = e.registered_at, created_at = e.created_at, deregistered_at = e.deregistered_at,
+            stale_since = e.stale_since, locale = e.locale, time_zone = e.time_zone, app_version = e.app_version,
+            os_version = e.os_version, device_model = e.device_model, tags = e.tags::text[]
+        FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+            $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+            AS e (app_id, id, owner, epoch, signed_out_reason, registered_at, created_at, deregistered_at, stale_since, locale,
+                time_zone, app_version, os_version, device_model, tags)
+        WHERE i.app_id = e.app_id AND i.id = e.id
+        """
+    static let deleteMoves: PostgresStatement = """
+        DELETE FROM token_moves m USING unnest($1::bigint[], $2::uuid[]) AS e (app_id, successor)
+        WHERE m.app_id = e.app_id AND m.successor = e.successor
+        """
+    static let insertMoves: PostgresStatement = """
+        INSERT INTO token_moves (app_id, successor, predecessor, moved_at)
+        SELECT app_id, successor, predecessor, $4 FROM unnest($1::bigint[], $2::uuid[], $3::uuid[]) AS e (app_id, successor, predecessor)
+        ON CONFLICT (app_id, successor, predecessor) DO UPDATE SET moved_at = excluded.moved_at
+        """
+    static let insertFences: PostgresStatement = """
+        INSERT INTO fences (app_id, installation, epochs_below, created_at)
+        SELECT app_id, id, epoch, $4 FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS e (app_id, id, epoch)
+        RETURNING id, app_id, installation, epochs_below, created_at
+        """
+
+    /// Vacates places that other tokens take in the next statement: the index allows one living token in each at any moment.
+    static let vacate: PostgresStatement = """
+        UPDATE tokens SET state = 'retired', retired_at = $2, retired_reason = 'replaced'
+        WHERE id = ANY ($1::bigint[]) AND state = 'active'
+        """
+
+    static let updateTokens: PostgresStatement = """
+        UPDATE tokens t SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
+            retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
+            quarantined_at = CASE WHEN e.retired_at IS NULL THEN NULL ELSE t.quarantined_at END
+        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::text[])
+            AS e (id, installation, registered_at, retired_at, retired_reason)
+        WHERE t.id = e.id
+        """
+    /// Revives as well: a verdict may have come between the read and this, and was about the registration before.
+    static let refreshTokens: PostgresStatement = """
+        UPDATE tokens t SET registered_at = e.at, state = 'active', retired_at = NULL, retired_reason = NULL, quarantined_at = NULL
+        FROM unnest($1::bigint[], $2::timestamptz[]) AS e (id, at) WHERE t.id = e.id
+        """
+    static let insertTokens: PostgresStatement = """
+        INSERT INTO tokens (app_id, installation, registered_at, environment, purpose, token, state, retired_at, retired_reason)
+        SELECT app_id, installation, at, environment, purpose, token,
+            CASE WHEN retired_at IS NULL THEN 'active' ELSE 'retired' END, retired_at, retired_reason
+        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::bytea[], $7::timestamptz[], $8::text[])
+            AS e (app_id, installation, at, environment, purpose, token, retired_at, retired_reason)
+        """
+}

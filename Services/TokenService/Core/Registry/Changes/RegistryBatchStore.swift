@@ -1,0 +1,121 @@
+package import Postgres
+package import PushModel
+
+/// Reads what a number of changes concern, under locks, and writes what they made of it. Two round trips, whatever their number.
+package struct RegistryBatchStore {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    package struct Loaded {
+        package var batch: RegistryBatch
+        /// Committed earlier and not known to be on the control stream: an answer waits for them as well.
+        package var openFences: [Fence]
+    }
+
+    /// Locks in the order that all keep (``RegistryLock``): names, then installations. Token rows need no lock: whoever changes one
+    /// holds its name or its installation, except for verdicts, which every write here overrules.
+    package func load(_ changes: [RegistryChange]) throws -> Loaded {
+        let keys = Set(changes.map(\.installation)).sorted()
+        let named = Array(Set(changes.flatMap { change in change.namedTokens.map { NamedToken(app: change.app.id, token: $0) } }))
+        let users = Array(Set(changes.compactMap { change in change.onlyInstallationOf.map { NamedUser(app: change.app.id, name: $0) } }))
+        let installations: [PostgresValue] = [.int64Array(keys.map(\.app)), .ids(keys.map(\.id))]
+        let tokens: [PostgresValue] = [.int64Array(named.map(\.app)), .bytesArray(named.map(\.token.bytes))]
+        let answers = try session.pipeline([
+            (RegistryLock.lock, [.int64Array(RegistryLock.keys(of: changes))]),
+            (Self.lockInstallations, installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]),
+            (Self.selectTokens, installations + tokens), (Self.selectOpenFences, installations), (InstallationStore.clock, []),
+        ])
+        let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
+        let open = try answers[3].map { row in try Self.fence(row, slugs: slugs) }
+        let unpublished = Set(open.map(\.key))
+        var predecessors: [InstallationKey: Set<PushID>] = [:]
+        var rows: [InstallationState] = []
+        for row in answers[1] {
+            let state = try Self.installation(row, unpublished: unpublished)
+            let moved = try row.uuidArray(16).map { PushID($0) }
+            if !moved.isEmpty { predecessors[state.key] = Set(moved) }
+            rows.append(state)
+        }
+        let batch = RegistryBatch(
+            installations: rows, tokens: try answers[2].map { row in try Self.token(row) }, predecessors: predecessors,
+            now: try answers[4].only().timestampMilliseconds(0))
+        return Loaded(batch: batch, openFences: open.map(\.fence))
+    }
+
+    /// Writes what changed, in one round trip.
+    /// - Returns: the fences that were written, by installation.
+    package func save(_ batch: RegistryBatch, slugs: [App.ID: AppSlug]) throws -> [InstallationKey: Fence] {
+        let fenced = batch.fenced.sorted()
+        var commands: [(PostgresStatement, [PostgresValue])] = []
+        if !fenced.isEmpty {
+            let epochs = fenced.map { batch.installations[$0]?.epoch ?? 1 }
+            commands.append((Self.deleteMoves, [.int64Array(fenced.map(\.app)), .ids(fenced.map(\.id))]))
+            commands.append(
+                (Self.insertFences,
+                    [.int64Array(fenced.map(\.app)), .ids(fenced.map(\.id)), .int64Array(epochs), .timestamp(milliseconds: batch.now)]))
+        }
+        // Fences refer to installations, so new ones come before; nothing new is ever fenced.
+        commands = batch.installationWrites + commands + batch.tokenWrites + batch.moveWrites
+        if !batch.history.isEmpty { commands.append((HistoryStore.append, HistoryStore.parameters(batch.history))) }
+        guard !commands.isEmpty else { return [:] }
+        let answers = try session.pipeline(commands)
+        guard !fenced.isEmpty else { return [:] }
+        var fences: [InstallationKey: Fence] = [:]
+        for row in answers[batch.installationWrites.count + 1] {
+            let (key, fence) = try Self.fence(row, slugs: slugs)
+            fences[key] = fence
+        }
+        return fences
+    }
+}
+
+extension RegistryBatchStore {
+    private struct NamedToken: Hashable {
+        var app: App.ID
+        var token: DeviceToken
+    }
+
+    private struct NamedUser: Hashable {
+        var app: App.ID
+        var name: String
+    }
+
+    private static func fence(_ row: PostgresRow, slugs: [App.ID: AppSlug]) throws -> (key: InstallationKey, fence: Fence) {
+        let key = InstallationKey(app: try row.int64(1), id: try row.id(2))
+        guard let slug = slugs[key.app] else { throw CorruptRow(table: "fences") }
+        let fence = Fence(
+            id: try row.int64(0), app: slug, installation: key.id, epochsBelow: try row.int64(3), at: try row.timestampMilliseconds(4))
+        return (key, fence)
+    }
+
+    private static func installation(_ row: PostgresRow, unpublished: Set<InstallationKey>) throws -> InstallationState {
+        let key = InstallationKey(app: try row.int64(0), id: try row.id(1))
+        var profile = InstallationProfile()
+        profile.locale = try row.optionalText(8)
+        profile.timeZone = try row.optionalText(9)
+        profile.appVersion = try row.optionalText(10)
+        profile.osVersion = try row.optionalText(11)
+        profile.deviceModel = try row.optionalText(12)
+        profile.tags = try row.textArray(13)
+        let epoch = try row.int64(3)
+        return InstallationState(
+            key: key, owner: try row.optionalText(2), epoch: epoch,
+            signedOutReason: try row.optionalText(4).flatMap(SignOutReason.init(rawValue:)),
+            throttledUntil: try row.optionalTimestampMilliseconds(5), profile: profile, createdAt: try row.timestampMilliseconds(6),
+            registeredAt: try row.timestampMilliseconds(7), deregisteredAt: try row.optionalTimestampMilliseconds(14),
+            staleSince: try row.optionalTimestampMilliseconds(15),
+            fence: unpublished.contains(key) ? .pending : epoch > 1 ? .effective : .none, isStored: true)
+    }
+
+    private static func token(_ row: PostgresRow) throws -> TokenState {
+        guard let environment = APNsEnvironment(rawValue: try row.text(2)), let purpose = Purpose(rawValue: try row.text(3)),
+            let token = DeviceToken(bytes: try row.bytes(4))
+        else { throw CorruptRow(table: "tokens") }
+        let reason = try row.optionalText(8).flatMap(TokenState.RetiredReason.init(rawValue:))
+        let retirement = try row.optionalTimestampMilliseconds(7).map { TokenState.Retirement(at: $0, reason: reason ?? .removed) }
+        return TokenState(
+            id: try row.int64(0), app: try row.int64(1), named: RegisteredToken(token: token, environment: environment, purpose: purpose),
+            installation: try row.id(5), registeredAt: try row.timestampMilliseconds(6), retired: retirement, isProven: try row.bool(9))
+    }
+}

@@ -1,0 +1,29 @@
+package import PushModel
+package import StrictJSON
+
+extension InstallationPatch {
+    /// Reads the body of `PATCH /v1/apps/{app}/installations/{id}`: a field that is absent stays, null removes (RFC 7396).
+    /// - Returns: nil where something is wrong; every fault is in `body.problems`.
+    package init?(_ body: inout JSONObjectReader, installation: PushID, app: App, precondition: Precondition) {
+        self.init(installation: installation, expectedOwner: body.expectedOwner(), precondition: precondition)
+        user = body.field("user", maximumBytes: StatedUser.maximumBytes)
+        locale = body.field("locale", maximumBytes: InstallationProfile.maximumBytes)
+        timeZone = body.field("time_zone", maximumBytes: InstallationProfile.maximumBytes)
+        appVersion = body.field("app_version", maximumBytes: InstallationProfile.maximumBytes)
+        osVersion = body.field("os_version", maximumBytes: InstallationProfile.maximumBytes)
+        deviceModel = body.field("device_model", maximumBytes: InstallationProfile.maximumBytes)
+        if body.has("tags") { tags = body.tags() }
+        if body.has("tokens") {
+            tokens = body.registeredTokens(app: app)
+        }
+        replaces = body.optionalToken("replaces")
+        body.finish()
+        guard body.problems.isEmpty else { return nil }
+    }
+}
+
+extension JSONObjectReader {
+    fileprivate mutating func field(_ key: String, maximumBytes: Int) -> InstallationPatch.Field<String> {
+        has(key) ? .set(optionalString(key, maximumBytes: maximumBytes)) : .untouched
+    }
+}

@@ -1,0 +1,83 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+@Suite("Whoever waits while a commit is under way shares the next one", .timeLimit(.minutes(1)))
+struct CommitQueueTests {
+    private struct Refused: Error {}
+
+    /// A commit that waits for a word, and remembers its batches.
+    private final class Commits: Sendable {
+        let begun = Signal<[Int]>()
+        let goOn = Signal<Void>()
+
+        func commit(_ items: [Int]) async -> [Result<Int, any Error>] {
+            begun.send(items)
+            do { try await goOn.next() } catch { return [] }
+            return items.map { $0 < 0 ? .failure(Refused()) : .success($0 * 10) }
+        }
+    }
+
+    @Test func aBatchTakesAllThatWaitsInItsOrderAndEachItemHasItsOwnFate() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { await commits.commit($0) }
+        async let first = queue.submit(1)
+        #expect(try await commits.begun.next() == [1])
+        let later = try await submitInOrder([2, -3, 4, 5, 6], to: queue)
+        commits.goOn.send(())
+        #expect(try await first == 10)
+        #expect(try await commits.begun.next() == [2, -3, 4, 5])
+        commits.goOn.send(())
+        #expect(try await commits.begun.next() == [6])
+        commits.goOn.send(())
+        #expect(try await later[0].value == 20)
+        await #expect(throws: Refused.self) { try await later[1].value }
+        #expect(try await later[4].value == 60)
+    }
+
+    @Test func noMoreBatchesThanAllowedAreUnderWay() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { await commits.commit($0) }
+        async let first = queue.submit(1)
+        #expect(try await commits.begun.next() == [1])
+        async let second = queue.submit(2)
+        #expect(try await commits.begun.next() == [2])
+        let third = try await submitInOrder([3], to: queue)
+        #expect(queue.runningCount == 2 && queue.waitingCount == 1)
+        for _ in 0..<3 { commits.goOn.send(()) }
+        #expect(try await [first, second, third[0].value] == [10, 20, 30])
+    }
+
+    @Test func whatWouldOnlyBeLateIsRefused() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { await commits.commit($0) }
+        async let first = queue.submit(1)
+        _ = try await commits.begun.next()
+        let second = try await submitInOrder([2], to: queue)
+        await #expect(throws: CommitQueueFull.self) { try await queue.submit(3) }
+        commits.goOn.send(())
+        commits.goOn.send(())
+        #expect(try await first == 10)
+        #expect(try await second[0].value == 20)
+    }
+
+    @Test func aCommitThatForgetsAnItemFailsIt() async throws {
+        let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _ in [] }
+        await #expect(throws: MissingAnswer.self) { try await queue.submit(1) }
+        // And the queue goes on.
+        await #expect(throws: MissingAnswer.self) { try await queue.submit(2) }
+    }
+
+    /// Submits one after another while every batch is busy, so that the order in the queue is known.
+    private func submitInOrder(_ items: [Int], to queue: CommitQueue<Int, Int>) async throws -> [Task<Int, any Error>] {
+        var tasks: [Task<Int, any Error>] = []
+        for item in items {
+            let expected = queue.waitingCount + 1
+            tasks.append(Task { try await queue.submit(item) })
+            while queue.waitingCount < expected { await Task.yield() }
+        }
+        return tasks
+    }
+}
