@@ -52,7 +52,7 @@ struct Contract {
         if code.kind.status != answer.status { faults.append("\(word) is \(code.kind.status), but it answered \(answer.status)") }
         if code.kind.title != answer.json.text("title") { faults.append("the title of \(word) is another one") }
         if code.kind.isRetryable != answer.json["retryable"]?.boolValue { faults.append("\(word): retryable is another one") }
-        if code.kind.isRetryable, answer.header("retry-after") == nil { faults.append("\(word) without Retry-After") }
+        if code.kind.saysWhen, answer.header("retry-after") == nil { faults.append("\(word) without Retry-After") }
         if answer.header("content-type") != "application/problem+json" { faults.append("a problem of another type") }
         return faults + schemaFaults(answer.json, .reference("Problem"))
     }
@@ -82,6 +82,8 @@ struct Contract {
         guard let requestBody, !requestBody.isEmpty else {
             return operation.request?.isRequired == true ? faults + ["it took no body"] : faults
         }
+        // Content of a GET or DELETE means nothing (RFC 9110 sections 9.3.1 and 9.3.5) and is passed over.
+        guard !["GET", "DELETE"].contains(method) else { return faults }
         guard let body = operation.request else { return faults + ["it took a body"] }
         if let requestType, !body.mediaTypes.contains(where: requestType.hasPrefix) { faults.append("it took \(requestType)") }
         return faults + bodyFaults(requestBody, body).map { "request \($0)" }

@@ -16,6 +16,10 @@ extension OpenAPIDocument {
                 "key": .map(["type": "http", "scheme": "bearer", "description": "An API key: psh_, 16 hex digits, _, 48 hex digits."])
             ]),
             "responses": .map(ProblemCode.allCases.map { DocumentField($0.rawValue, response([$0])) }),
+            "headers": .map(
+                rateLimits.map { header in
+                    DocumentField(header.name, .map(["description": .text(header.description), "schema": header.schema.node]))
+                }),
             "schemas": .map(schemas.sorted { $0.key < $1.key }.map { DocumentField($0.key, $0.value.node) }),
         ]),
     ])
@@ -45,7 +49,8 @@ extension OpenAPIDocument {
                     "required": .boolean(body.isRequired), "description": body.description.map(DocumentNode.text), "content": content(body),
                 ])
             },
-            "responses": .map(operation.answers.map { DocumentField("\($0.status)", node($0)) } + problems(of: operation)),
+            "responses": .map(
+                operation.answers.map { DocumentField("\($0.status)", node($0, isLimited: !operation.isOpen)) } + problems(of: operation)),
         ])
     }
 
@@ -56,22 +61,30 @@ extension OpenAPIDocument {
         ])
     }
 
-    private static func node(_ answer: Answer) -> DocumentNode {
-        .map([
-            "description": .text(answer.description),
-            "headers": answer.headers.isEmpty
-                ? nil
-                : .map(
-                    answer.headers.map { header in
-                        DocumentField(
-                            header.name,
-                            .map([
-                                "description": .text(header.description), "required": header.isRequired ? true : nil,
-                                "schema": header.schema.node,
-                            ]))
-                    }),
+    private static func node(_ answer: Answer, isLimited: Bool) -> DocumentNode {
+        let own = answer.headers.map { header in
+            DocumentField(
+                header.name,
+                .map([
+                    "description": .text(header.description), "required": header.isRequired ? true : nil, "schema": header.schema.node,
+                ]))
+        }
+        let headers = own + (isLimited ? rateLimitReferences : [])
+        return .map([
+            "description": .text(answer.description), "headers": headers.isEmpty ? nil : .map(headers),
             "content": answer.body.map(content),
         ])
+    }
+
+    /// On every answer to a key whose rate is limited.
+    private static let rateLimits: [Answer.Header] = [
+        .sometimes("RateLimit-Limit", .count, "Requests per second that the key may make of each instance."),
+        .sometimes("RateLimit-Remaining", .count, "How many of them are left at this moment."),
+        .sometimes("RateLimit-Reset", .count, "Seconds until all are there again."),
+    ]
+
+    private static let rateLimitReferences = rateLimits.map { header in
+        DocumentField(header.name, .map(["$ref": .text("#/components/headers/\(header.name)")]))
     }
 
     private static func content(_ body: OperationBody) -> DocumentNode {
@@ -116,10 +129,10 @@ extension OpenAPIDocument {
     }
 
     private static func headers(of codes: [ProblemCode]) -> DocumentNode? {
-        guard codes.contains(where: \.kind.isRetryable) else { return nil }
-        return .map([
-            "Retry-After": .map(["description": "Seconds to wait before the same request.", "schema": JSONSchema.count.node])
-        ])
+        guard codes.contains(where: \.kind.saysWhen) else { return nil }
+        let wait = DocumentField(
+            "Retry-After", .map(["description": "Seconds to wait before the same request.", "schema": JSONSchema.count.node]))
+        return .map([wait] + (codes.contains(.rateLimited) ? rateLimitReferences : []))
     }
 }
 

@@ -116,7 +116,9 @@ package struct OperationBody: Sendable {
     package var isLines: Bool { mediaTypes == [Self.linesType] }
 
     fileprivate var problems: [ProblemCode] {
-        isLines ? [.unsupportedMediaType] : [.malformedJSON, .invalidRequest, .bodyTooLarge, .unsupportedMediaType, .httpError]
+        isLines
+            ? [.unsupportedMediaType, .bodyTimeout]
+            : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType, .httpError]
     }
 }
 

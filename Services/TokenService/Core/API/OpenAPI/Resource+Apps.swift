@@ -19,8 +19,9 @@ extension Resource {
         .readApp, "readApp", "One app", answers: [Answer(200, "The app.", .json("App"))], problems: [.notFound])
 
     private static let change = Operation(
-        .changeApp, "changeApp", "Change an app", "What the body does not name stays as it is.",
-        request: .json("AppChange"), answers: [Answer(200, "The app as it is now.", .json("App"))], problems: [.notFound])
+        .changeApp, "changeApp", "Change an app", "A merge patch (RFC 7396): what the body does not name stays as it is.",
+        request: .json("AppChange"), answers: [Answer(200, "The app as it is now.", .json("App"))],
+        problems: [.notFound, .environmentInUse])
 
     private static let policy = JSONSchema.words(["multi", "single"])
         .described("On how many installations a user may be signed in at once.")
@@ -36,11 +37,12 @@ extension Resource {
 
     private static let newApp = JSONSchema.request(
         .required("slug", .slug), .required("bundle_id", bundleID), .required("device_policy", policy),
-        .required("environments", environments))
+        .required("environments", environments), .omissible("stale_after_days", staleAfter),
+        .omissible("removes_stale", removesStale.standard(false)))
 
     private static let app = JSONSchema.answer(
         .required("slug", .slug), .required("bundle_id", bundleID), .required("device_policy", policy),
-        .required("environments", environments))
+        .required("environments", environments), .required("stale_after_days", staleAfter.orNull), .required("removes_stale", removesStale))
 
     private static let appChange = JSONSchema.request(
         .optional("bundle_id", bundleID), .optional("device_policy", policy), .optional("environments", environments),

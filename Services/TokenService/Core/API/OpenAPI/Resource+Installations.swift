@@ -5,7 +5,7 @@ extension Resource {
         schemas: [
             "Registration": registration, "NewToken": newToken, "InstallationChange": changeBody, "Installation": installation,
             "Token": token, "Installations": page, "ExpectedOwner": expectedOwner, "SignOut": signOut, "History": historyPage,
-            "HistoryEntry": historyEntry,
+            "HistoryEntry": historyEntry, "TokenName": tokenName,
         ])
 
     private static let register = Operation(
@@ -14,27 +14,39 @@ extension Resource {
         Idempotent. Tokens that the list no longer names are retired; a token that another installation holds moves here; \
         another user than before ends everything that is queued for the previous one.
         """,
-        request: .json("Registration"),
-        answers: [Answer(201, "Registered.", .json("Installation")), Answer(200, "It was registered before.", .json("Installation"))],
-        problems: [.ownerMismatch])
+        parameters: [ifMatch], request: .json("Registration"),
+        answers: [
+            Answer(201, "Registered.", .json("Installation"), headers: [entityTag]),
+            Answer(200, "It was registered before.", .json("Installation"), headers: [entityTag]),
+        ], problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
 
     private static let change = Operation(
         .change, "changeInstallation", "Change single fields", "A merge patch (RFC 7396): null removes, what is not named stays.",
+        parameters: [ifMatch],
         request: OperationBody(
             mediaTypes: ["application/merge-patch+json", "application/json"], schema: .reference("InstallationChange")),
-        answers: [Answer(200, "The installation as it is now.", .json("Installation"))], problems: [.ownerMismatch])
+        answers: [Answer(200, "The installation as it is now.", .json("Installation"), headers: [entityTag])],
+        problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
+
+    private static let ifMatch = Parameter.header(
+        "If-Match", .string().example("\"c2hvcC1hZGE\""),
+        "The `ETag` that the change is meant for, or `*` for any registered one: else 412.")
+    private static let entityTag = Answer.Header.always(
+        "ETag", .string().example("\"c2hvcC1hZGE\""), "Of what callers may change; a mere refresh keeps it.")
 
     private static let read = Operation(
-        .readInstallation, "readInstallation", "One installation", answers: [Answer(200, "The installation.", .json("Installation"))])
+        .readInstallation, "readInstallation", "One installation", parameters: [Parameter.tokens],
+        answers: [Answer(200, "The installation.", .json("Installation"))], problems: ProblemCode.query)
 
     private static let list = Operation(
         .listInstallations, "listInstallations", "An app's installations, page by page", parameters: Parameter.installationFilters,
-        answers: [Answer(200, "One page.", .json("Installations"))], problems: [.outOfRange, .invalidCursor])
+        answers: [Answer(200, "One page, by id.", .json("Installations"))], problems: ProblemCode.page + [.invalidTime])
 
     private static let history = Operation(
         .readHistory, "readInstallationHistory", "What happened to an installation, and why",
-        "Answers “why did this user stop getting pushes”.", parameters: Parameter.page,
-        answers: [Answer(200, "One page.", .json("History"))], problems: [.outOfRange, .invalidCursor])
+        "Answers “why did this user stop getting pushes”: `explanation` in one sentence, the entries in detail.",
+        parameters: Parameter.page + [.query("order", .words(["desc", "asc"]).standard("desc"), "`desc`: the newest first.")],
+        answers: [Answer(200, "One page.", .json("History"))], problems: ProblemCode.page)
 
     private static let logOut = Operation(
         .logOut, "logOutInstallation", "Sign out whoever is signed in", "Idempotent; also succeeds where there is nothing to do.",
@@ -74,7 +86,8 @@ extension Resource {
         .object(
             [
                 .optional("user", user.orNull, "Who is signed in; null for nobody."),
-                .optional("tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens."),
+                .optional("tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens, as in a registration."),
+                .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
                 .optional("expected_user", user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
             ] + profile, isClosed: true))
 
@@ -89,7 +102,8 @@ extension Resource {
         .required("tags", .array(.string(64).example("beta"))), .required("fence", .fence))
 
     private static let token = JSONSchema.answer(
-        .required("hint", .tokenHint), .required("environment", .environment), .required("purpose", .purpose),
+        .optional("token", .deviceToken, "Only where `tokens=full` was asked for."), .required("hint", .tokenHint),
+        .required("environment", .environment), .required("purpose", .purpose),
         .required("state", .words(["active", "retired"])), .required("registered_at", .time), .optional("retired_at", .time),
         .optional("retired_reason", .words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"])))
 
@@ -105,10 +119,22 @@ extension Resource {
     )
 
     private static let historyPage = JSONSchema.answer(
-        .required("history", .array(.reference("HistoryEntry"))), .required("next_cursor", .nextCursor))
+        .required("app", .slug), .required("id", .uuid),
+        .required("reachable", .boolean, "Whether a notification to its user would be sent to it now."),
+        .required("reachable_purposes", .array(.purpose)),
+        .required("explanation", .string().example("It can be reached: somebody is signed in and it has an active token.")),
+        .required("entries", .array(.reference("HistoryEntry"))), .required("next_cursor", .nextCursor))
 
     private static let historyEntry = JSONSchema.answer(
-        .required("at", .time), .required("event", .words(HistoryEntry.Event.self)))
+        .required("at", .time), .required("event", .words(HistoryEntry.Event.self)),
+        .optional("user", user, "Who was, or became, signed in."), .optional("owner_epoch", .count),
+        .optional("token", .reference("TokenName")),
+        .optional("other_installation", .uuid, "Where a token came from or went to."),
+        .optional("status", .integer.example(410), "APNs' HTTP status."), .optional("reason", .string().example("Unregistered")),
+        .optional("apns_timestamp", .time, "Since when APNs has known that the token is over."), .optional("delivery", .uuid))
+
+    private static let tokenName = JSONSchema.answer(
+        .required("hint", .tokenHint), .required("environment", .environment), .required("purpose", .purpose))
 }
 
 extension JSONSchema {
@@ -128,10 +154,14 @@ extension Parameter {
     ]
     static let installationFilters: [Parameter] =
         [
-            .query("state", .words(["active", "retired"]), "With a token in this state."),
+            .query(
+                "state", .words(["signed_in", "signed_out", "throttled", "stale", "unreachable"]),
+                "`unreachable`: without an active token."),
             .query("tag", .string(64), "With this tag."),
             .query("seen_after", .time, "Registered at or after."),
             .query("seen_before", .time, "Registered before."),
-            .query("tokens", .words(["full"]), "Show tokens in full; needs the scope devices."),
+            tokens,
         ] + page
+    static let tokens = Parameter.query(
+        "tokens", .words(["hints", "full"]).standard("hints"), "`full` shows whole tokens and needs the scope devices.")
 }

@@ -8,8 +8,8 @@ extension Resource {
 
     private static let list = Operation(
         .listUserInstallations, "listUserInstallations", "A user's installations, page by page",
-        parameters: Parameter.installationFilters, answers: [Answer(200, "One page.", .json("Installations"))],
-        problems: [.outOfRange, .invalidCursor])
+        parameters: Parameter.installationFilters, answers: [Answer(200, "One page, by id.", .json("Installations"))],
+        problems: ProblemCode.page + [.invalidTime])
 
     private static let logOut = Operation(
         .logOutUser, "logOutUser", "Sign a user out everywhere, or everywhere else", "Idempotent.",
