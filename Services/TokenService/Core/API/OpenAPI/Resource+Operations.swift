@@ -22,7 +22,7 @@ extension Resource {
 
     private static let description = Operation(
         .description, "description", "This description", "OpenAPI 3.1 in YAML. HEAD works as well.", parameters: conditional,
-        answers: [Answer(200, "The description.", .text("application/yaml"), headers: [entityTag]), unchanged])
+        answers: [Answer(200, "The description.", OperationBody(mediaTypes: ["application/yaml"], schema: .anything), headers: [entityTag]), unchanged])
 
     private static let page = Operation(
         .descriptionPage, "descriptionPage", "This description, for people",
