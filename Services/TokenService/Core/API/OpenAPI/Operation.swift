@@ -101,6 +101,10 @@ package struct OperationBody: Sendable {
         OperationBody(mediaTypes: ["application/json"], schema: .reference(name), isRequired: isRequired)
     }
 
+    static func mergePatch(_ name: String) -> OperationBody {
+        OperationBody(mediaTypes: ["application/merge-patch+json", "application/json"], schema: .reference(name))
+    }
+
     /// One JSON value per line.
     static func lines(_ name: String, _ description: String) -> OperationBody {
         OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), description: description)

@@ -20,7 +20,7 @@ extension Resource {
 
     private static let change = Operation(
         .changeApp, "changeApp", "Change an app", "A merge patch (RFC 7396): what the body does not name stays as it is.",
-        request: .json("AppChange"), answers: [Answer(200, "The app as it is now.", .json("App"))],
+        request: .mergePatch("AppChange"), answers: [Answer(200, "The app as it is now.", .json("App"))],
         problems: [.notFound, .environmentInUse])
 
     private static let policy = JSONSchema.words(["multi", "single"])

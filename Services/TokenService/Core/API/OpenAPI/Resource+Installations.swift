@@ -23,8 +23,7 @@ extension Resource {
     private static let change = Operation(
         .change, "changeInstallation", "Change single fields", "A merge patch (RFC 7396): null removes, what is not named stays.",
         parameters: [ifMatch],
-        request: OperationBody(
-            mediaTypes: ["application/merge-patch+json", "application/json"], schema: .reference("InstallationChange")),
+        request: .mergePatch("InstallationChange"),
         answers: [Answer(200, "The installation as it is now.", .json("Installation"), headers: [entityTag])],
         problems: [.ownerMismatch, .invalidEntityTag, .preconditionFailed])
 
