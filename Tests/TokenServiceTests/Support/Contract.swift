@@ -86,7 +86,8 @@ struct Contract {
         guard !["GET", "DELETE"].contains(method) else { return faults }
         guard let body = operation.request else { return faults + ["it took a body"] }
         if let requestType, !body.mediaTypes.contains(where: requestType.hasPrefix) { faults.append("it took \(requestType)") }
-        return faults + bodyFaults(requestBody, body).map { "request \($0)" }
+        // Bad items are told in the answer.
+        return body.isItemwise ? faults : faults + bodyFaults(requestBody, body).map { "request \($0)" }
     }
 
     private func bodyFaults(_ bytes: [UInt8], _ body: OperationBody) -> [String] {

@@ -36,7 +36,7 @@ package enum OpenAPIDocument {
         .optional("errors", .array(fault), "Each fault of the body; at most 50."),
         .required("retryable", .boolean.example(false), "Whether the very same request may succeed later."))
 
-    private static let fault = JSONSchema.answer(
+    static let fault = JSONSchema.answer(
         .required("pointer", .string().example("/tokens/0/token"), "Where: a JSON pointer (RFC 6901); empty for the whole body."),
         .required("code", .string().example("invalid_token"), "What is wrong, for programs."),
         .required("detail", .string().example("an even number of hex digits"), "What is right, for people."))

@@ -96,6 +96,8 @@ package struct OperationBody: Sendable {
     package let schema: JSONSchema
     package var isRequired = true
     package var description: String?
+    /// Whether a body with some bad items is taken, because each item has its own fate.
+    package var isItemwise = false
 
     static func json(_ name: String, isRequired: Bool = true) -> OperationBody {
         OperationBody(mediaTypes: ["application/json"], schema: .reference(name), isRequired: isRequired)
@@ -107,7 +109,7 @@ package struct OperationBody: Sendable {
 
     /// One JSON value per line.
     static func lines(_ name: String, _ description: String) -> OperationBody {
-        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), description: description)
+        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), description: description, isItemwise: true)
     }
 
     static func text(_ mediaType: String) -> OperationBody {

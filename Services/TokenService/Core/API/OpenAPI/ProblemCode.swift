@@ -70,7 +70,7 @@ extension ProblemCode {
         case .malformedJSON:
             ProblemKind(400, "The body is not JSON", "The body is empty, no JSON, deeper than 32 levels or names a field twice.")
         case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
-        case .invalidID: .invalid("The id in the path is not a UUID.")
+        case .invalidID: .invalid("An id in the path or the query is not a UUID.")
         case .invalidPath: .invalid("A part of the path is empty, too long or not UTF-8.")
         case .outOfRange: .invalid("A parameter of the query is outside its range.")
         case .invalidCursor: .invalid("The cursor is not a `next_cursor` of this list.")

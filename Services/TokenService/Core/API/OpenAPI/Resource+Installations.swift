@@ -34,8 +34,11 @@ extension Resource {
         "ETag", .string().example("\"c2hvcC1hZGE\""), "Of what callers may change; a mere refresh keeps it.")
 
     private static let read = Operation(
-        .readInstallation, "readInstallation", "One installation", parameters: [Parameter.tokens],
-        answers: [Answer(200, "The installation.", .json("Installation"))], problems: ProblemCode.query)
+        .readInstallation, "readInstallation", "One installation", parameters: [Parameter.tokens, Parameter.ifNoneMatch],
+        answers: [
+            Answer(200, "The installation.", .json("Installation"), headers: [entityTag]),
+            Answer(304, "`If-None-Match` names its state.", headers: [entityTag]),
+        ], problems: ProblemCode.query)
 
     private static let list = Operation(
         .listInstallations, "listInstallations", "An app's installations, page by page", parameters: Parameter.installationFilters,
@@ -67,15 +70,16 @@ extension Resource {
         .omissible("tags", .array(.string(64).example("beta"), maximum: 100)),
     ]
 
-    private static let registration = JSONSchema(
-        .object(
-            [
-                .required("user", user.orNull, "Who is signed in; null for nobody."),
-                .required(
-                    "tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens, at most one per environment and purpose."),
-                .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
-                .optional("expected_user", user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
-            ] + profile, isClosed: true))
+    /// Also of the items and lines of bulk registrations.
+    static let registrationFields: [JSONSchema.Field] =
+        [
+            .required("user", user.orNull, "Who is signed in; null for nobody."),
+            .required("tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens, at most one per environment and purpose."),
+            .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
+            .optional("expected_user", user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
+        ] + profile
+
+    private static let registration = JSONSchema(.object(registrationFields, isClosed: true))
 
     private static let newToken = JSONSchema.request(
         .required("token", .deviceToken), .omissible("environment", .environment.standard("production")),
@@ -103,8 +107,8 @@ extension Resource {
     private static let token = JSONSchema.answer(
         .optional("token", .deviceToken, "Only where `tokens=full` was asked for."), .required("hint", .tokenHint),
         .required("environment", .environment), .required("purpose", .purpose),
-        .required("state", .words(["active", "retired"])), .required("registered_at", .time), .optional("retired_at", .time),
-        .optional("retired_reason", .words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"])))
+        .required("state", .tokenState), .required("registered_at", .time), .optional("retired_at", .time),
+        .optional("retired_reason", .retiredReason))
 
     private static let page = JSONSchema.answer(
         .required("installations", .array(.reference("Installation"))), .required("next_cursor", .nextCursor))
@@ -140,6 +144,8 @@ extension JSONSchema {
     static let deviceToken = JSONSchema(.string(Text(pattern: "^([0-9a-fA-F]{2}){1,256}$")))
         .example(.text(String(repeating: "0a1b2c3d", count: 8))).described("Hex, as the device got it from APNs.")
     static let tokenHint = JSONSchema.string().example("…2c3d4e").described("The token's last six digits.")
+    static let tokenState = JSONSchema.words(["active", "retired"])
+    static let retiredReason = JSONSchema.words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"])
     static let nextCursor = JSONSchema.string().orNull.example("AAAB").described("For the next page; null where this is the last.")
     static let fence = JSONSchema.words(["effective", "pending", "none"]).described(
         "`effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; `none`: there never was one."
@@ -161,6 +167,8 @@ extension Parameter {
             .query("seen_before", .time, "Registered before."),
             tokens,
         ] + page
+    static let ifNoneMatch = Parameter.header(
+        "If-None-Match", .string(), "The `ETag` of an earlier answer: 304 where nothing changed.")
     static let tokens = Parameter.query(
         "tokens", .words(["hints", "full"]).standard("hints"), "`full` shows whole tokens and needs the scope devices.")
 }

@@ -55,17 +55,13 @@ extension Resource {
             "collapse_id": "order-4711", "ttl_seconds": 3600,
         ]))
 
-    private static let state = JSONSchema.words([
-        "accepted", "scheduled", "expanding", "sending", "completed", "cancelled", "expired", "no_targets",
-    ])
-
     private static let receipt = JSONSchema.answer(
-        .required("id", .uuid), .required("app", .slug), .required("state", state), .required("lane", .words(Lane.self)),
+        .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
         .required("push_type", .words(PushType.self)), .required("deliveries", .count, "To how many tokens."),
         .required("accepted_at", .time), .required("expires_at", .time))
 
     private static let notification = JSONSchema.answer(
-        .required("id", .uuid), .required("app", .slug), .required("state", state), .required("lane", .words(Lane.self)),
+        .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
         .required("push_type", .words(PushType.self)), .required("accepted_at", .time), .required("expires_at", .time),
         .optional("completed_at", .time), .required("counts", counts, "Exact; the classes add up to the total."),
         .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed."),
@@ -77,7 +73,7 @@ extension Resource {
 
     private static let delivery = JSONSchema.answer(
         .required("id", .uuid, "Also the apns-id."), .required("installation", .uuid), .required("hint", .tokenHint),
-        .required("environment", .environment), .required("state", .words(["pending"] + OutcomeClass.allCases.map(\.rawValue))),
+        .required("environment", .environment), .required("state", .deliveryState),
         .optional("status", .integer.example(200), "APNs' HTTP status."),
         .optional("reason", .string().example("Unregistered"), "APNs' word."),
         .required("attempts", .count), .optional("last_attempt", .reference("Attempt")), .required("updated_at", .time))
@@ -85,4 +81,11 @@ extension Resource {
     private static let attempt = JSONSchema.answer(
         .required("class", .words(OutcomeClass.self)), .optional("status", .integer.example(429)),
         .optional("reason", .string().example("TooManyRequests")), .optional("at", .time), .optional("retry_at", .time))
+}
+
+extension JSONSchema {
+    static let notificationState = JSONSchema.words([
+        "accepted", "scheduled", "expanding", "sending", "completed", "cancelled", "expired", "no_targets",
+    ])
+    static let deliveryState = JSONSchema.words(["pending"] + OutcomeClass.allCases.map(\.rawValue))
 }

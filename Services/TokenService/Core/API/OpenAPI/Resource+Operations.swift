@@ -21,17 +21,17 @@ extension Resource {
         .metrics, "metrics", "Metrics", "Prometheus text format.", answers: [Answer(200, "All metrics.", .text("text/plain"))])
 
     private static let description = Operation(
-        .description, "description", "This description", "OpenAPI 3.1 in YAML. HEAD works as well.", parameters: conditional,
-        answers: [Answer(200, "The description.", OperationBody(mediaTypes: ["application/yaml"], schema: .anything), headers: [entityTag]), unchanged])
+        .description, "description", "This description", "OpenAPI 3.1 in YAML. HEAD works as well.", parameters: [Parameter.ifNoneMatch],
+        answers: [
+            Answer(200, "The description.", OperationBody(mediaTypes: ["application/yaml"], schema: .anything), headers: [entityTag]),
+            unchanged,
+        ])
 
     private static let page = Operation(
         .descriptionPage, "descriptionPage", "This description, for people",
         "HTML without scripts and outside resources. HEAD works as well.",
-        parameters: conditional, answers: [Answer(200, "The page.", .text("text/html"), headers: [entityTag]), unchanged])
+        parameters: [Parameter.ifNoneMatch], answers: [Answer(200, "The page.", .text("text/html"), headers: [entityTag]), unchanged])
 
-    private static let conditional: [Parameter] = [
-        .header("If-None-Match", .string(), "The `ETag` of an earlier answer: 304 where nothing changed.")
-    ]
     private static let entityTag = Answer.Header.always("ETag", .string().example("\"4f2a\""), "Changes with the content.")
     private static let unchanged = Answer(304, "As before.", headers: [entityTag])
 }
