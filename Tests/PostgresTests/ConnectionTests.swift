@@ -17,7 +17,7 @@ struct ConnectionTests {
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
         let hosts = "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)"
-        try await withPool(server.with(servers: hosts), { $0.connectTimeout = .milliseconds(500) }) { pool in
+        try await withPool(server.with(servers: hosts), { $0.connectTimeout = .seconds(2) }) { pool in
             try await pool.session { session in try session.execute("SELECT 1") }
         }
         #expect(proxy.connections == 1)

@@ -15,6 +15,20 @@ struct CommandTests {
             ["send", "--app", "shop", "--user", "a", "--title", "t", "--payload", "f"],
             ["keys", "create", "--name", "n"],
             ["status", "--app", "shop"],
+            ["apps", "show"],
+            ["apps", "update", "shop"],
+            ["apps", "update", "shop", "--stale-after-days", "9", "--never-stale"],
+            ["apps", "update", "shop", "--remove-stale", "--keep-stale"],
+            ["keys", "rotate"],
+            ["keys", "rotate", "0123456789abcdef", "--overlap-seconds", "2592001"],
+            ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
+            ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
+            ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
+            ["installations", "list"],
+            ["installations", "list", "--app", "shop", "--limit", "0"],
+            ["installations", "list", "--app", "shop", "--full-tokens"],
+            ["installations", "show", "--app", "shop"],
+            ["installations", "search", "--app", "shop", "00c0ffee"],
         ])
     func refused(arguments: [String]) {
         #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }
@@ -24,6 +38,30 @@ struct CommandTests {
         let command = try PushCommand.parseAsRoot(["send", "--app", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
         let send = try #require(command as? SendCommand)
         #expect(send.user == "ada" && send.body == "hello" && send.ttlSeconds == 60)
+    }
+
+    @Test("A rotation lasts a day unless said otherwise") func rotation() throws {
+        let id = "0123456789abcdef"
+        let usual = try #require(try PushCommand.parseAsRoot(["keys", "rotate", id]) as? KeysCommand.Rotate)
+        #expect(usual.id == id && usual.overlapSeconds == 86_400 && usual.expiresAt == nil)
+        let sudden = try PushCommand.parseAsRoot(["keys", "rotate", id, "--overlap-seconds", "0"])
+        #expect((sudden as? KeysCommand.Rotate)?.overlapSeconds == 0)
+    }
+
+    @Test("Restoring asks unless told not to, and may name installations") func restores() throws {
+        let id = "9b2d1c54-0e3f-4a6b-8c7d-5e4f3a2b1c01"
+        let command = try PushCommand.parseAsRoot(["quarantine", "restore", "shop", "--installation", id])
+        let restore = try #require(command as? QuarantineCommand.Restore)
+        #expect(restore.app == "shop" && restore.installation == [id] && !restore.yes)
+    }
+
+    @Test("What several calls restored is summed up, and what is left is the last one's word") func sumsUp() throws {
+        var progress = QuarantineProgress()
+        for text in [#"{"restored":9998,"superseded":2,"remaining":5}"#, #"{"restored":4,"superseded":1,"remaining":0}"#] {
+            try progress.add(JSONValue.parse(Array(text.utf8)))
+        }
+        #expect(progress == QuarantineProgress(restored: 10_002, superseded: 3, remaining: 0))
+        #expect(throws: CommandFailure.self) { try progress.add(JSONValue.parse(Array("{}".utf8))) }
     }
 
     @Test("A missing key file is named") func missingKeyFile() async throws {
@@ -57,6 +95,37 @@ struct OutputTests {
                 INSTALLATION  TOKEN    ENVIRONMENT  STATE                STATUS  REASON           ATTEMPTS
                 i1            …abcdef  sandbox      waiting (throttled)  429     TooManyRequests  1
                 i2            …123456  production   accepted             200     -                1
+                """)
+    }
+
+    @Test("A key shows its state, its end, its last use and what it replaces") func keys() throws {
+        let list = try JSONValue.parse(
+            Array(
+                """
+                [{"id":"0a","app":"shop","name":"orders","scopes":["send","read"],"state":"expiring","requests_per_second":50,
+                  "expires_at":"2030-01-01T00:00:00.000Z","last_used_at":"2029-12-31T00:00:00.000Z"},
+                 {"id":"0b","app":null,"name":"ops","scopes":["admin"],"state":"live","rotated_from":"0a"}]
+                """.utf8))
+        #expect(
+            keyTable(list.arrayValue ?? []).description == """
+                ID  NAME    APP        SCOPES     RATE     STATE     ENDS                      LAST USED                 REPLACES
+                0a  orders  shop       send,read  50/s     expiring  2030-01-01T00:00:00.000Z  2029-12-31T00:00:00.000Z  -
+                0b  ops     every app  admin      default  live      never                     never                     0a
+                """)
+    }
+
+    @Test("An app shows what becomes of its stale installations") func apps() throws {
+        let list = try JSONValue.parse(
+            Array(
+                """
+                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true},
+                 {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,"removes_stale":true}]
+                """.utf8))
+        #expect(
+            appTable(list.arrayValue ?? []).description == """
+                APP   BUNDLE ID  DEVICES  ENVIRONMENTS  STALE AFTER  STALE ONES
+                shop  a          multi    production    90 days      removed
+                bank  b          single   sandbox       never        -
                 """)
     }
 }

@@ -46,7 +46,8 @@ enum Sample {
                 PushJob.Delivery(
                     id: PushID(high: 0xc4d0_b7e9_21fa_5c3e, low: 0x9f08_7a6b_5c4d_3e2f),
                     token: try known(DeviceToken(hex: "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0")),
-                    environment: .sandbox, installation: PushID(high: 0x5a4b_3c2d_1e0f_4f9e, low: 0x8d7c_6b5a_4938_2716), ownerEpoch: 0),
+                    environment: .sandbox, installation: PushID(high: 0x5a4b_3c2d_1e0f_4f9e, low: 0x8d7c_6b5a_4938_2716), ownerEpoch: 0,
+                    environmentTrial: .allowed),
             ])
     }
 
@@ -59,7 +60,7 @@ enum Sample {
 
     private static func deliveries(_ outcome: OutcomeClass) -> [OutcomeEvent.Delivery] {
         switch outcome {
-        case .accepted: [delivery(1, status: 200, sentAt: sentAt), delivery(2, attempt: 2, status: 200, sentAt: sentAt + 3)]
+        case .accepted: [delivery(1, status: 200, sentAt: sentAt), delivery(2, attempt: 2, status: 200, sentAt: sentAt + 3, environment: .sandbox)]
         case .tokenGone:
             [
                 delivery(1, status: 410, reason: "Unregistered", timestamp: 1_782_100_000_000, sentAt: sentAt),
@@ -78,12 +79,12 @@ enum Sample {
 
     private static func delivery(
         _ digit: UInt64, attempt: Int = 1, status: Int? = nil, reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil,
-        retryAt: Int64? = nil
+        retryAt: Int64? = nil, environment: APNsEnvironment? = nil
     ) -> OutcomeEvent.Delivery {
         OutcomeEvent.Delivery(
             id: PushID(high: 0x3f1c_9a52_6b0e_5d1f, low: 0x8a44_90b7_c2d1_e6f0 | digit), notification: notification,
             installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c00 | digit), attempt: attempt, status: status,
-            reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt)
+            reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
     }
 
     static func known<Value>(_ value: Value?) throws -> Value {

@@ -1,51 +1,12 @@
-import HTTPTypes
 import Postgres
 import PushModel
 import StrictJSON
 import Testing
 import TokenService
 
-/// Every route of the table × no key, a bad key, the wrong scope, another app. A new route is tested by being in the table.
-@Suite("Who may do what (DESIGN.md section 10)", .serialized, .timeLimit(.minutes(2)))
+/// Every route × everyone who may not use it is in ``AuthorisationMatrixTests``.
+@Suite("What a key is (DESIGN.md section 10)", .serialized, .timeLimit(.minutes(2)))
 struct AuthorisationTests {
-    private static func path(_ route: APIRoute, app: String = "shop") -> String {
-        route.path.replacing("{app}", with: app).replacing("{user}", with: "ada")
-            .replacing("{id}", with: route == .revokeKey ? "0123456789abcdef" : installation(1).description)
-    }
-
-    @Test func everyRouteAsksForAKeyAndItsScope() async throws {
-        try await RunningService.run { running in
-            let shop = try await running.client.makeApp()
-            _ = try await running.client.makeApp("other")
-            let forged = APIKeyText.generate().text
-            let real = try #require(shop.key)
-            let wrongSecret = String(real.dropLast(48)) + String(repeating: "0", count: 48)
-            for route in APIRoute.all {
-                let name = "\(route.method.rawValue) \(route.path)"
-                for bad in [nil, forged, wrongSecret, "psh_x", real.uppercased()] {
-                    let answer = try await running.client.with(key: bad).call(route.method.rawValue, Self.path(route))
-                    #expect(answer.status == 401, "\(name) with a bad key")
-                    #expect(answer.code == "unauthenticated")
-                    #expect(answer.header("content-type") == "application/problem+json")
-                }
-                let others = Scope.allCases.filter { !route.scopes.contains($0) }.map(\.rawValue)
-                let wrong = try await running.client.makeKey(app: nil, scopes: others)
-                let refused = try await wrong.call(route.method.rawValue, Self.path(route))
-                #expect(refused.status == 403, "\(name) with \(others)")
-                let right = route.scopes.map(\.rawValue)
-                let bound = try await running.client.makeKey(app: "other", scopes: right)
-                let foreign = try await bound.call(route.method.rawValue, Self.path(route), "{}")
-                #expect(foreign.status == (route.isAdministrative ? 403 : 404), "\(name) with another app's key")
-                let unknown = try await running.client.makeKey(app: nil, scopes: right).call(
-                    route.method.rawValue, Self.path(route, app: "nothing"), "{}")
-                if route.isOfApp {
-                    #expect(unknown.status == 404)
-                    #expect(unknown.bytes == foreign.bytes, "another app's key learns whether the app exists: \(name)")
-                }
-            }
-        }
-    }
-
     @Test func aRevokedOrExpiredKeyIsNoKey() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()

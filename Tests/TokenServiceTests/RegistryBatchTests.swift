@@ -130,7 +130,8 @@ private func withRegistry(policy: DevicePolicy = .multi, _ body: @Sendable (Regi
     try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { pool, _ in
         let slug = try #require(AppSlug("shop"))
         let creation = try await AppStore(pool: pool).create(
-            slug: slug, bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox])
+            slug: slug,
+            AppProperties(bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox]))
         guard case .created(let app) = creation else { throw CorruptRow(table: "apps") }
         try await body(Registry(pool: pool, app: app))
     }

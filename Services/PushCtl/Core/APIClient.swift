@@ -44,6 +44,12 @@ package struct APIClient {
         try await call(.PUT, path, Self.object(body))
     }
 
+    /// A merge patch (RFC 7396): what it does not name stays.
+    @discardableResult
+    package func patch(_ path: String, _ body: (inout JSONWriter) -> Void) async throws -> JSONValue {
+        try await call(.PATCH, path, Self.object(body))
+    }
+
     private static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.object(body)

@@ -2,7 +2,8 @@ import Synchronization
 
 /// Requests that come while a commit is under way share the next one: a database commits hundreds of them for the price of one.
 ///
-/// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. Items keep their order within a batch.
+/// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. A further batch begins beside the first when
+/// enough wait to make it worth its price; fewer are better off in the next. Items keep their order within a batch.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private typealias Waiting = (item: Item, continuation: CheckedContinuation<Answer, any Error>)
 
@@ -12,20 +13,23 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     }
 
     private let maximumBatch: Int
+    private let worthwhileBatch: Int
     private let concurrency: Int
     private let maximumWaiting: Int
     private let commit: @Sendable ([Item]) async -> [Result<Answer, any Error>]
     private let state = Mutex(State())
 
     /// - Parameters:
+    ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
     ///   - concurrency: How many batches may be under way at once.
     ///   - maximumWaiting: Items beyond that are refused: they would only be late.
     ///   - commit: Gives one answer per item, in their order.
     package init(
-        maximumBatch: Int, concurrency: Int, maximumWaiting: Int = 10_000,
+        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000,
         commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>]
     ) {
         self.maximumBatch = maximumBatch
+        self.worthwhileBatch = worthwhileBatch
         self.concurrency = concurrency
         self.maximumWaiting = maximumWaiting
         self.commit = commit
@@ -37,7 +41,9 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
             let verdict = state.withLock { state -> (isFull: Bool, starts: Bool) in
                 guard state.waiting.count < maximumWaiting else { return (true, false) }
                 state.waiting.append((item, continuation))
-                guard state.running < concurrency else { return (false, false) }
+                guard state.running < concurrency, state.running == 0 || state.waiting.count >= worthwhileBatch else {
+                    return (false, false)
+                }
                 state.running += 1
                 return (false, true)
             }

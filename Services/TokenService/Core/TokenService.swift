@@ -1,5 +1,6 @@
 package import Broker
 import Hummingbird
+import HummingbirdCore
 package import Logging
 package import Observability
 package import Postgres
@@ -37,6 +38,8 @@ package struct TokenService: Sendable {
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
+        let brakes = BrakeWatch()
+        metrics.observe(brakes)
 
         let received = Basket<ReceivedMessage>()
         let consumer = try Consumer(
@@ -45,7 +48,7 @@ package struct TokenService: Sendable {
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), metrics: metrics, logger: logger)
+            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, metrics: metrics, logger: logger)
 
         let keys = KeyStore(pool: pool)
         let startup = Startup(
@@ -87,22 +90,30 @@ package struct TokenService: Sendable {
     ) -> some Service {
         let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
-        let router = APIRouter(gate: Gate(authenticator: authenticator, apps: apps), metrics: metrics, logger: logger)
+        let limits = configuration.limits
+        let shedding = LoadShedding(limits: limits, pool: pool)
+        metrics.observe(shedding)
+        let router = APIRouter(
+            gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
+            shedding: shedding, metrics: metrics, logger: logger)
         router.mount(operations)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(
                 registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
-            installations: InstallationsController(pool: pool),
+            reading: ReadingController(pool: pool),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
-                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)
+                pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
+            quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics)
         ).bind(to: router)
         routes = router.routes
         return Application(
-            responder: router.responder(), server: .http1(configuration: .init(idleTimeout: .seconds(60))),
-            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.port)),
+            responder: router.responder(), server: .http1(configuration: limits.connection),
+            configuration: ApplicationConfiguration(
+                address: .hostname(configuration.host, port: configuration.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),
             onServerRunning: { channel in
                 let port = channel.localAddress?.port ?? configuration.port
                 logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])

@@ -13,6 +13,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var host: String
     /// 0 lets the system choose.
     package var port: Int
+    package var limits: RequestLimits
     package var database: PostgresConfiguration
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
@@ -31,6 +32,7 @@ package struct TokenServiceConfiguration: Sendable {
     package init(_ config: ConfigReader, logger: Logger) throws {
         host = config.text("http.host", default: "127.0.0.1")
         port = try config.integer("http.port", default: 8080, in: 0...65_535)
+        limits = try RequestLimits(config)
         database = try Self.database(config, logger: logger)
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
@@ -57,11 +59,19 @@ package struct TokenServiceConfiguration: Sendable {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
             database.applicationName = "token-service"
+            database.sessionSettings = planning
             return database
         } catch {
             throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
         }
     }
+
+    /// Every statement here goes through an index, one key after another, and is run a million times: it is planned once, and a plan
+    /// that was made while a table was small must not read all of it once it is large.
+    private static let planning = [
+        "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+        "jit": "off",
+    ]
 
     private static func broker(_ config: ConfigReader, logger: Logger) throws -> RabbitMQConfiguration {
         let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672/vhost", isSecret: true)

@@ -2,10 +2,13 @@ import Metrics
 package import Observability
 package import Postgres
 import PushModel
+import Synchronization
 
 /// Records this service's metrics. Dimensions come from closed sets, never from user input.
 package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
+    /// Looked up by every request; making them anew costs more than counting.
+    private let requests = RequestSeries()
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
@@ -25,10 +28,28 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    /// The requests that are being worked on.
+    func observe(_ shedding: LoadShedding) {
+        registry.observe(MetricName.requestsInProgress, "Requests that are being worked on.") { Double(shedding.requestsInProgress) }
+    }
+
+    func rateLimited() { count(MetricName.requestsRateLimited, []) }
+    func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
+
+    package func observe(_ brakes: BrakeWatch) {
+        registry.observe(MetricName.brakesEngaged, "Apps whose brake this process has seen engaged and not free since.") {
+            Double(brakes.count)
+        }
+    }
+
     func answered(route: String, status: Int, took: Duration) {
-        count(MetricName.requests, [("route", route), ("status", "\(status)")])
-        Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry)
-            .record(duration: took)
+        let series = requests.series(route: route, status: status) {
+            RequestSeries.Series(
+                counter: Counter(label: MetricName.requests, dimensions: [("route", route), ("status", "\(status)")], factory: registry),
+                timer: Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry))
+        }
+        series.counter.increment()
+        series.timer.record(duration: took)
     }
 
     func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
@@ -49,7 +70,11 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retired, [("reason", "rejected")], by: effect.retiredRejected)
         count(MetricName.throttled, [], by: effect.throttledInstallations)
         count(MetricName.braked, [], by: effect.braked.count)
+        count(MetricName.corrected, [], by: effect.corrected)
+        count(MetricName.quarantined, [], by: effect.quarantined)
     }
+
+    func restored(_ number: Int) { count(MetricName.restored, [], by: number) }
 
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
@@ -58,6 +83,8 @@ package struct TokenServiceMetrics: Sendable {
     private static let help: [(String, String)] = [
         (MetricName.requests, "Requests answered, by route and status."),
         (MetricName.requestTime, "Time to answer a request, by route."),
+        (MetricName.requestsRateLimited, "Requests refused because their key makes too many."),
+        (MetricName.requestsShed, "Requests refused because too many are being worked on or wait for the database, by reason."),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),
@@ -68,6 +95,32 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.completed, "Notifications whose every delivery has its outcome."),
         (MetricName.retired, "Tokens retired because APNs said so, by reason."),
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),
+        (MetricName.quarantined, "Tokens put into quarantine because their app's brake engaged."),
+        (MetricName.restored, "Tokens that came back to life out of quarantine."),
+        (MetricName.corrected, "Tokens that APNs took in another environment than they were registered for."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
+}
+
+/// The series of requests by route and status: few, because both come from closed sets.
+private final class RequestSeries: Sendable {
+    struct Series: Sendable {
+        let counter: Counter
+        let timer: Metrics.Timer
+    }
+
+    private struct Key: Hashable {
+        let route: String
+        let status: Int
+    }
+
+    private let known = Mutex<[Key: Series]>([:])
+
+    func series(route: String, status: Int, make: () -> Series) -> Series {
+        let key = Key(route: route, status: status)
+        if let series = known.withLock({ $0[key] }) { return series }
+        let made = make()
+        known.withLock { $0[key] = made }
+        return made
+    }
 }

@@ -1,6 +1,7 @@
 /// Every log metadata key of this service. Units are in the name.
 package enum LogKey {
     package static let appID = "app.id"
+    package static let appIDs = "app.ids"
     package static let count = "count"
     package static let error = "error"
     package static let messageID = "message.id"
@@ -15,6 +16,9 @@ package enum LogKey {
 package enum MetricName {
     package static let requests = "push_token_service_http_requests_total"
     package static let requestTime = "push_token_service_http_request_duration_seconds"
+    package static let requestsInProgress = "push_token_service_http_requests_in_progress"
+    package static let requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
+    package static let requestsShed = "push_token_service_http_requests_shed_total"
     package static let registrations = "push_token_service_registrations_total"
     package static let signOuts = "push_token_service_sign_outs_total"
     package static let accepted = "push_token_service_notifications_accepted_total"
@@ -26,11 +30,35 @@ package enum MetricName {
     package static let completed = "push_token_service_notifications_completed_total"
     package static let retired = "push_token_service_tokens_retired_total"
     package static let braked = "push_token_service_brake_engaged_total"
+    package static let brakesEngaged = "push_token_service_brakes_engaged"
+    package static let corrected = "push_token_service_environments_corrected_total"
+    package static let quarantined = "push_token_service_tokens_quarantined_total"
+    package static let restored = "push_token_service_tokens_restored_total"
     package static let throttled = "push_token_service_installations_throttled_total"
     package static let connections = "push_token_service_postgres_connections"
 
     package static let all = [
-        requests, requestTime, registrations, signOuts, accepted, published, backlog, outcomes, repeatedOutcomes, undecodableOutcomes,
-        completed, retired, braked, throttled, connections,
+        requests,
+        requestTime,
+        requestsInProgress,
+        requestsRateLimited,
+        requestsShed,
+        registrations,
+        signOuts,
+        accepted,
+        published,
+        backlog,
+        outcomes,
+        repeatedOutcomes,
+        undecodableOutcomes,
+        completed,
+        retired,
+        braked,
+        throttled,
+        connections,
+        brakesEngaged,
+        quarantined,
+        restored,
+        corrected,
     ]
 }

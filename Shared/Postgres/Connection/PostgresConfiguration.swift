@@ -21,6 +21,9 @@ package struct PostgresConfiguration: Sendable {
     /// What `pg_stat_activity` shows, unless the URI names one.
     package var applicationName = "push"
 
+    /// Settings of every session, by name, such as `work_mem`; what the URI's `options` say wins.
+    package var sessionSettings: [String: String] = [:]
+
     let options: [String: String]
     let hosts: [PostgresHost]
     private let passwordFile: String?

@@ -89,7 +89,8 @@ struct PostgresConnector: Sendable {
         ]
         parameters.merge(configuration.options) { _, theirs in theirs }
         parameters["client_encoding"] = "UTF8"
-        parameters["options"] = (timeouts + ["-c TimeZone=UTC", configuration.options["options"] ?? ""]).joined(separator: " ")
+        let others = configuration.sessionSettings.map { "-c \($0)=\($1)" }.sorted()
+        parameters["options"] = (timeouts + others + ["-c TimeZone=UTC", configuration.options["options"] ?? ""]).joined(separator: " ")
         return parameters
     }
 }

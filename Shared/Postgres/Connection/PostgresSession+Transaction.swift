@@ -54,9 +54,24 @@ extension PostgresSession {
         }
     }
 
+    /// Runs these as the transaction's last statements, with COMMIT in the same round trip. Only inside ``transaction(isolation:_:)``,
+    /// and as the last thing its body does.
+    /// - Throws: As ``pipeline(_:)``; nothing is committed then. `.connectionLost(outcomeUnknown: true)` where the answer did not come.
+    @discardableResult
+    package func commit(with commands: [(PostgresStatement, [PostgresValue])]) throws(PostgresError) -> [PostgresRows] {
+        if case .none = transaction {
+            throw PostgresError(.misuse, operation: Self.commit, message: "there is no transaction to commit")
+        }
+        // COMMIT of a failed transaction succeeds, as a rollback.
+        if let failure { throw failure }
+        let rows = try run(commands, operation: Self.commit, committing: true)
+        transaction = .committed
+        return rows
+    }
+
     private func commitTransaction() throws(PostgresError) {
         switch transaction {
-        case .none, .pending: return
+        case .none, .pending, .committed: return
         case .open: break
         }
         if let failure {

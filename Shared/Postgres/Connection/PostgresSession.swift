@@ -9,6 +9,8 @@ package final class PostgresSession {
         /// BEGIN travels with the first statement and saves a round trip.
         case pending(TransactionIsolation)
         case open
+        /// COMMIT travelled with the last statements.
+        case committed
     }
 
     let link: PostgresLink
@@ -81,12 +83,17 @@ package final class PostgresSession {
 
 extension PostgresSession {
     /// One batch; once more when a prepared statement turned out to be stale and nothing is lost by it.
-    func run(_ commands: [(PostgresStatement, [PostgresValue])], operation: String) throws(PostgresError) -> [PostgresRows] {
+    func run(
+        _ commands: [(PostgresStatement, [PostgresValue])], operation: String, committing: Bool = false
+    ) throws(PostgresError) -> [PostgresRows] {
         try check(operation)
+        if case .committed = transaction {
+            throw PostgresError(.misuse, operation: operation, message: "the transaction was committed already")
+        }
         var blocks: [ParameterBlock] = []
         for (_, parameters) in commands { blocks.append(try ParameterBlock(parameters, operation: operation)) }
         do throws(PostgresError) {
-            return try attempt(commands, blocks, operation: operation)
+            return try attempt(commands, blocks, operation: operation, committing: committing)
         } catch {
             guard hadStaleStatement, case .none = transaction else { throw error }
             return try attempt(commands, blocks, operation: operation)
@@ -94,7 +101,7 @@ extension PostgresSession {
     }
 
     private func attempt(
-        _ commands: [(PostgresStatement, [PostgresValue])], _ blocks: [ParameterBlock], operation: String
+        _ commands: [(PostgresStatement, [PostgresValue])], _ blocks: [ParameterBlock], operation: String, committing: Bool = false
     ) throws(PostgresError) -> [PostgresRows] {
         hadStaleStatement = false
         var batch = PostgresBatch(on: link)
@@ -103,6 +110,7 @@ extension PostgresSession {
             transaction = .open
         }
         for (command, block) in zip(commands, blocks) { batch.add(command.0, command.1, block) }
+        if committing { batch.add(command: Self.commit) }
         let answer = try finish(&batch, operation: operation)
         guard answer.failure.isEmpty, answer.rows.count == commands.count else {
             noteStaleStatements(answer.failure, batch.reused)

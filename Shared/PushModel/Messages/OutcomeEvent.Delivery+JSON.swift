@@ -6,6 +6,7 @@ extension OutcomeEvent.Delivery {
         case timestamp = "timestamp_ms"
         case sentAt = "sent_at_ms"
         case retryAt = "retry_at_ms"
+        case environment
 
         static let table = FieldTable(Field.self)
     }
@@ -21,6 +22,7 @@ extension OutcomeEvent.Delivery {
             writer.field("timestamp_ms", timestamp)
             writer.field("sent_at_ms", sentAt)
             writer.field("retry_at_ms", retryAt)
+            writer.field("environment", environment?.rawValue)
         }
     }
 
@@ -34,6 +36,7 @@ extension OutcomeEvent.Delivery {
         var timestamp: Int64?
         var sentAt: Int64?
         var retryAt: Int64?
+        var environment: APNsEnvironment?
         var place = try scanner.fields(Field.table.names)
         while let field = try Field.table.next(in: &scanner, &place) {
             switch field {
@@ -46,11 +49,12 @@ extension OutcomeEvent.Delivery {
             case .timestamp: timestamp = try scanner.null() ? nil : try scanner.integer()
             case .sentAt: sentAt = try scanner.null() ? nil : try scanner.integer()
             case .retryAt: retryAt = try scanner.null() ? nil : try scanner.integer()
+            case .environment: environment = try scanner.null() ? nil : APNsEnvironment(rawValue: try scanner.string())
             }
         }
         self.init(
             id: try scanner.require(id, "id"), notification: try scanner.require(notification, "notification"),
             installation: try scanner.require(installation, "installation"), attempt: try scanner.require(attempt, "attempt"),
-            status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt)
+            status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
     }
 }

@@ -34,10 +34,12 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var sentAt: Int64?
         /// Where `isFinal` is false: not before when the next attempt is made, UNIX milliseconds.
         package var retryAt: Int64?
+        /// The environment that answered, where it is not the one that the token was registered for.
+        package var environment: APNsEnvironment?
 
         package init(
             id: PushID, notification: PushID, installation: PushID, attempt: Int, status: Int? = nil, reason: String? = nil,
-            timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil
+            timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil
         ) {
             self.id = id
             self.notification = notification
@@ -48,6 +50,7 @@ package struct OutcomeEvent: Equatable, Sendable {
             self.timestamp = timestamp
             self.sentAt = sentAt
             self.retryAt = retryAt
+            self.environment = environment
         }
     }
 

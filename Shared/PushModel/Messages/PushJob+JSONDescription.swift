@@ -48,6 +48,7 @@ extension PushJob.Delivery {
             writer.field("environment", environment.rawValue)
             writer.plainField("installation", installation.append)
             writer.field("owner_epoch", ownerEpoch)
+            if environmentTrial != .none { writer.field("environment_trial", environmentTrial.rawValue) }
         }
     }
 }

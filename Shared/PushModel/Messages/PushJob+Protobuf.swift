@@ -59,7 +59,7 @@ extension PushJob.Delivery {
             token: try Wire.known(DeviceToken(bytes: Array(message.token)), "deliveries.token"),
             environment: try Wire.known(APNsEnvironment(message.environment), "deliveries.environment"),
             installation: try Wire.id(message.installationHigh, message.installationLow, "deliveries.installation"),
-            ownerEpoch: message.ownerEpoch)
+            ownerEpoch: message.ownerEpoch, environmentTrial: PushJob.EnvironmentTrial(message.environmentTrial))
     }
 }
 
@@ -95,6 +95,7 @@ extension WireDelivery {
         installationHigh = delivery.installation.high
         installationLow = delivery.installation.low
         ownerEpoch = delivery.ownerEpoch
+        environmentTrial = WireEnvironmentTrial(delivery.environmentTrial)
     }
 }
 

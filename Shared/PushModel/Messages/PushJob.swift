@@ -42,14 +42,28 @@ package struct PushJob: Equatable, Sendable {
         package var installation: PushID
         /// The installation's owner epoch when the delivery was made; a fence above it stops the delivery.
         package var ownerEpoch: Int64
+        package var environmentTrial: EnvironmentTrial
 
-        package init(id: PushID, token: DeviceToken, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64) {
+        package init(
+            id: PushID, token: DeviceToken, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64,
+            environmentTrial: EnvironmentTrial = .none
+        ) {
             self.id = id
             self.token = token
             self.environment = environment
             self.installation = installation
             self.ownerEpoch = ownerEpoch
+            self.environmentTrial = environmentTrial
         }
+    }
+
+    /// A token of the other environment looks like garbage. Where APNs never accepted the token, the environment is only the client's word.
+    package enum EnvironmentTrial: String, Sendable, CaseIterable {
+        case none
+        /// On `BadDeviceToken`, the delivery may be tried once in the other environment.
+        case allowed
+        /// This is that try: `environment` is not the one that the token was registered for.
+        case made
     }
 
     package init(

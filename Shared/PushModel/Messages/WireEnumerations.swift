@@ -57,3 +57,24 @@ extension WireEnvironment {
         }
     }
 }
+
+extension PushJob.EnvironmentTrial {
+    /// What a newer program may add is no trial that this one could make.
+    init(_ wire: WireEnvironmentTrial) {
+        switch wire {
+        case .allowed: self = .allowed
+        case .made: self = .made
+        case .none, .UNRECOGNIZED: self = .none
+        }
+    }
+}
+
+extension WireEnvironmentTrial {
+    init(_ trial: PushJob.EnvironmentTrial) {
+        switch trial {
+        case .none: self = .none
+        case .allowed: self = .allowed
+        case .made: self = .made
+        }
+    }
+}

@@ -10,13 +10,16 @@ package struct APIKeyText: Hashable, Sendable {
     package var text: String { "psh_\(id)_\(secret)" }
 
     package init?(_ text: some StringProtocol) {
-        let parts = text.split(separator: "_", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0] == "psh", Self.isLowerHex(parts[1], digits: 16), Self.isLowerHex(parts[2], digits: 48) else {
-            return nil
-        }
-        id = String(parts[1])
-        secret = String(parts[2])
+        let bytes = Array(text.utf8)
+        guard bytes.count == Self.length, bytes.starts(with: "psh_".utf8), bytes[Self.idEnd] == UInt8(ascii: "_"),
+            Self.isLowerHex(bytes[4..<Self.idEnd]), Self.isLowerHex(bytes[(Self.idEnd + 1)...])
+        else { return nil }
+        id = String(decoding: bytes[4..<Self.idEnd], as: UTF8.self)
+        secret = String(decoding: bytes[(Self.idEnd + 1)...], as: UTF8.self)
     }
+
+    private static let idEnd = 4 + 16
+    private static let length = idEnd + 1 + 48
 
     private init(id: String, secret: String) {
         self.id = id
@@ -30,8 +33,14 @@ package struct APIKeyText: Hashable, Sendable {
         return APIKeyText(id: hexText(bytes(8)), secret: hexText(bytes(24)))
     }
 
-    private static func isLowerHex(_ text: some StringProtocol, digits: Int) -> Bool {
-        text.utf8.count == digits && text.utf8.allSatisfy { hexValue($0) != nil && !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains($0) }
+    private static func isLowerHex(_ digits: ArraySlice<UInt8>) -> Bool {
+        for digit in digits {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): continue
+            default: return false
+            }
+        }
+        return true
     }
 }
 

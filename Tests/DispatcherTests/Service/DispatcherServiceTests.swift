@@ -56,6 +56,27 @@ struct DispatcherServiceTests {
         }
     }
 
+    @Test("A sandbox token that was registered for production is found in the sandbox, with one request to each, under one id")
+    func findsTheOtherEnvironment() async throws {
+        try await withServiceBench { bench in
+            let token = Fixture.token(1).hex
+            try bench.simulator.install(token, environment: .sandbox)
+            let dispatcher = try bench.startDispatcher()
+            var delivery = Fixture.delivery(1)
+            delivery.environmentTrial = .allowed
+            try await bench.publish(job([delivery]))
+            let attempt = try await bench.events.next()
+            #expect(attempt.outcome == .tokenRejected && !attempt.isFinal)
+            let end = try await bench.events.next()
+            #expect(end.outcome == .accepted && end.isFinal)
+            #expect(end.deliveries.first?.environment == .sandbox)
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().map(\.environment) == [.production, .sandbox])
+            #expect(Set(bench.simulator.journal().map(\.apnsID)) == [delivery.id.description])
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
     @Test("A throttled delivery comes back through a delayed queue, alone, and is accepted")
     func retries() async throws {
         try await withServiceBench { bench in

@@ -154,7 +154,11 @@ extension SimulatedWorld {
             account.licence = "misconfigured"
             return .response(status: 400, reason: "TopicDisallowed", timestamp: nil, retryAfter: nil)
         case 4: return .response(status: 410, reason: "Unregistered", timestamp: now, retryAfter: nil)
-        case 5: return .response(status: 400, reason: "BadDeviceToken", timestamp: nil, retryAfter: nil)
+        case 5:
+            // Once more, in the other environment; that has no other.
+            if account.environment != nil { account.licence = "other environment" }
+            account.environment = nil
+            return .response(status: 400, reason: "BadDeviceToken", timestamp: nil, retryAfter: nil)
         default: return .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
         }
     }

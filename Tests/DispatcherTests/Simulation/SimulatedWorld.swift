@@ -60,6 +60,8 @@ struct SimulatedWorld {
         var ownerEpoch: Int64
         var notification: PushID
         var expiresAt: Int64
+        /// Where it was made for, while the other environment may still be tried.
+        var environment: APNsEnvironment?
         /// Why it may leave (again), or nil when nothing allows that any more.
         var licence: String? = "first"
         var confirmedFinals = 0
@@ -90,9 +92,11 @@ struct SimulatedWorld {
         let notification = PushID(high: 0xa, low: UInt64(number))
         let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][roll(4)]
         let made = (0..<(1 + roll(5))).map { index in
-            Fixture.delivery(
+            var delivery = Fixture.delivery(
                 number * 10 + index, environment: roll(3) == 0 ? .sandbox : .production,
                 installation: roll(3) == 0 ? fencedInstallations[roll(4)] : nil, ownerEpoch: Int64(1 + roll(4)))
+            if roll(2) == 0 { delivery.environmentTrial = .allowed }
+            return delivery
         }
         let job = PushJob(
             notification: notification, app: [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
@@ -101,7 +105,8 @@ struct SimulatedWorld {
         for delivery in made {
             apps[delivery.id] = job.app
             deliveries[delivery.id] = Account(
-                installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt)
+                installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt,
+                environment: delivery.environmentTrial == .allowed && job.app == Fixture.shop ? delivery.environment : nil)
         }
         ready.append(StoredMessage(body: job.encoded(), headers: ["traceparent": "t\(number)"], lane: job.lane.rawValue))
     }

@@ -57,14 +57,14 @@ extension RunningService {
     /// Reports what became of a job's deliveries, as a dispatcher would, and returns when it is in the queue.
     func report(
         _ outcome: OutcomeClass, of job: PushJob, final: Bool = true, status: Int? = nil, reason: String? = nil, timestamp: Int64? = nil,
-        sentAt: Int64? = nil, retryAt: Int64? = nil, attempt: Int = 1
+        sentAt: Int64? = nil, retryAt: Int64? = nil, attempt: Int = 1, environment: APNsEnvironment? = nil
     ) async throws {
         let event = OutcomeEvent(
             id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: job.app, outcome: outcome, isFinal: final,
             deliveries: job.deliveries.map {
                 OutcomeEvent.Delivery(
                     id: $0.id, notification: job.notification, installation: $0.installation, attempt: attempt, status: status,
-                    reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt)
+                    reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
             })
         try await report(event)
     }

@@ -1,5 +1,6 @@
 import HTTPTypes
 import StrictJSON
+import Testing
 import TokenService
 
 /// Holds one exchange with the service against the API's description: whatever any test is answered must be described.
@@ -10,6 +11,11 @@ struct Contract {
     let requestType: String?
     let requestBody: [UInt8]?
     let answer: APITestClient.Answer
+
+    /// Fails the running test where something is not as described.
+    func expectKept() {
+        for fault in faults() { Issue.record("\(fault)") }
+    }
 
     /// What is not as described, as sentences.
     func faults() -> [String] {

@@ -114,6 +114,8 @@ extension DispatcherCore {
         on verdict: OutcomeTable.Verdict, _ index: Int, _ said: Answered, of job: inout JobInProgress, next: inout NextSteps, at now: Int64
     ) {
         switch verdict {
+        case .final(.tokenRejected) where mayTryOtherEnvironment(index, said, of: job):
+            tryOtherEnvironment(index, said, of: &job, next: &next, at: now)
         case .final(let outcome): report(outcome, index, said, of: &job)
         // The broker delivers a stale job anew: whatever is left of it is that copy's business.
         case _ where job.isStale: _ = job.pending.remove(index)

@@ -14,7 +14,8 @@ extension DispatcherCore {
         let owesMore = gathered.add(
             OutcomeEvent.Delivery(
                 id: delivery.id, notification: job.notification, installation: delivery.installation, attempt: progress.attempt,
-                status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt),
+                status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+                environment: delivery.environmentTrial == .made ? delivery.environment : nil),
             app: job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
         if owesMore { ledger.owe(progress.number) }
     }
@@ -170,8 +171,18 @@ enum DeadLetterHeader {
 extension JobInProgress {
     func copy(of indices: [Int], attempt: Int) -> PushJob {
         var copy = job
-        copy.deliveries = indices.map { job.deliveries[$0] }
+        copy.deliveries = indices.map { switched.contains($0) ? job.deliveries[$0].inOtherEnvironment : job.deliveries[$0] }
         copy.attempt = attempt
         return copy
+    }
+}
+
+extension PushJob.Delivery {
+    /// The one try that an unproven environment allows.
+    fileprivate var inOtherEnvironment: PushJob.Delivery {
+        var other = self
+        other.environment = environment.other
+        other.environmentTrial = .made
+        return other
     }
 }

@@ -14,6 +14,8 @@ struct JobInProgress {
     var parkedSince: Int64 = 0
     /// Pending ones that a pool returned unsent because this process is stopping.
     var returned = DeliverySet()
+    /// Those that are tried again in the other environment.
+    var switched = DeliverySet()
     /// Times that pools gave something back as not sent.
     var resubmissions = 0
     /// Something of it was reported or will be retried, so it can no longer be given back whole.

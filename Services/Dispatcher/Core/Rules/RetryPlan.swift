@@ -14,6 +14,8 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case notSent
     /// Topic, key or environment: somebody has to mend something first.
     case misconfigured
+    /// The token looked like garbage where it was sent to; the other environment may know it.
+    case otherEnvironment
 
     /// Whether the try is one of APNs' and uses up an attempt.
     var countsAsAttempt: Bool { self != .notSent && self != .misconfigured }
@@ -81,6 +83,7 @@ struct RetryPlan: Equatable, Sendable {
         case .noAnswer: [2, 15, 60, 300, 900]
         case .notSent: [1, 5, 30]
         case .misconfigured: [120, 600]
+        case .otherEnvironment: [1]
         }
     }
 

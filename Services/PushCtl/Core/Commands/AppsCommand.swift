@@ -4,7 +4,7 @@ import StrictJSON
 
 struct AppsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "apps", abstract: "Apps (tenants).", subcommands: [Create.self, List.self])
+        commandName: "apps", abstract: "Apps (tenants).", subcommands: [Create.self, List.self, Show.self, Update.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make an app. Saying the same again changes nothing.")
@@ -30,15 +30,22 @@ struct AppsCommand: AsyncParsableCommand {
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get("/v1/admin/apps") }
-            var table = Table("APP", "BUNDLE ID", "DEVICES", "ENVIRONMENTS")
-            for app in answer["apps"]?.arrayValue ?? [] {
-                table.add(
-                    app["slug"]?.stringValue ?? "?", app["bundle_id"]?.stringValue ?? "?", app["device_policy"]?.stringValue ?? "?",
-                    (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","))
-            }
-            print(table)
+            print(appTable(answer["apps"]?.arrayValue ?? []))
         }
     }
+}
+
+/// One row per app.
+func appTable(_ apps: [JSONValue]) -> Table {
+    var table = Table("APP", "BUNDLE ID", "DEVICES", "ENVIRONMENTS", "STALE AFTER", "STALE ONES")
+    for app in apps {
+        let days = app["stale_after_days"]?.integerValue
+        table.add(
+            app["slug"]?.stringValue ?? "?", app["bundle_id"]?.stringValue ?? "?", app["device_policy"]?.stringValue ?? "?",
+            (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","), days.map { "\($0) days" } ?? "never",
+            days == nil ? "-" : app["removes_stale"]?.boolValue == true ? "removed" : "flagged")
+    }
+    return table
 }
 
 extension APIClient {

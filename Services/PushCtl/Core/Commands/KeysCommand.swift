@@ -4,7 +4,8 @@ import StrictJSON
 
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "keys", abstract: "API keys.", subcommands: [Generate.self, Create.self, List.self, Revoke.self])
+        commandName: "keys", abstract: "API keys.",
+        subcommands: [Generate.self, Create.self, List.self, Rotate.self, Revoke.self])
 
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -22,6 +23,8 @@ struct KeysCommand: AsyncParsableCommand {
         @Option(help: "The app it is bound to; without it, the key is good for every app.") var app: String?
         @Option(help: "What people call it.") var name: String
         @Option(help: "What it may do: a comma-separated list of devices, send, read, admin.") var scopes: String
+        @Option(help: "Requests per second of each instance; without it, the service's own limit holds.") var rate: Int?
+        @Option(help: "When it ends, an RFC 3339 date and time; without it, never.") var expiresAt: String?
         @Flag(help: "Print the key alone.") var quiet = false
 
         func run() async throws {
@@ -31,6 +34,8 @@ struct KeysCommand: AsyncParsableCommand {
                     body.field("app", app)
                     body.field("name", name)
                     body.field("scopes", scopes)
+                    body.field("requests_per_second", rate)
+                    body.field("expires_at", expiresAt)
                 }
             }
             guard let key = created["key"]?.stringValue else { throw CommandFailure("the answer holds no key") }
@@ -44,14 +49,7 @@ struct KeysCommand: AsyncParsableCommand {
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get("/v1/admin/keys") }
-            var table = Table("ID", "NAME", "APP", "SCOPES", "LAST USED", "STATE")
-            for key in answer["keys"]?.arrayValue ?? [] {
-                let scopes = (key["scopes"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ",")
-                table.add(
-                    key["id"]?.stringValue ?? "?", key["name"]?.stringValue ?? "", key["app"]?.stringValue ?? "every app", scopes,
-                    key["last_used_at"]?.stringValue ?? "never", key["revoked_at"]?.stringValue.map { "revoked \($0)" } ?? "live")
-            }
-            print(table)
+            print(keyTable(answer["keys"]?.arrayValue ?? []))
         }
     }
 
@@ -65,4 +63,18 @@ struct KeysCommand: AsyncParsableCommand {
             print("revoked")
         }
     }
+}
+
+/// One row per key.
+func keyTable(_ keys: [JSONValue]) -> Table {
+    var table = Table("ID", "NAME", "APP", "SCOPES", "RATE", "STATE", "ENDS", "LAST USED", "REPLACES")
+    for key in keys {
+        let scopes = (key["scopes"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ",")
+        table.add(
+            key["id"]?.stringValue ?? "?", key["name"]?.stringValue ?? "", key["app"]?.stringValue ?? "every app", scopes,
+            key["requests_per_second"]?.integerValue.map { "\($0)/s" } ?? "default", key["state"]?.stringValue ?? "?",
+            key["revoked_at"]?.stringValue ?? key["expires_at"]?.stringValue ?? "never", key["last_used_at"]?.stringValue ?? "never",
+            key["rotated_from"]?.stringValue ?? "-")
+    }
+    return table
 }

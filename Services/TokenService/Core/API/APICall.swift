@@ -10,12 +10,14 @@ struct APICall: Sendable {
     let caller: Caller
     /// Nil for the administrative routes alone.
     private let admittedApp: App?
+    private let rates: RequestRates
 
-    init(request: Request, parameters: Parameters, caller: Caller, app: App?) {
+    init(request: Request, parameters: Parameters, caller: Caller, app: App?, rates: RequestRates) {
         self.request = request
         self.parameters = parameters
         self.caller = caller
         admittedApp = app
+        self.rates = rates
     }
 
     func app() throws -> App {
@@ -33,7 +35,10 @@ struct APICall: Sendable {
 
     /// A part of the path, percent-decoded.
     func text(_ name: String, maximumBytes: Int) throws -> String {
-        guard let text = parameters.get(name)?.removingPercentEncoding, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0)
+        let given = parameters.get(name)
+        // Decoding costs more than all the rest of the path, and most paths need none.
+        let decoded = given?.utf8.contains(UInt8(ascii: "%")) == true ? given?.removingPercentEncoding : given
+        guard let text = decoded, (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0)
         else { throw APIError.invalid("the path's {\(name)}", "invalid_path", "must be 1 to \(maximumBytes) bytes of UTF-8") }
         return text
     }
@@ -42,6 +47,9 @@ struct APICall: Sendable {
         request.uri.queryParameters.get(name)
     }
 
-    /// - Parameter orType: A media type that is welcome beside `application/json`.
-    func body(orType: String? = nil) async throws -> RequestBody { try await RequestBody(of: request, orType: orType) }
+    /// Counts this request as so many in all. Later requests of the key wait for what it has no room for, at most a minute; the next
+    /// answer's `RateLimit-Remaining` shows it.
+    func charge(_ requests: Int) { rates.charge(requests - 1, to: caller) }
+
+    func body() async throws -> RequestBody { try await RequestBody(of: request) }
 }

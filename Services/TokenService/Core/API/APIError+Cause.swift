@@ -22,6 +22,9 @@ extension APIError {
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",
                 "this key was used with another body within the last 24 hours")
+        case is BodyTimedOut:
+            self = APIError(.requestTimeout, "body_timeout", "The body did not arrive", "the request's body did not arrive in time")
+            isRetryable = true
         case is BacklogFull:
             self = .unavailable(
                 "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)

@@ -40,6 +40,24 @@ extension APIError {
         HTTPResponse.Status(code: 413, reasonPhrase: "Content Too Large"), "body_too_large", "Body too large",
         "a request's body may have \(RequestBody.maximumBytes) bytes")
 
+    static let headersTooLarge = APIError(
+        HTTPResponse.Status(code: 431, reasonPhrase: "Request Header Fields Too Large"), "headers_too_large", "Header fields too large",
+        """
+        a request may have \(RequestLimits.headerFields) header fields of \(RequestLimits.headerFieldBytes) bytes, all together \
+        \(RequestLimits.headerListBytes) bytes
+        """)
+
+    static func rateLimited(_ standing: TokenBucket.Standing) -> APIError {
+        var error = APIError(
+            .tooManyRequests, "rate_limited", "Too many requests",
+            "this key may make \(standing.limit) requests per second of each instance of the service")
+        error.isRetryable = true
+        error.retryAfterSeconds = standing.retryAfterSeconds
+        return error
+    }
+
+    static let overloaded = unavailable("overloaded", "more requests are being worked on than can be answered soon", retryAfterSeconds: 1)
+
     static func forbidden(_ scopes: [Scope]) -> APIError {
         let needed = scopes.map(\.rawValue).joined(separator: " or ")
         return APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs the scope \(needed)")

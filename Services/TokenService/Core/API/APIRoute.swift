@@ -10,12 +10,13 @@ package struct APIRoute: Hashable, Sendable {
 
     /// What concerns no single app needs an administrator's key that is bound to none.
     package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
-    package var isOfApp: Bool { path.contains("{app}") }
+    package let isOfApp: Bool
 
     private init(_ method: HTTPRequest.Method, _ path: String, _ scopes: Scope...) {
         self.method = method
         self.path = path
         self.scopes = scopes
+        isOfApp = path.contains("{app}")
     }
 
     package static let createApp = APIRoute(.post, "/v1/admin/apps", .admin)

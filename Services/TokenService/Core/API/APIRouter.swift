@@ -3,22 +3,23 @@ import Hummingbird
 import Logging
 import Observability
 
-/// Binds every route of the table to its handler, behind the gate.
+/// Binds every route of the table to its handler, behind the limits and the gate.
 struct APIRouter {
     typealias Handler = @Sendable (APICall) async throws -> Response
 
     private let router: Router<APIRequestContext>
-    private let gate: Gate
+    private let entrance: Entrance
 
-    init(gate: Gate, metrics: TokenServiceMetrics, logger: Logger) {
+    init(gate: Gate, shedding: LoadShedding, metrics: TokenServiceMetrics, logger: Logger) {
         router = Router(context: APIRequestContext.self)
-        router.add(middleware: RequestObservation(metrics: metrics, logger: logger))
-        self.gate = gate
+        let observation = RequestObservation(metrics: metrics, logger: logger)
+        router.add(middleware: observation)
+        entrance = Entrance(gate: gate, shedding: shedding, metrics: metrics, observation: observation)
     }
 
     func on(_ route: APIRoute, _ handler: @escaping Handler) {
-        router.on(RouterPath(route.path), method: route.method) { [gate] request, context in
-            try await handler(gate.admit(request, parameters: context.parameters, to: route))
+        router.on(RouterPath(route.path), method: route.method) { [entrance] request, context in
+            try await entrance.answer(request, context, route, handler)
         }
     }
 
@@ -31,6 +32,7 @@ struct APIRouter {
     /// Everything that is bound, `METHOD /path`, as the router itself tells it.
     var routes: [String] { router.routes.map { "\($0.method.rawValue) \($0.path)" } }
 
+    /// Beside the limits: whoever watches an overloaded process must get an answer.
     func mount(_ operations: OperationsRoutes) { operations.mount(on: router) }
 
     func responder() -> RouterResponder<APIRequestContext> { router.buildResponder() }

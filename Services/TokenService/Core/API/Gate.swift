@@ -7,18 +7,25 @@ struct Gate: Sendable {
     let authenticator: Authenticator
     let apps: AppStore
 
-    /// - Throws: ``APIError`` 401 without a live key, 403 without the scope, 404 for an app that is unknown or not this key's.
-    func admit(_ request: Request, parameters: Parameters, to route: APIRoute) async throws -> APICall {
+    let rates: RequestRates
+
+    /// - Throws: ``APIError`` 401 without a live key.
+    func caller(of request: Request) async throws -> Caller {
         guard let key = Self.key(of: request), let caller = try await authenticator.caller(key) else { throw APIError.unauthenticated }
+        return caller
+    }
+
+    /// - Throws: ``APIError`` 403 without the scope, 404 for an app that is unknown or not this key's.
+    func admit(_ caller: Caller, with request: Request, parameters: Parameters, to route: APIRoute) async throws -> APICall {
         guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
         if route.isAdministrative, caller.app != nil {
             throw APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs a key that is bound to no app")
         }
-        guard route.isOfApp else { return APICall(request: request, parameters: parameters, caller: caller, app: nil) }
+        guard route.isOfApp else { return APICall(request: request, parameters: parameters, caller: caller, app: nil, rates: rates) }
         guard let slug = parameters.get("app").flatMap({ AppSlug($0) }), caller.mayUse(slug), let app = try await apps.app(slug) else {
             throw APIError.notFound
         }
-        return APICall(request: request, parameters: parameters, caller: caller, app: app)
+        return APICall(request: request, parameters: parameters, caller: caller, app: app, rates: rates)
     }
 
     private static func key(of request: Request) -> APIKeyText? {

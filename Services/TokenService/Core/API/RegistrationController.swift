@@ -25,7 +25,7 @@ struct RegistrationController: Sendable {
         let app = try call.app()
         let id = try call.id("id")
         let precondition = try call.precondition()
-        let patch = try await call.body(orType: "application/merge-patch+json").object {
+        let patch = try await call.body().object {
             InstallationPatch(&$0, installation: id, app: app, precondition: precondition)
         }
         return answer(try await registration.change(patch, app: app), app: app)

@@ -10,7 +10,7 @@ struct RequestBody: Sendable {
     let bytes: [UInt8]
 
     /// Refuses by the stated length before reading, and while reading where none was stated.
-    init(of request: Request, orType: String? = nil) async throws {
+    init(of request: Request) async throws {
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw APIError.bodyTooLarge }
         do {
             bytes = Array((try await request.body.collect(upTo: Self.maximumBytes)).readableBytesView)
@@ -18,10 +18,10 @@ struct RequestBody: Sendable {
             throw APIError.bodyTooLarge
         }
         if !bytes.isEmpty, let type = request.headers[.contentType]?.lowercased(), !type.hasPrefix("application/json"),
-            orType.map({ type.hasPrefix($0) }) != true
+            request.method != .patch || !type.hasPrefix("application/merge-patch+json")
         {
             throw APIError(
-                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json\(orType.map { " or \($0)" } ?? "")")
+                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
         }
     }
 

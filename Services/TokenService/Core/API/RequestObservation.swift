@@ -19,15 +19,20 @@ struct RequestObservation: MiddlewareProtocol {
         do {
             response = try await next(request, context)
         } catch {
-            let problem = APIError(cause: error)
-            if problem.isOurFault {
-                logger.error(
-                    "A request failed",
-                    metadata: [LogKey.route: "\(context.endpointPath ?? "none")", LogKey.error: "\(String(describing: error))"])
-            }
-            response = problem.response()
+            response = refusal(error, context)
         }
         metrics.answered(route: context.endpointPath ?? "none", status: response.status.code, took: start.duration(to: .now))
         return response
+    }
+
+    /// What is answered for an error; our own faults are logged.
+    func refusal(_ error: any Error, _ context: APIRequestContext) -> Response {
+        let problem = APIError(cause: error)
+        if problem.isOurFault {
+            logger.error(
+                "A request failed",
+                metadata: [LogKey.route: "\(context.endpointPath ?? "none")", LogKey.error: "\(String(describing: error))"])
+        }
+        return problem.response()
     }
 }

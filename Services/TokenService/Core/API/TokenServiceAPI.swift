@@ -6,17 +6,19 @@ struct TokenServiceAPI {
     let apps: AppsController
     let keys: KeysController
     let registration: RegistrationController
-    let installations: InstallationsController
+    let reading: ReadingController
     let signOut: SignOutController
     let notifications: NotificationsController
+    let quarantine: QuarantineController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
         keys.bind(to: router)
         registration.bind(to: router)
-        installations.bind(to: router)
+        reading.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
         DocumentationController().bind(to: router)
+        quarantine.bind(to: router)
     }
 }

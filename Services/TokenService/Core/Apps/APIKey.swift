@@ -7,6 +7,8 @@ package enum Scope: String, Sendable, CaseIterable, Hashable {
 
 /// A stored key, without its secret.
 package struct APIKey: Equatable, Sendable {
+    package static let requestsPerSecond: ClosedRange<Int64> = 1...1_000_000
+
     /// The middle part of the key's text.
     package let id: String
     /// The app it is bound to; nil for all.
@@ -18,6 +20,19 @@ package struct APIKey: Equatable, Sendable {
     package let expiresAt: Int64?
     package let revokedAt: Int64?
     package let lastUsedAt: Int64?
+    /// The key that this one replaces.
+    package let rotatedFrom: String?
+    /// Instead of the service's own limit; nil for that.
+    package let requestsPerSecond: Int?
+    package let state: State
+
+    /// At the moment of reading, by the database's clock.
+    package enum State: String, Sendable, CaseIterable {
+        case live
+        /// Live, and over within thirty days, which is the longest overlap of a rotation.
+        case expiring
+        case expired, revoked
+    }
 }
 
 /// Who is calling: what remains of a key after it was found good.
@@ -25,6 +40,7 @@ package struct Caller: Equatable, Sendable {
     package let keyID: String
     package let app: AppSlug?
     package let scopes: Set<Scope>
+    package let requestsPerSecond: Int?
 
     /// Whether the key is good for that app.
     package func mayUse(_ slug: AppSlug) -> Bool { app == nil || app == slug }

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// A tenant. Nothing of it changes after it was made, so it may be kept in memory for as long as the process lives.
+/// A tenant. All but its id and slug may change, so it is kept in memory for seconds only (``AppStore/memory``).
 package struct App: Equatable, Sendable {
     package typealias ID = Int64
 
@@ -9,6 +9,10 @@ package struct App: Equatable, Sendable {
     package let bundleID: String
     package let devicePolicy: DevicePolicy
     package let environments: [APNsEnvironment]
+    /// An installation that did not register for so many days is flagged as stale; nil: none ever is.
+    package let staleAfterDays: Int?
+    /// Whether stale installations are removed as well.
+    package let removesStale: Bool
 }
 
 /// On how many installations a user may be signed in at once (DESIGN.md section 3, rule 5).

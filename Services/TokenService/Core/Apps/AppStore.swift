@@ -2,21 +2,36 @@ package import Postgres
 package import PushModel
 import Synchronization
 
-/// The `apps` table, remembered: apps do not change, and every request names one.
+/// The `apps` table, remembered for a few seconds: apps hardly ever change, and every request names one.
 package final class AppStore: Sendable {
+    /// How long a change made through another instance may stay unnoticed here.
+    package static let memory: Duration = .seconds(5)
+
+    private struct Remembered {
+        let app: App
+        /// When the database was asked.
+        let asked: ContinuousClock.Instant
+    }
+
     private let pool: PostgresPool
-    private let known = Mutex<[AppSlug: App]>([:])
+    private let known = Mutex<[AppSlug: Remembered]>([:])
 
     package init(pool: PostgresPool) { self.pool = pool }
 
     /// - Returns: nil where there is no such app.
     package func app(_ slug: AppSlug) async throws -> App? {
-        if let app = known.withLock({ $0[slug] }) { return app }
-        let app = try await pool.session { session in
+        let asked = ContinuousClock.now
+        if let known = known.withLock({ $0[slug] }), asked - known.asked < Self.memory { return known.app }
+        let app = try await read(slug)
+        if let app { remember(app, asked: asked) }
+        return app
+    }
+
+    /// The same past the memory.
+    package func read(_ slug: AppSlug) async throws -> App? {
+        try await pool.session { session in
             try session.execute(Self.select, [.text(slug.text)]).first.map { row in try Self.app(row) }
         }
-        if let app { known.withLock { $0[slug] = app } }
-        return app
     }
 
     package func all() async throws -> [App] {
@@ -31,19 +46,57 @@ package final class AppStore: Sendable {
         case differs
     }
 
-    package func create(
-        slug: AppSlug, bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment]
-    ) async throws -> Creation {
+    package func create(slug: AppSlug, _ properties: AppProperties) async throws -> Creation {
         try await pool.transaction { session in
-            let made = try session.execute(
-                Self.insert,
-                [.text(slug.text), .text(bundleID), .text(devicePolicy.rawValue), .textArray(environments.map(\.rawValue))])
+            let made = try session.execute(Self.insert, [.text(slug.text)] + Self.values(properties))
             let app = try Self.app(session.execute(Self.select, [.text(slug.text)]).only())
             if made.affected == 1 { return .created(app) }
-            let same =
-                app.bundleID == bundleID && app.devicePolicy == devicePolicy && Set(app.environments) == Set(environments)
-            return same ? .existed(app) : .differs
+            return app.properties.isSame(as: properties) ? .existed(app) : .differs
         }
+    }
+
+    package enum Change: Equatable, Sendable {
+        case changed(App)
+        /// Nothing was changed: active tokens live in an environment that was to go.
+        case environmentInUse(APNsEnvironment)
+    }
+
+    /// Changes an app, for this process at once and for others within ``memory``: until then they, and requests that are under way,
+    /// may still register a token for an environment that is gone.
+    /// - Returns: nil where there is no such app.
+    package func change(_ slug: AppSlug, _ change: AppChange) async throws -> Change? {
+        let result = try await pool.transaction { session -> Change? in
+            guard let row = try session.execute(Self.selectForUpdate, [.text(slug.text)]).first else { return nil }
+            let app = try Self.app(row)
+            var properties = app.properties
+            change.apply(to: &properties)
+            for environment in app.environments where !properties.environments.contains(environment) {
+                if try session.execute(Self.isInUse(environment), [.int64(app.id)]).only().bool(0) {
+                    return .environmentInUse(environment)
+                }
+            }
+            _ = try session.execute(Self.update, [.text(slug.text)] + Self.values(properties))
+            return .changed(try Self.app(session.execute(Self.select, [.text(slug.text)]).only()))
+        }
+        if case .changed(let app) = result { remember(app, asked: .now) }
+        return result
+    }
+
+    /// An answer that was asked for before a change does not overwrite the change.
+    private func remember(_ app: App, asked: ContinuousClock.Instant) {
+        known.withLock { known in
+            if let newer = known[app.slug], newer.asked > asked { return }
+            known[app.slug] = Remembered(app: app, asked: asked)
+        }
+    }
+}
+
+extension AppStore {
+    private static func values(_ properties: AppProperties) -> [PostgresValue] {
+        [
+            .text(properties.bundleID), .text(properties.devicePolicy.rawValue), .textArray(properties.environments.map(\.rawValue)),
+            .optionalInt32(properties.staleAfterDays.map { Int32($0) }), .bool(properties.removesStale),
+        ]
     }
 
     private static func app(_ row: PostgresRow) throws -> App {
@@ -52,16 +105,40 @@ package final class AppStore: Sendable {
         }
         return App(
             id: try row.int64(0), slug: slug, bundleID: try row.text(2), devicePolicy: policy,
-            environments: try row.textArray(4).compactMap(APNsEnvironment.init(rawValue:)))
+            environments: try row.textArray(4).compactMap(APNsEnvironment.init(rawValue:)),
+            staleAfterDays: try row.optionalInt32(5).map { Int($0) }, removesStale: try row.bool(6))
     }
 
-    private static let select: PostgresStatement =
-        "SELECT id, slug, bundle_id, device_policy, environments FROM apps WHERE slug = $1"
-    private static let selectAll: PostgresStatement =
-        "SELECT id, slug, bundle_id, device_policy, environments FROM apps ORDER BY slug"
-    private static let insert: PostgresStatement = """
-        INSERT INTO apps (slug, bundle_id, device_policy, environments) VALUES ($1, $2, $3, $4) ON CONFLICT (slug) DO NOTHING
+    private static func isInUse(_ environment: APNsEnvironment) -> PostgresStatement {
+        switch environment {
+        case .production: productionIsInUse
+        case .sandbox: sandboxIsInUse
+        }
+    }
+
+    private static let select: PostgresStatement = """
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps WHERE slug = $1
         """
+    /// One change at a time.
+    private static let selectForUpdate: PostgresStatement = """
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps WHERE slug = $1 FOR NO KEY UPDATE
+        """
+    private static let selectAll: PostgresStatement = """
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps ORDER BY slug
+        """
+    private static let insert: PostgresStatement = """
+        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale)
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (slug) DO NOTHING
+        """
+    private static let update: PostgresStatement = """
+        UPDATE apps SET bundle_id = $2, device_policy = $3, environments = $4, stale_after_days = $5, removes_stale = $6,
+            updated_at = now()
+        WHERE slug = $1
+        """
+    private static let productionIsInUse: PostgresStatement =
+        "SELECT EXISTS (SELECT FROM tokens WHERE app_id = $1 AND state = 'active' AND environment = 'production')"
+    private static let sandboxIsInUse: PostgresStatement =
+        "SELECT EXISTS (SELECT FROM tokens WHERE app_id = $1 AND state = 'active' AND environment = 'sandbox')"
 }
 
 /// A row holds what its table's constraints forbid: another program's work.

@@ -15,8 +15,14 @@ package final class Authenticator: Sendable {
         let until: ContinuousClock.Instant
     }
 
+    private struct Memory {
+        var keys: [String: Remembered] = [:]
+        /// How often something was forgotten: what was asked for before that is not remembered after it.
+        var forgotten = 0
+    }
+
     private let store: KeyStore
-    private let remembered = Mutex<[String: Remembered]>([:])
+    private let remembered = Mutex(Memory())
 
     package init(store: KeyStore) { self.store = store }
 
@@ -25,25 +31,34 @@ package final class Authenticator: Sendable {
     package func caller(_ key: APIKeyText) async throws -> Caller? {
         let presented = KeyStore.digest(key)
         let now = ContinuousClock.now
-        if let known = remembered.withLock({ $0[key.id] }), known.until > now {
+        let (known, forgotten) = remembered.withLock { ($0.keys[key.id], $0.forgotten) }
+        if let known, known.until > now {
             return constantTimeEquals(known.digest, presented) ? known.caller : nil
         }
         let found = try await store.liveKey(key.id)
         // An unknown id costs one comparison as well, so that answers take equally long.
         let isGood = constantTimeEquals(found?.digest ?? Self.nobodysDigest, presented)
         guard let found, isGood else { return nil }
-        remember(found.caller, digest: found.digest, now: now)
+        remember(found, now: now, forgotten: forgotten)
         try await store.noteUse(key.id)
         return found.caller
     }
 
-    /// After a revocation through this process: at once.
-    package func forget(_ id: String) { _ = remembered.withLock { $0.removeValue(forKey: id) } }
+    /// After a revocation or rotation through this process: at once.
+    package func forget(_ id: String) {
+        remembered.withLock { memory in
+            memory.keys.removeValue(forKey: id)
+            memory.forgotten += 1
+        }
+    }
 
-    private func remember(_ caller: Caller, digest: [UInt8], now: ContinuousClock.Instant) {
-        remembered.withLock { known in
-            if known.count >= Self.maximumRemembered { known.removeAll(keepingCapacity: true) }
-            known[caller.keyID] = Remembered(digest: digest, caller: caller, until: now + Self.memory)
+    /// Never for longer than the key lives.
+    private func remember(_ key: KeyStore.LiveKey, now: ContinuousClock.Instant, forgotten: Int) {
+        let until = now + min(Self.memory, key.remaining ?? Self.memory)
+        remembered.withLock { memory in
+            guard memory.forgotten == forgotten else { return }
+            if memory.keys.count >= Self.maximumRemembered { memory.keys.removeAll(keepingCapacity: true) }
+            memory.keys[key.caller.keyID] = Remembered(digest: key.digest, caller: key.caller, until: until)
         }
     }
 }

@@ -4,7 +4,7 @@ package import PushModel
 
 /// The `api_keys` table. Secrets go in as digests and never come out.
 package struct KeyStore: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) { self.pool = pool }
 
@@ -12,14 +12,16 @@ package struct KeyStore: Sendable {
     package static func digest(_ key: APIKeyText) -> [UInt8] { Digest.sha256(Array(key.secret.utf8)) }
 
     /// - Parameter expiresAt: UNIX milliseconds; nil for never.
-    package func insert(_ key: APIKeyText, app: App?, name: String, scopes: Set<Scope>, expiresAt: Int64?) async throws -> APIKey {
+    package func insert(
+        _ key: APIKeyText, app: App?, name: String, scopes: Set<Scope>, expiresAt: Int64?, requestsPerSecond: Int?
+    ) async throws -> APIKey {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
-            try session.execute(
+            _ = try session.execute(
                 Self.insert,
                 [
                     .text(key.id), .bytes(digest), .optionalInt64(app?.id), .text(name), .textArray(Self.words(scopes)),
-                    .optionalTimestamp(milliseconds: expiresAt),
+                    .optionalTimestamp(milliseconds: expiresAt), .optionalInt32(requestsPerSecond.map { Int32($0) }),
                 ])
             return try Self.key(session.execute(Self.select, [.text(key.id)]).only())
         }
@@ -39,17 +41,47 @@ package struct KeyStore: Sendable {
         try await pool.session { session in try session.execute(Self.selectAll).map { row in try Self.key(row) } }
     }
 
+    /// Makes a key that may do what another one may, and bounds the life of that one.
+    /// - Returns: nil where there is no such key.
+    package func rotate(_ id: String, to key: APIKeyText, _ rotation: KeyRotation) async throws -> KeyRotation.Result? {
+        let digest = Self.digest(key)
+        return try await pool.transaction { session in
+            guard let row = try session.execute(Self.selectForRotation, [.text(id)]).first else { return nil }
+            let old = try Self.key(row)
+            guard old.state == .live || old.state == .expiring else { return .over(old.state) }
+            if let successor = try session.execute(Self.selectLiveSuccessor, [.text(id)]).first {
+                return .alreadyRotated(successor: try successor.text(0))
+            }
+            _ = try session.execute(
+                Self.insertSuccessor,
+                [.text(key.id), .bytes(digest), .optionalTimestamp(milliseconds: rotation.expiresAt), .text(id)])
+            _ = try session.execute(Self.expire, [.text(id), .int64(rotation.overlapSeconds)])
+            return .rotated(
+                new: try Self.key(session.execute(Self.select, [.text(key.id)]).only()),
+                old: try Self.key(session.execute(Self.select, [.text(id)]).only()))
+        }
+    }
+
     /// - Returns: false where there is no such key. Revoking twice keeps the first time.
     package func revoke(_ id: String) async throws -> Bool {
         try await pool.session { session in try session.execute(Self.revoke, [.text(id)]).affected == 1 }
     }
 
-    /// The digest and the caller of a live key, and notes that it was used; nil where there is none or it is over.
-    package func liveKey(_ id: String) async throws -> (digest: [UInt8], caller: Caller)? {
+    package struct LiveKey: Sendable {
+        package let digest: [UInt8]
+        package let caller: Caller
+        /// How long it still lives; nil for ever.
+        package let remaining: Duration?
+    }
+
+    /// Nil where there is no such key or it is over.
+    package func liveKey(_ id: String) async throws -> LiveKey? {
         try await pool.session { session in
             guard let row = try session.execute(Self.selectLive, [.text(id)]).first else { return nil }
-            let slug = try row.optionalText(1).flatMap { AppSlug($0) }
-            return (try row.bytes(0), Caller(keyID: id, app: slug, scopes: try Self.scopes(row.textArray(2))))
+            let caller = Caller(
+                keyID: id, app: try row.optionalText(1).flatMap { AppSlug($0) }, scopes: try Self.scopes(row.textArray(2)),
+                requestsPerSecond: try row.optionalInt32(3).map { Int($0) })
+            return LiveKey(digest: try row.bytes(0), caller: caller, remaining: try row.optionalInt64(4).map { .milliseconds($0) })
         }
     }
 
@@ -57,40 +89,4 @@ package struct KeyStore: Sendable {
     package func noteUse(_ id: String) async throws {
         try await pool.session { session in _ = try session.execute(Self.noteUse, [.text(id)]) }
     }
-
-    private static func words(_ scopes: Set<Scope>) -> [String] { Scope.allCases.filter(scopes.contains).map(\.rawValue) }
-    private static func scopes(_ words: [String]) -> Set<Scope> { Set(words.compactMap(Scope.init(rawValue:))) }
-
-    private static func key(_ row: PostgresRow) throws -> APIKey {
-        APIKey(
-            id: try row.text(0), app: try row.optionalText(1).flatMap { AppSlug($0) }, name: try row.text(2),
-            scopes: scopes(try row.textArray(3)), createdAt: try row.timestampMilliseconds(4),
-            expiresAt: try row.optionalTimestampMilliseconds(5), revokedAt: try row.optionalTimestampMilliseconds(6),
-            lastUsedAt: try row.optionalTimestampMilliseconds(7))
-    }
-
-    private static let insert: PostgresStatement = """
-        INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
-        """
-    private static let insertBootstrap: PostgresStatement = """
-        INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING
-        """
-    private static let select: PostgresStatement = """
-        SELECT k.id, a.slug, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-        FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id WHERE k.id = $1
-        """
-    private static let selectAll: PostgresStatement = """
-        SELECT k.id, a.slug, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-        FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id ORDER BY k.created_at, k.id
-        """
-    private static let revoke: PostgresStatement =
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1"
-    private static let selectLive: PostgresStatement = """
-        SELECT k.secret_sha256, a.slug, k.scopes FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id
-        WHERE k.id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
-        """
-    private static let noteUse: PostgresStatement = """
-        UPDATE api_keys SET last_used_at = now()
-        WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
-        """
 }

@@ -58,3 +58,13 @@ CREATE TABLE installation_history (
     delivery uuid
 );
 CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
+
+-- Finds out whether an app's sandbox is in use; sandbox tokens are few, and the production ones are found by tokens_one_active.
+CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
+-- A key's successor.
+CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
+-- Whether the token had been accepted in no environment yet when the delivery was made: so that an accepted delivery of a proven token,
+-- which is nearly every one, need not look at its token.
+ALTER TABLE deliveries ADD COLUMN unproven boolean NOT NULL DEFAULT false;
+-- From a token to the installations that it left: who held it.
+CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';

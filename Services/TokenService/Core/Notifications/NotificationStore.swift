@@ -68,17 +68,19 @@ package struct NotificationStore {
                 .optionalText(request.collapseID), .int64(request.apnsExpiration), .text(request.onUnknown.rawValue),
                 .bytes(request.payload), .text(notification.traceparent), .timestamp(milliseconds: notification.acceptedAt),
                 .timestamp(milliseconds: request.expiresAt), .text(request.pushType.purpose.rawValue), .double(item.leaseSeconds),
+                .bool(item.app.environments.count > 1),
             ])
         return try rows.map { row in try Self.delivery(row) }
     }
 
-    /// Columns: delivery id, token, environment, installation, owner epoch.
+    /// Columns: delivery id, token, environment, installation, owner epoch, whether the other environment may be tried.
     package static func delivery(_ row: PostgresRow) throws -> PushJob.Delivery {
         guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
             throw CorruptRow(table: "tokens")
         }
         return PushJob.Delivery(
-            id: try row.id(0), token: token, environment: environment, installation: try row.id(3), ownerEpoch: try row.int64(4))
+            id: try row.id(0), token: token, environment: environment, installation: try row.id(3), ownerEpoch: try row.int64(4),
+            environmentTrial: try row.bool(5) ? .allowed : .none)
     }
 }
 
@@ -98,11 +100,11 @@ extension NotificationStore {
     /// A target's tokens, their deliveries and the notification in one statement, which is one view of the registry.
     private static let insert: PostgresStatement = """
         WITH targets AS (
-            SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch
+            SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven
             FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
             WHERE i.app_id = $2 AND i.owner = $3::text AND t.purpose = $16 AND t.state = 'active'
             UNION ALL
-            SELECT t.id, t.token, t.environment, i.id, i.owner_epoch
+            SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.proven_at IS NULL
             FROM installations i JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
             WHERE i.app_id = $2 AND i.id = $4::uuid AND t.purpose = $16 AND t.state = 'active'
         ), counted AS (
@@ -116,9 +118,9 @@ extension NotificationStore {
                 CASE total WHEN 0 THEN $14 END, CASE total WHEN 0 THEN $14 END
             FROM counted
         ), written AS (
-            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
-            SELECT delivery_id($1, id), $1, id, installation, owner_epoch, environment, $14 FROM targets
+            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
+            SELECT delivery_id($1, id), $1, id, installation, owner_epoch, environment, unproven, $14 FROM targets
         )
-        SELECT delivery_id($1, id), token, environment, installation, owner_epoch FROM targets
+        SELECT delivery_id($1, id), token, environment, installation, owner_epoch, unproven AND $18 FROM targets
         """
 }

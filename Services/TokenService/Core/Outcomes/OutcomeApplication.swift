@@ -17,17 +17,44 @@ package struct OutcomeApplication: Sendable {
         package var retiredGone = 0
         package var retiredRejected = 0
         package var throttledInstallations = 0
+        /// Tokens that APNs knows in another environment than they were registered for.
+        package var corrected = 0
         /// Apps whose brake is engaged: their rejected tokens were left alone.
         package var braked: [Int64] = []
+        /// Apps that had rejected tokens too, but not too many.
+        package var unbraked: [Int64] = []
+        /// Tokens of the braked apps that had been retired and are in quarantine now.
+        package var quarantined = 0
     }
 
     package func apply(_ batch: OutcomeBatch) async throws -> Effect {
         guard !batch.isEmpty else { return Effect() }
-        return try await pool.transaction { session in try Self.apply(batch, in: OutcomeStore(session: session)) }
+        var effect = try await applied(batch)
+        var last = effect.quarantined
+        while last == OutcomeStore.maximumQuarantined {
+            let apps = effect.braked
+            last = try await pool.transaction { session in try Self.quarantine(apps, in: OutcomeStore(session: session)) }
+            effect.quarantined += last
+        }
+        return effect
     }
 
-    /// Rows are locked in one order everywhere: deliveries, notifications, installations, tokens; each in ascending order of id.
+    /// Again where a registration has just made the row that a corrected environment would have made: now it is seen.
+    private func applied(_ batch: OutcomeBatch) async throws -> Effect {
+        var attemptsLeft = 5
+        while true {
+            do {
+                return try await pool.transaction { session in try Self.apply(batch, in: OutcomeStore(session: session)) }
+            } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) && attemptsLeft > 0 {
+                attemptsLeft -= 1
+            }
+        }
+    }
+
+    /// Rows are locked in one order everywhere: the apps' brakes, deliveries, notifications, installations, tokens; each in ascending
+    /// order of id.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
+        let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         try store.lockDeliveries(of: batch)
         try store.noteAttempts(batch.attempts)
         let finished = try store.finish(batch.final)
@@ -36,34 +63,31 @@ package struct OutcomeApplication: Sendable {
         effect.repeated = batch.toldFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
         effect.completedNotifications = try store.settleNotifications(finished)
+        try store.lockInstallations(of: batch.throttled + batch.corrections)
         effect.throttledInstallations = try store.throttle(batch.throttled)
-        let brakes = try store.count(finished)
+        try store.count(finished)
+        let brakes = try store.brakes(of: rejecting)
         effect.braked = brakes.filter { $0.value.isEngaged }.map(\.key).sorted()
-        (effect.retiredGone, effect.retiredRejected) = try retire(finished, batch: batch, braked: Set(effect.braked), in: store)
+        effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
+        try settle(TokenVerdicts(finished, of: batch, braked: Set(effect.braked)), effect: &effect, in: store)
         return effect
     }
 
-    /// Only these two classes speak of the token. Everything else, our own faults above all, never touches it.
-    private static func retire(
-        _ finished: [OutcomeStore.Finished], batch: OutcomeBatch, braked: Set<Int64>, in store: OutcomeStore
-    ) throws -> (gone: Int, rejected: Int) {
-        let entries = Dictionary(uniqueKeysWithValues: batch.final.map { ($0.delivery.id, $0) })
-        var gone: [OutcomeStore.Retirement] = []
-        var rejected: [OutcomeStore.Retirement] = []
-        for delivery in finished {
-            guard let entry = entries[delivery.id] else { continue }
-            switch delivery.outcome {
-            case .tokenGone:
-                if let since = entry.goneSince { gone.append(.init(token: delivery.token, notRegisteredAfter: since)) }
-            case .tokenRejected:
-                // Rejected was what we sent; what was registered since is another matter, as with a 410.
-                if !braked.contains(delivery.app) {
-                    rejected.append(.init(token: delivery.token, notRegisteredAfter: entry.delivery.sentAt ?? entry.time))
-                }
-            default: break
-            }
-        }
-        try store.lockTokens((gone + rejected).map(\.token))
-        return (try store.retire(gone, reason: .gone), try store.retire(rejected, reason: .rejected))
+    private static func settle(_ verdicts: TokenVerdicts, effect: inout Effect, in store: OutcomeStore) throws {
+        let unjust = try store.retiredInWindow(of: effect.braked)
+        try store.lockTokens(verdicts.tokens + unjust + store.rivals(of: verdicts.corrections))
+        effect.retiredGone = try store.retire(verdicts.gone, reason: .gone)
+        effect.retiredRejected = try store.retire(verdicts.rejected, reason: .rejected)
+        effect.corrected = try store.correct(verdicts.corrections)
+        try store.prove(verdicts.proofs)
+        effect.quarantined = try store.quarantine(unjust)
+    }
+
+    /// What a batch's own transaction, which must stay short, had no room for.
+    private static func quarantine(_ apps: [Int64], in store: OutcomeStore) throws -> Int {
+        try store.lockBrakes(of: apps)
+        let unjust = try store.retiredInWindow(of: apps)
+        try store.lockTokens(unjust)
+        return try store.quarantine(unjust)
     }
 }

@@ -17,8 +17,12 @@ package struct OutcomeBatch: Equatable, Sendable {
         /// When the event was made, UNIX milliseconds.
         package var time: Int64
 
-        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3).
-        package var goneSince: Int64? { delivery.timestamp ?? delivery.sentAt }
+        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3). An answer knows nothing of what
+        /// came after it, whatever its clock says. Nil where nothing is known: then nothing may be retired.
+        package var goneSince: Int64? {
+            guard let timestamp = delivery.timestamp else { return delivery.sentAt }
+            return min(timestamp, delivery.sentAt ?? time)
+        }
     }
 
     package init(_ events: [OutcomeEvent]) {
@@ -40,6 +44,9 @@ package struct OutcomeBatch: Equatable, Sendable {
         self.attempts = attempts.values.sorted { $0.delivery.id < $1.delivery.id }
         throttled.sort { $0.delivery.id < $1.delivery.id }
     }
+
+    /// Accepted in another environment than the token was registered for.
+    package var corrections: [Entry] { final.filter { $0.outcome == .accepted && $0.delivery.environment != nil } }
 
     package var isEmpty: Bool { final.isEmpty && attempts.isEmpty }
 }

@@ -16,18 +16,20 @@ package final class OutcomeConsumer: Service {
     private let consumer: Consumer
     private let application: OutcomeApplication
     private let graveyard: Graveyard
+    private let brakes: BrakeWatch
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
     /// - Parameter received: What `consumer` puts its messages into.
     package init(
         received: Basket<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, graveyard: Graveyard,
-        metrics: TokenServiceMetrics, logger: Logger
+        brakes: BrakeWatch, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.received = received
         self.consumer = consumer
         self.application = application
         self.graveyard = graveyard
+        self.brakes = brakes
         self.metrics = metrics
         self.logger = logger
     }
@@ -111,10 +113,15 @@ package final class OutcomeConsumer: Service {
 
     private func report(_ effect: OutcomeApplication.Effect) {
         metrics.applied(effect)
-        for app in effect.braked {
+        for app in brakes.note(braked: effect.braked, unbraked: effect.unbraked) {
             logger.error(
                 "Too many tokens are rejected: none is retired until it is clear whose fault that is",
                 metadata: [LogKey.appID: "\(app)"])
+        }
+        if effect.quarantined > 0 {
+            logger.error(
+                "Tokens that had been retired are in quarantine; pushctl quarantine restore brings them back",
+                metadata: [LogKey.count: "\(effect.quarantined)", LogKey.appIDs: "\(effect.braked)"])
         }
     }
 }

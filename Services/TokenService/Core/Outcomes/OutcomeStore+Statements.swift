@@ -13,13 +13,14 @@ extension OutcomeStore {
         """
     static let finish: PostgresStatement = """
         UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, updated_at = now(),
+            environment = coalesce(e.environment, d.environment),
             -- What was stopped on purpose was not tried.
             attempts = greatest(d.attempts, e.attempt - (e.class IN ('expired', 'fenced', 'held', 'cancelled'))::int)
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[])
-            AS e (id, notification, class, status, reason, attempt)
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[], $7::text[])
+            AS e (id, notification, class, status, reason, attempt, environment)
         JOIN notifications n ON n.id = e.notification
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL
-        RETURNING d.id, d.notification, n.app_id, d.token_id, d.class
+        RETURNING d.id, d.notification, n.app_id, d.token_id, d.class, d.environment, d.unproven
         """
     static let lockNotifications: PostgresStatement =
         "SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
@@ -40,33 +41,33 @@ extension OutcomeStore {
             ORDER BY i.app_id, i.id FOR NO KEY UPDATE
         ) AS locked
         """
+    /// A line of history only where the installation was not throttled already.
     static let throttle: PostgresStatement = """
-        UPDATE installations i SET throttled_until = e.until
-        FROM (
-            SELECT n.app_id, d.installation, max(u.until) AS until
-            FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, until)
+        WITH wanted AS (
+            SELECT DISTINCT ON (n.app_id, d.installation) n.app_id, d.installation, d.token_id, u.*
+            FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[]) AS u (id, until, status, reason)
             JOIN deliveries d ON d.id = u.id JOIN notifications n ON n.id = d.notification
-            GROUP BY n.app_id, d.installation
-        ) AS e
-        WHERE i.app_id = e.app_id AND i.id = e.installation AND i.deregistered_at IS NULL
-            AND (i.throttled_until IS NULL OR i.throttled_until < e.until)
+            ORDER BY n.app_id, d.installation, u.until DESC
+        ), noted AS (
+            UPDATE installations i SET throttled_until = w.until FROM wanted w
+            WHERE i.app_id = w.app_id AND i.id = w.installation AND i.deregistered_at IS NULL
+                AND (i.throttled_until IS NULL OR i.throttled_until < w.until)
+            RETURNING w.*
+        ), told AS (
+            INSERT INTO installation_history (app_id, installation, at, event, token_id, token_hint, environment, purpose,
+                status, reason, delivery)
+            SELECT w.app_id, w.installation, now(), 'throttled', t.id, '…' || right(encode(t.token, 'hex'), 6), t.environment, t.purpose,
+                w.status::smallint, w.reason, w.id
+            FROM noted w JOIN installations before ON before.app_id = w.app_id AND before.id = w.installation
+            LEFT JOIN tokens t ON t.id = w.token_id
+            WHERE before.throttled_until IS NULL OR before.throttled_until <= now()
+        )
+        SELECT count(*) FROM noted
         """
     static let count: PostgresStatement = """
         INSERT INTO outcome_counts AS c (app_id, minute, class, count)
         SELECT app_id, date_trunc('minute', now()), class, count
         FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS e (app_id, class, count)
         ON CONFLICT (app_id, minute, class) DO UPDATE SET count = c.count + excluded.count
-        """
-    static let window: PostgresStatement = """
-        SELECT app_id, sum(count)::bigint, (coalesce(sum(count) FILTER (WHERE class = 'token_rejected'), 0))::bigint
-        FROM outcome_counts WHERE app_id = ANY ($1::bigint[]) AND minute > now() - make_interval(mins => $2) GROUP BY app_id
-        """
-    static let lockTokens: PostgresStatement =
-        "SELECT count(*) FROM (SELECT id FROM tokens WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
-
-    static let retire: PostgresStatement = """
-        UPDATE tokens t SET state = 'retired', retired_at = now(), retired_reason = $3
-        FROM unnest($1::bigint[], $2::timestamptz[]) AS e (id, since)
-        WHERE t.id = e.id AND t.state = 'active' AND t.registered_at <= e.since
         """
 }

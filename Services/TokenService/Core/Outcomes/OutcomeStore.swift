@@ -3,7 +3,7 @@ package import PushModel
 
 /// The SQL that outcomes need, within one transaction.
 package struct OutcomeStore {
-    private let session: PostgresSession
+    let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
@@ -14,15 +14,11 @@ package struct OutcomeStore {
         package let app: Int64
         package let token: Int64
         package let outcome: OutcomeClass
+        /// The one that answered.
+        package let environment: String
+        /// APNs had accepted the token nowhere yet when the delivery was made.
+        package let isUnproven: Bool
     }
-
-    /// Retire a token, but not if it was registered after that moment (UNIX milliseconds).
-    package struct Retirement: Sendable {
-        package let token: Int64
-        package let notRegisteredAfter: Int64
-    }
-
-    package enum RetiredReason: String { case gone, rejected }
 
     package func lockDeliveries(of batch: OutcomeBatch) throws {
         let ids = Set(batch.final.map(\.delivery.id)).union(batch.attempts.map(\.delivery.id)).union(batch.throttled.map(\.delivery.id))
@@ -42,10 +38,12 @@ package struct OutcomeStore {
     /// - Returns: those that had no final outcome before.
     package func finish(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
         guard !entries.isEmpty else { return [] }
-        return try session.execute(Self.finish, Self.columns(entries)).map { row in
+        let environments = PostgresValue.optionalTextArray(entries.map(\.delivery.environment?.rawValue))
+        return try session.execute(Self.finish, Self.columns(entries) + [environments]).map { row in
             guard let outcome = OutcomeClass(rawValue: try row.text(4)) else { throw CorruptRow(table: "deliveries") }
             return Finished(
-                id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome)
+                id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome,
+                environment: try row.text(5), isUnproven: try row.bool(6))
         }
     }
 
@@ -60,48 +58,36 @@ package struct OutcomeStore {
         return try settled.reduce(0) { try $0 + ($1.bool(0) ? 1 : 0) }
     }
 
+    /// Before anything of them, or of their tokens' places, is changed.
+    package func lockInstallations(of entries: [OutcomeBatch.Entry]) throws {
+        guard !entries.isEmpty else { return }
+        try session.execute(Self.lockInstallations, [.ids(entries.map(\.delivery.id))])
+    }
+
     /// - Returns: how many installations wait longer than they did.
     package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
         guard !entries.isEmpty else { return 0 }
-        let parameters: [PostgresValue] = [
-            .ids(entries.map(\.delivery.id)), .optionalTimestampArray(entries.map(\.delivery.retryAt)),
-        ]
-        try session.execute(Self.lockInstallations, [parameters[0]])
-        return try session.execute(Self.throttle, parameters).affected
+        let ids = PostgresValue.ids(entries.map(\.delivery.id))
+        return Int(
+            try session.execute(
+                Self.throttle,
+                [
+                    ids, .optionalTimestampArray(entries.map(\.delivery.retryAt)),
+                    .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),
+                    .optionalTextArray(entries.map(\.delivery.reason)),
+                ]
+            ).only().int64(0))
     }
 
-    /// Adds to the apps' counts per minute, and reads the brake's window of every app that had a rejection.
-    package func count(_ finished: [Finished]) throws -> [Int64: RejectionBrake] {
-        guard !finished.isEmpty else { return [:] }
+    /// Adds to the apps' counts per minute, which the brakes judge by.
+    package func count(_ finished: [Finished]) throws {
+        guard !finished.isEmpty else { return }
         var counts: [Key: Int64] = [:]
         for delivery in finished { counts[Key(app: delivery.app, outcome: delivery.outcome.rawValue), default: 0] += 1 }
         let keys = counts.keys.sorted { ($0.app, $0.outcome) < ($1.app, $1.outcome) }
         try session.execute(
             Self.count,
             [.int64Array(keys.map(\.app)), .textArray(keys.map(\.outcome)), .int64Array(keys.map { counts[$0] ?? 0 })])
-        let rejecting = Set(finished.filter { $0.outcome == .tokenRejected }.map(\.app)).sorted()
-        guard !rejecting.isEmpty else { return [:] }
-        var brakes: [Int64: RejectionBrake] = [:]
-        for row in try session.execute(Self.window, [.int64Array(rejecting), .int32(Int32(RejectionBrake.windowMinutes))]) {
-            brakes[try row.int64(0)] = RejectionBrake(finished: try row.int64(1), rejected: try row.int64(2))
-        }
-        return brakes
-    }
-
-    package func lockTokens(_ tokens: [Int64]) throws {
-        guard !tokens.isEmpty else { return }
-        try session.execute(Self.lockTokens, [.int64Array(tokens)])
-    }
-
-    /// One conditional statement, so that a registration that comes in between cannot be undone (APNS.md 4.3).
-    package func retire(_ retirements: [Retirement], reason: RetiredReason) throws -> Int {
-        guard !retirements.isEmpty else { return 0 }
-        return try session.execute(
-            Self.retire,
-            [
-                .int64Array(retirements.map(\.token)), .timestampArray(retirements.map(\.notRegisteredAfter)), .text(reason.rawValue),
-            ]
-        ).affected
     }
 
     private struct Key: Hashable {

@@ -59,8 +59,8 @@ extension OutboxStore {
         FROM counted c WHERE n.id = c.id AND n.published_at IS NULL
         """
     static let selectDeliveries: PostgresStatement = """
-        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.notification
-        FROM deliveries d JOIN tokens t ON t.id = d.token_id
+        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification
+        FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL ORDER BY d.notification, d.token_id
         """
     static let selectNotifications: PostgresStatement = """
@@ -78,5 +78,11 @@ extension OutboxStore {
         "DELETE FROM outcome_counts WHERE minute < now() - interval '1 day'",
         "DELETE FROM token_moves WHERE moved_at < now() - interval '4 days'",
         "DELETE FROM fences WHERE published_at < now() - interval '7 days'",
+        // As long as a token can be restored: QuarantineStore.retentionDays.
+        """
+        UPDATE tokens SET quarantined_at = NULL WHERE id IN (
+            SELECT id FROM tokens WHERE quarantined_at < now() - interval '30 days' ORDER BY id LIMIT 5000 FOR NO KEY UPDATE SKIP LOCKED
+        )
+        """,
     ]
 }

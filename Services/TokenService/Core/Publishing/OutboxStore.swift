@@ -54,7 +54,7 @@ package struct OutboxStore {
         try session.execute(Self.settle, [.ids(ids)])
         var deliveries: [PushID: [PushJob.Delivery]] = [:]
         for row in try session.execute(Self.selectDeliveries, [.ids(ids)]) {
-            deliveries[try row.id(5), default: []].append(try NotificationStore.delivery(row))
+            deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
         }
         return try session.execute(Self.selectNotifications, [.ids(ids)]).map { row in
             let notification = try Self.notification(row)

@@ -21,7 +21,7 @@ package final class PublishSettlements: Service {
     private let logger: Logger
     private let basket = Basket<Settlement>()
     private let underWay = Mutex<Set<PushID>>([])
-    /// Called after every batch: there is room for more.
+    /// Called after every batch of notifications: there is room for more.
     private let onSettled: @Sendable () -> Void
 
     package init(
@@ -100,20 +100,24 @@ package final class PublishSettlements: Service {
 
     private func settled(_ settlements: [Settlement]) {
         var published = 0
+        var settled = 0
         underWay.withLock { underWay in
             for settlement in settlements {
                 switch settlement {
                 case .published(let id):
                     underWay.remove(id)
                     published += 1
-                case .leftOver(let id): underWay.remove(id)
+                    settled += 1
+                case .leftOver(let id):
+                    underWay.remove(id)
+                    settled += 1
                 case .fence: break
                 }
             }
         }
         backlog.shrank(by: published)
         metrics.published(published)
-        onSettled()
+        if settled > 0 { onSettled() }
     }
 
     /// A broker that is away for long must not make the relay of another process publish what this one still holds.

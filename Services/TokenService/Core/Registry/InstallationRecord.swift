@@ -58,14 +58,14 @@ extension InstallationRecord {
         return "\"" + Base64URL.encode(Array(Digest.sha256(bytes).prefix(12))) + "\""
     }
 
-    package func write(to writer: inout JSONWriter, app: AppSlug) {
+    package func write(to writer: inout JSONWriter, app: AppSlug, tokens shown: TokenDisplay = .hints) {
         writer.object { object in
             object.field("app", app.text)
             object.field("id", id.description)
             if let user { object.field("user", user) } else { object.null("user") }
             object.field("owner_epoch", ownerEpoch)
             object.array("tokens") { array in
-                for token in tokens { token.write(to: &array) }
+                for token in tokens { token.write(to: &array, shown) }
             }
             object.time("throttled_until", throttledUntil)
             object.time("registered_at", registeredAt)
@@ -88,8 +88,9 @@ extension InstallationRecord.Token {
             registeredAt: token.registeredAt, retired: token.retired.map { .init(at: $0.at, reason: $0.reason.rawValue) })
     }
 
-    fileprivate func write(to writer: inout JSONWriter) {
+    fileprivate func write(to writer: inout JSONWriter, _ shown: TokenDisplay) {
         writer.object { object in
+            if shown == .full { object.field("token", token.hex) }
             object.field("hint", token.hint)
             object.field("environment", environment)
             object.field("purpose", purpose)

@@ -9,8 +9,9 @@ package struct InstallationRegistration: Sendable {
 
     /// Bounds a transaction's locks, above all in PostgreSQL's lock table: two or three names each.
     private static let maximumBatch = 256
-    /// One batch is worked out while the other waits for the disk.
-    private static let concurrentBatches = 2
+    /// Below that, a batch of its own costs more than it saves in waiting.
+    private static let worthwhileBatch = 32
+    private static let concurrentBatches = 4
 
     private let fences: FencePublisher
     private let transactions: Transactions
@@ -20,7 +21,9 @@ package struct InstallationRegistration: Sendable {
         self.fences = fences
         let transactions = Transactions(pool: pool)
         self.transactions = transactions
-        queue = CommitQueue(maximumBatch: Self.maximumBatch, concurrency: Self.concurrentBatches) { changes in
+        queue = CommitQueue(
+            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
+        ) { changes in
             await transactions.commit(changes)
         }
     }

@@ -1,23 +1,19 @@
 import Postgres
 package import PushModel
 
+/// Installations as they are shown, with their tokens: one statement and one round trip each.
 extension InstallationStore {
     /// In ascending order of id; those that are unknown or deregistered are left out.
     package func records(_ installations: [PushID]) throws -> [InstallationRecord] {
         guard !installations.isEmpty else { return [] }
-        let rows = try session.execute(Self.records, [.int64(app.id), .ids(installations)])
-        var tokens: [PushID: [InstallationRecord.Token]] = [:]
-        for row in try session.execute(Self.recordTokens, [.int64(app.id), .ids(installations)]) {
-            tokens[try row.id(0), default: []].append(try Self.token(row))
-        }
-        return try rows.map { row in try Self.record(row, tokens: tokens[row.id(0)] ?? []) }
+        return try Self.records(try session.execute(Self.records, [.int64(app.id), .ids(installations)]))
     }
 
-    /// One page of a user's installations after a given id.
+    /// One page of a user's installations after a given id, in ascending order of id.
     package func page(ownedBy user: String, after cursor: PushID?, limit: Int) throws -> [InstallationRecord] {
-        let from = cursor ?? PushID(high: 0, low: 0)
-        let page = try session.execute(Self.ownedPage, [.int64(app.id), .text(user), .id(from), .int64(Int64(limit))])
-        return try records(page.map { row in try row.id(0) })
+        let from = cursor ?? .lowest
+        return try Self.records(
+            try session.execute(Self.ownedRecords, [.int64(app.id), .text(user), .id(from), .int64(Int64(limit))]))
     }
 
     /// What an answer has to wait for.
@@ -29,7 +25,22 @@ extension InstallationStore {
         }
     }
 
-    private static func record(_ row: PostgresRow, tokens: [InstallationRecord.Token]) throws -> InstallationRecord {
+    /// Rows of installations joined with their tokens, those of one installation together: what repeats is decoded once.
+    static func records(_ rows: PostgresRows) throws -> [InstallationRecord] {
+        var records: [InstallationRecord] = []
+        var last: PushID?
+        for row in rows {
+            let id = try row.id(0)
+            if id != last {
+                records.append(try record(id, row))
+                last = id
+            }
+            if let token = try token(row) { records[records.count - 1].tokens.append(token) }
+        }
+        return records
+    }
+
+    private static func record(_ id: PushID, _ row: PostgresRow) throws -> InstallationRecord {
         var profile = InstallationProfile()
         profile.locale = try row.optionalText(6)
         profile.timeZone = try row.optionalText(7)
@@ -37,18 +48,31 @@ extension InstallationStore {
         profile.osVersion = try row.optionalText(9)
         profile.deviceModel = try row.optionalText(10)
         profile.tags = try row.textArray(11)
+        let fence: FenceState =
+            switch try row.optionalBool(12) {
+            case nil: .none
+            case true?: .effective
+            case false?: .pending
+            }
         return InstallationRecord(
-            id: try row.id(0), user: try row.optionalText(1), ownerEpoch: try row.int64(2), tokens: tokens,
+            id: id, user: try row.optionalText(1), ownerEpoch: try row.int64(2), tokens: [],
             throttledUntil: try row.optionalTimestampMilliseconds(3), registeredAt: try row.timestampMilliseconds(4),
-            createdAt: try row.timestampMilliseconds(5), profile: profile, fence: FenceState(rawValue: try row.text(12)) ?? .none)
+            createdAt: try row.timestampMilliseconds(5), profile: profile, fence: fence)
     }
 
-    private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token {
-        let retiredAt = try row.optionalTimestampMilliseconds(5)
-        let reason = try row.optionalText(6) ?? ""
-        guard let token = DeviceToken(bytes: try row.bytes(1)) else { throw CorruptRow(table: "tokens") }
+    /// Nil in the one row of an installation without tokens.
+    private static func token(_ row: PostgresRow) throws -> InstallationRecord.Token? {
+        guard let bytes = try row.optionalBytes(13) else { return nil }
+        guard let token = DeviceToken(bytes: bytes) else { throw CorruptRow(table: "tokens") }
+        let retiredAt = try row.optionalTimestampMilliseconds(17)
+        let reason = try row.optionalText(18) ?? ""
         return InstallationRecord.Token(
-            token: token, environment: try row.text(2), purpose: try row.text(3),
-            registeredAt: try row.timestampMilliseconds(4), retired: retiredAt.map { .init(at: $0, reason: reason) })
+            token: token, environment: try row.text(14), purpose: try row.text(15), registeredAt: try row.timestampMilliseconds(16),
+            retired: retiredAt.map { .init(at: $0, reason: reason) })
     }
+}
+
+extension PushID {
+    /// Below every id that a client may choose: where a list begins.
+    static let lowest = PushID(high: 0, low: 0)
 }

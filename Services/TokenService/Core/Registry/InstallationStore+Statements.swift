@@ -57,19 +57,4 @@ extension InstallationStore {
         SELECT id, installation, epochs_below, created_at FROM fences
         WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND published_at IS NULL ORDER BY id
         """
-    static let records: PostgresStatement = """
-        SELECT i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at,
-            i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
-            CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
-                SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
-            ) THEN 'pending' ELSE 'effective' END
-        FROM installations i WHERE i.app_id = $1 AND i.id = ANY ($2::uuid[]) AND i.deregistered_at IS NULL ORDER BY i.id
-        """
-    static let recordTokens: PostgresStatement = """
-        SELECT installation, token, environment, purpose, registered_at, retired_at, retired_reason FROM tokens
-        WHERE app_id = $1 AND installation = ANY ($2::uuid[]) ORDER BY state, registered_at DESC, id
-        """
-    static let ownedPage: PostgresStatement = """
-        SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4
-        """
 }

@@ -1,4 +1,3 @@
-import OpenSSL
 package import Postgres
 package import PushModel
 
@@ -35,8 +34,13 @@ package struct RegistryLock {
     }
 
     private mutating func add(_ kind: String, _ name: [UInt8]) {
-        let digest = Digest.sha256(Array("\(app) \(kind) ".utf8) + name)
-        keys.insert(digest.prefix(8).reduce(0) { $0 << 8 | Int64($1) })
+        // FNV-1a: the same in every process. Two names that collide only wait for each other.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        func mix(_ byte: UInt8) { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
+        for shift in stride(from: 0, to: 64, by: 8) { mix(UInt8(truncatingIfNeeded: app >> shift)) }
+        kind.utf8.forEach(mix)
+        name.forEach(mix)
+        keys.insert(Int64(bitPattern: hash))
     }
 
     static let lock: PostgresStatement =

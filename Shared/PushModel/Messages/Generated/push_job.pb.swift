@@ -111,6 +111,44 @@ nonisolated enum WireOnUnknown: SwiftProtobuf.Enum, Swift.CaseIterable {
 
 }
 
+nonisolated enum WireEnvironmentTrial: SwiftProtobuf.Enum, Swift.CaseIterable {
+  typealias RawValue = Int
+  case none // = 0
+  case allowed // = 1
+  case made // = 2
+  case UNRECOGNIZED(Int)
+
+  init() {
+    self = .none
+  }
+
+  init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .none
+    case 1: self = .allowed
+    case 2: self = .made
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  var rawValue: Int {
+    switch self {
+    case .none: return 0
+    case .allowed: return 1
+    case .made: return 2
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  static let allCases: [WireEnvironmentTrial] = [
+    .none,
+    .allowed,
+    .made,
+  ]
+
+}
+
 nonisolated enum WireEnvironment: SwiftProtobuf.Enum, Swift.CaseIterable {
   typealias RawValue = Int
   case unspecified // = 0
@@ -233,6 +271,8 @@ nonisolated struct WireDelivery: Sendable {
 
   var ownerEpoch: Int64 = 0
 
+  var environmentTrial: WireEnvironmentTrial = .none
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -248,6 +288,10 @@ nonisolated extension WireLane: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension WireOnUnknown: SwiftProtobuf._ProtoNameProviding {
   static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ON_UNKNOWN_UNSPECIFIED\0\u{1}ON_UNKNOWN_RESEND\0\u{1}ON_UNKNOWN_DROP\0")
+}
+
+nonisolated extension WireEnvironmentTrial: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ENVIRONMENT_TRIAL_NONE\0\u{1}ENVIRONMENT_TRIAL_ALLOWED\0\u{1}ENVIRONMENT_TRIAL_MADE\0")
 }
 
 nonisolated extension WireEnvironment: SwiftProtobuf._ProtoNameProviding {
@@ -365,7 +409,7 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Delivery"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}id_high\0\u{3}id_low\0\u{1}token\0\u{1}environment\0\u{3}installation_high\0\u{3}installation_low\0\u{3}owner_epoch\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}id_high\0\u{3}id_low\0\u{1}token\0\u{1}environment\0\u{3}installation_high\0\u{3}installation_low\0\u{3}owner_epoch\0\u{3}environment_trial\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -380,6 +424,7 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 5: try { try decoder.decodeSingularFixed64Field(value: &self.installationHigh) }()
       case 6: try { try decoder.decodeSingularFixed64Field(value: &self.installationLow) }()
       case 7: try { try decoder.decodeSingularInt64Field(value: &self.ownerEpoch) }()
+      case 8: try { try decoder.decodeSingularEnumField(value: &self.environmentTrial) }()
       default: break
       }
     }
@@ -407,6 +452,9 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if self.ownerEpoch != 0 {
       try visitor.visitSingularInt64Field(value: self.ownerEpoch, fieldNumber: 7)
     }
+    if self.environmentTrial != .none {
+      try visitor.visitSingularEnumField(value: self.environmentTrial, fieldNumber: 8)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -418,6 +466,7 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.installationHigh != rhs.installationHigh {return false}
     if lhs.installationLow != rhs.installationLow {return false}
     if lhs.ownerEpoch != rhs.ownerEpoch {return false}
+    if lhs.environmentTrial != rhs.environmentTrial {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

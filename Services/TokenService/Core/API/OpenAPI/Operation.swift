@@ -109,7 +109,7 @@ package struct OperationBody: Sendable {
 
     /// One JSON value per line.
     static func lines(_ name: String, _ description: String) -> OperationBody {
-        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), description: description, isItemwise: true)
+        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), isRequired: false, description: description, isItemwise: true)
     }
 
     static func text(_ mediaType: String) -> OperationBody {

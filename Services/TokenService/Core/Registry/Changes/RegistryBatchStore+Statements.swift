@@ -3,16 +3,26 @@ import Postgres
 extension RegistryBatchStore {
     /// The named installations, the holders of the named tokens, the other installations of the named users, and all whose tokens once
     /// moved to one of these.
+    ///
+    /// `LATERAL … OFFSET 0` keeps the planner from turning a look-up per key into a scan of the table, which it would prefer while the
+    /// table is small; the plan is kept when it no longer is.
     static let lockInstallations: PostgresStatement = """
         WITH RECURSIVE reach (app_id, id) AS (
             SELECT app_id, id FROM (
                 SELECT app_id, id FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
-                UNION SELECT t.app_id, t.installation FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
-                    JOIN tokens t ON t.app_id = held.app_id AND t.token = held.token
-                UNION SELECT i.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
-                    JOIN installations i ON i.app_id = wanted.app_id AND i.owner = wanted.owner
+                UNION SELECT held.app_id, t.installation FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
+                    CROSS JOIN LATERAL (
+                        SELECT installation FROM tokens WHERE app_id = held.app_id AND token = held.token OFFSET 0
+                    ) AS t
+                UNION SELECT wanted.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
+                    CROSS JOIN LATERAL (
+                        SELECT id FROM installations WHERE app_id = wanted.app_id AND owner = wanted.owner OFFSET 0
+                    ) AS i
             ) AS concerned
-            UNION SELECT r.app_id, m.predecessor FROM reach r JOIN token_moves m ON m.app_id = r.app_id AND m.successor = r.id
+            UNION SELECT r.app_id, m.predecessor FROM reach r
+                CROSS JOIN LATERAL (
+                    SELECT predecessor FROM token_moves WHERE app_id = r.app_id AND successor = r.id OFFSET 0
+                ) AS m
         )
         SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.signed_out_reason, i.throttled_until, i.created_at, i.registered_at,
             i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags, i.deregistered_at, i.stale_since,
@@ -21,19 +31,26 @@ extension RegistryBatchStore {
         ORDER BY i.app_id, i.id FOR NO KEY UPDATE OF i
         """
     static let selectTokens: PostgresStatement = """
-        SELECT t.id, t.app_id, t.environment, t.purpose, t.token, t.installation, t.registered_at, t.retired_at, t.retired_reason,
-            t.proven_at IS NOT NULL
-        FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
-        JOIN tokens t ON t.app_id = named.app_id AND t.installation = named.id
+        SELECT t.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+        CROSS JOIN LATERAL (
+            SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+                proven_at IS NOT NULL
+            FROM tokens WHERE app_id = named.app_id AND installation = named.id OFFSET 0
+        ) AS t
         UNION
-        SELECT t.id, t.app_id, t.environment, t.purpose, t.token, t.installation, t.registered_at, t.retired_at, t.retired_reason,
-            t.proven_at IS NOT NULL
-        FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token) JOIN tokens t ON t.app_id = held.app_id AND t.token = held.token
+        SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
+        CROSS JOIN LATERAL (
+            SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+                proven_at IS NOT NULL
+            FROM tokens WHERE app_id = held.app_id AND token = held.token OFFSET 0
+        ) AS t
         """
     static let selectOpenFences: PostgresStatement = """
-        SELECT f.id, f.app_id, f.installation, f.epochs_below, f.created_at
-        FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
-        JOIN fences f ON f.app_id = named.app_id AND f.installation = named.id AND f.published_at IS NULL
+        SELECT f.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+        CROSS JOIN LATERAL (
+            SELECT id, app_id, installation, epochs_below, created_at FROM fences
+            WHERE app_id = named.app_id AND installation = named.id AND published_at IS NULL OFFSET 0
+        ) AS f
         """
 
     static let insertInstallations: PostgresStatement = """

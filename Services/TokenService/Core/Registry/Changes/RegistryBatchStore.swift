@@ -43,7 +43,7 @@ package struct RegistryBatchStore {
         return Loaded(batch: batch, openFences: open.map(\.fence))
     }
 
-    /// Writes what changed, in one round trip.
+    /// Writes what changed and commits, in one round trip: nothing may follow in the transaction.
     /// - Returns: the fences that were written, by installation.
     package func save(_ batch: RegistryBatch, slugs: [App.ID: AppSlug]) throws -> [InstallationKey: Fence] {
         let fenced = batch.fenced.sorted()
@@ -59,7 +59,7 @@ package struct RegistryBatchStore {
         commands = batch.installationWrites + commands + batch.tokenWrites + batch.moveWrites
         if !batch.history.isEmpty { commands.append((HistoryStore.append, HistoryStore.parameters(batch.history))) }
         guard !commands.isEmpty else { return [:] }
-        let answers = try session.pipeline(commands)
+        let answers = try session.commit(with: commands)
         guard !fenced.isEmpty else { return [:] }
         var fences: [InstallationKey: Fence] = [:]
         for row in answers[batch.installationWrites.count + 1] {

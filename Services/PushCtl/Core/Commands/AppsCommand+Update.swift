@@ -1,0 +1,57 @@
+import ArgumentParser
+import StrictJSON
+
+extension AppsCommand {
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show an app.")
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "Its short name.") var slug: String
+
+        func run() async throws {
+            print(appTable([try await connection.withClient { client in try await client.get("/v1/admin/apps/\(slug)") }]))
+        }
+    }
+
+    struct Update: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Change an app. What is not named stays as it is.",
+            discussion: """
+                Other instances of the token service notice within five seconds. A new device policy holds from a user's next registration. \
+                An environment that active tokens live in cannot be taken away.
+                """)
+        @OptionGroup var connection: ConnectionOptions
+        @Argument(help: "Its short name.") var slug: String
+        @Option(help: "The bundle id, which is the topic of its pushes.") var bundleID: String?
+        @Option(help: "multi: a user may be signed in on many devices; single: on one.") var devicePolicy: String?
+        @Option(help: "A comma-separated list of production, sandbox.") var environments: String?
+        @Option(help: "Installations that did not register for so many days are stale.") var staleAfterDays: Int?
+        @Flag(help: "No installation is ever stale.") var neverStale = false
+        @Flag(help: "Whether stale installations are removed, or only flagged.") var stale: Stale?
+
+        enum Stale: EnumerableFlag {
+            case removeStale, keepStale
+        }
+
+        func validate() throws {
+            guard staleAfterDays == nil || !neverStale else { throw ValidationError("give one of --stale-after-days and --never-stale") }
+            guard bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
+            else {
+                throw ValidationError("say what to change, for example --device-policy single")
+            }
+        }
+
+        func run() async throws {
+            let app = try await connection.withClient { client in
+                try await client.patch("/v1/admin/apps/\(slug)") { body in
+                    body.field("bundle_id", bundleID)
+                    body.field("device_policy", devicePolicy)
+                    if let environments { body.field("environments", environments.split(separator: ",").map(String.init)) }
+                    body.field("stale_after_days", staleAfterDays)
+                    if neverStale { body.null("stale_after_days") }
+                    if let stale { body.field("removes_stale", stale == .removeStale) }
+                }
+            }
+            print(appTable([app]))
+        }
+    }
+}

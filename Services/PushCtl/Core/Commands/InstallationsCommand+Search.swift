@@ -1,0 +1,56 @@
+import ArgumentParser
+import FoundationEssentials
+import StrictJSON
+
+extension InstallationsCommand {
+    struct Search: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Find who holds or held a token.",
+            discussion: """
+                The token is read from --token-file, or from standard input: arguments can be seen by every user of this machine and stay \
+                in the shell's history.
+                """)
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: InstallationOptions
+        @Option(help: "A file that holds the token in hex; without it, standard input is read.") var tokenFile: String?
+        @Option(help: "production or sandbox; without it, both.") var environment: String?
+        @Argument(help: .hidden) var misplaced: [String] = []
+
+        func validate() throws {
+            guard misplaced.isEmpty else {
+                throw ValidationError("give the token in --token-file or on standard input: arguments can be seen by others")
+            }
+        }
+
+        func run() async throws {
+            let token = try token()
+            let answer = try await connection.withClient { client in
+                try await client.post("/v1/apps/\(options.app.percentEncoded)/tokens/search") { body in
+                    body.field("token", token)
+                    body.field("environment", environment)
+                }
+            }
+            guard !options.json else { return print(answer.jsonText) }
+            let holders = answer["installations"]?.arrayValue ?? []
+            let former = answer["former_holders"]?.arrayValue ?? []
+            guard !holders.isEmpty || !former.isEmpty else { return print("Nobody is known to hold or have held this token.") }
+            print(holders.isEmpty ? "Nobody holds it now." : installationTable(holders).description)
+            if !former.isEmpty { print("\nFormer holders\n\(formerHolderTable(former))") }
+        }
+
+        private func token() throws -> String {
+            let text: String?
+            if let tokenFile {
+                guard let content = FileManager.default.contents(atPath: tokenFile) else {
+                    throw CommandFailure("the token file \(tokenFile) cannot be read")
+                }
+                text = String(decoding: content, as: UTF8.self)
+            } else {
+                text = readLine()
+            }
+            let token = (text ?? "").filter { !$0.isWhitespace }
+            guard !token.isEmpty else { throw CommandFailure("no token: give --token-file, or write it to standard input") }
+            return token
+        }
+    }
+}

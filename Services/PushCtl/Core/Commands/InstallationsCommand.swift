@@ -1,0 +1,79 @@
+import ArgumentParser
+import StrictJSON
+
+struct InstallationsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "installations", abstract: "What the registry knows of devices, and what happened to them.",
+        discussion: "Tokens are shown by their last six digits; --full-tokens shows all of them to a key with the scope devices.",
+        subcommands: [List.self, Show.self, History.self, Search.self])
+}
+
+/// What every one of these commands takes.
+struct InstallationOptions: ParsableArguments {
+    @Option(help: "The app.") var app: String
+    @Flag(help: "Print the answer as JSON.") var json = false
+}
+
+extension InstallationsCommand {
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List installations: an app's, or one user's.",
+            discussion: "Filters narrow the list together. One that few installations pass can take long on a large app.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: InstallationOptions
+        @Option(help: "Only this user's.") var user: String?
+        @Option(help: "signed_in, signed_out, throttled, stale, or unreachable (no active token).") var state: String?
+        @Option(help: "Only with this tag.") var tag: String?
+        @Option(help: "Only registered at this moment or later (RFC 3339).") var seenAfter: String?
+        @Option(help: "Only registered before this moment (RFC 3339).") var seenBefore: String?
+        @Option(help: "How many to show at most.") var limit = 100
+        @Flag(help: "Show whole tokens in the JSON.") var fullTokens = false
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
+            guard !fullTokens || options.json else { throw ValidationError("--full-tokens needs --json") }
+        }
+
+        func run() async throws {
+            let filters = [
+                ("state", state), ("tag", tag), ("seen_after", seenAfter), ("seen_before", seenBefore),
+                ("tokens", fullTokens ? "full" : nil),
+            ]
+            let path = "/v1/apps/\(options.app.percentEncoded)\(user.map { "/users/\($0.percentEncoded)" } ?? "")/installations"
+            let found = try await connection.withClient { client in
+                try await client.pages(path, filters, of: "installations", limit: limit)
+            }
+            if options.json {
+                printJSON { document in
+                    document.array("installations") { array in
+                        for installation in found.rows { array.value(installation) }
+                    }
+                    document.field("has_more", found.hasMore)
+                }
+            } else {
+                print(installationTable(found.rows))
+                if found.hasMore { print("There are more: give a larger --limit.") }
+            }
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show one installation with its tokens.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: InstallationOptions
+        @Argument(help: "The installation's id.") var id: String
+        @Flag(help: "Show whole tokens.") var fullTokens = false
+
+        func run() async throws {
+            let record = try await connection.withClient { client in
+                try await client.get(
+                    "/v1/apps/\(options.app.percentEncoded)/installations/\(id.percentEncoded)\(fullTokens ? "?tokens=full" : "")")
+            }
+            if options.json {
+                print(record.jsonText)
+            } else {
+                print("\(installationFacts(record))\n\n\(tokenTable(record, isFull: fullTokens))")
+            }
+        }
+    }
+}

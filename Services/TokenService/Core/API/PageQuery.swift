@@ -1,0 +1,80 @@
+import Hummingbird
+import PushModel
+
+/// What every list takes in its query: `limit` and `cursor`.
+enum PageQuery {
+    static let maximum = 1000
+    static let standard = 100
+
+    static func limit(_ call: APICall) throws -> Int {
+        guard let text = call.query("limit") else { return standard }
+        guard let limit = Int(text), (1...maximum).contains(limit) else {
+            throw APIError.invalid("limit", "out_of_range", "must be from 1 to \(maximum)")
+        }
+        return limit
+    }
+
+    /// - Parameter read: Throws ``PageCursor/Fault``, which becomes a 400.
+    static func position<Position>(_ call: APICall, _ read: (String) throws(PageCursor.Fault) -> Position) throws -> Position? {
+        guard let text = call.query("cursor") else { return nil }
+        do {
+            return try read(text)
+        } catch .unreadable {
+            throw APIError.invalid("cursor", "invalid_cursor", "must be the next_cursor of an earlier page, unchanged")
+        } catch .ofAnotherList {
+            throw APIError.invalid("cursor", "cursor_of_another_list", "this cursor was given by another list, or with other filters")
+        }
+    }
+}
+
+extension APICall {
+    /// Refuses what is not known or said twice: a misspelt filter must not show everything.
+    func allowQuery(_ names: Set<String>) throws {
+        var seen: Set<Substring> = []
+        for (name, _) in request.uri.queryParameters {
+            guard names.contains(String(name)) else {
+                throw APIError.invalid("the query", "unknown_parameter", "knows only \(names.sorted().joined(separator: ", "))")
+            }
+            guard seen.insert(name).inserted else {
+                throw APIError.invalid("the query", "repeated_parameter", "\(name) may be given once")
+            }
+        }
+    }
+
+    /// One of an enumeration's raw values, spelled exactly so.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String, of _: Choice.Type) throws -> Choice? {
+        guard let text = query(name) else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            let allowed = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw APIError.invalid(name, "unsupported_value", "must be one of \(allowed)")
+        }
+        return choice
+    }
+
+    /// A moment in RFC 3339, as UNIX milliseconds.
+    func moment(_ name: String) throws -> Int64? {
+        guard let text = query(name) else { return nil }
+        guard let moment = RFC3339.milliseconds(text) else {
+            throw APIError.invalid(name, "invalid_time", "must be an RFC 3339 date and time, its + written as %2B")
+        }
+        return moment
+    }
+
+    func filter() throws -> InstallationFilter {
+        let tag = query("tag")
+        if let tag, !(1...InstallationFilter.maximumTagBytes).contains(tag.utf8.count) || tag.utf8.contains(0) {
+            throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationFilter.maximumTagBytes) bytes of UTF-8")
+        }
+        return InstallationFilter(
+            state: try choice("state", of: InstallationFilter.State.self), tag: tag, seenAfter: try moment("seen_after"),
+            seenBefore: try moment("seen_before"))
+    }
+
+    /// What `tokens` asks for.
+    /// - Throws: ``APIError`` 403 where the whole tokens are asked for without the scope `devices`.
+    func tokenDisplay() throws -> TokenDisplay {
+        let shown = try choice("tokens", of: TokenDisplay.self) ?? .hints
+        guard shown == .hints || caller.scopes.contains(.devices) else { throw APIError.forbidden([.devices]) }
+        return shown
+    }
+}

@@ -1,0 +1,124 @@
+import HTTPTypes
+import Hummingbird
+import Postgres
+import PushModel
+import StrictJSON
+
+/// Reading the registry: one installation, lists of them, who holds a token, what happened to an installation.
+struct ReadingController: Sendable {
+    let pool: PostgresPool
+
+    func bind(to router: APIRouter) {
+        router.on(.readInstallation, read)
+        router.on(.listInstallations, list)
+        router.on(.listUserInstallations, listOfUser)
+        router.on(.searchToken, search)
+        router.on(.readHistory, history)
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["tokens"])
+        let shown = try call.tokenDisplay()
+        let app = try call.app()
+        let id = try call.id("id")
+        let found = try await pool.session { session in try InstallationStore(session: session, app: app).records([id]).first }
+        guard let found else { throw APIError.notFound }
+        let etag = found.etag
+        // Whole tokens are always told: the tag is that of the answer without them as well.
+        if shown == .hints, call.alreadyHas(etag) { return Response(status: .notModified, headers: [.eTag: etag]) }
+        return JSONAnswer.response(.ok, headers: [.eTag: etag]) { found.write(to: &$0, app: app.slug, tokens: shown) }
+    }
+
+    // MARK: Lists
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        try await page(call, user: nil)
+    }
+
+    @Sendable private func listOfUser(_ call: APICall) async throws -> Response {
+        try await page(call, user: call.text("user", maximumBytes: StatedUser.maximumBytes))
+    }
+
+    private func page(_ call: APICall, user: String?) async throws -> Response {
+        try call.allowQuery(["state", "tag", "seen_after", "seen_before", "limit", "cursor", "tokens"])
+        let app = try call.app()
+        let shown = try call.tokenDisplay()
+        let list = InstallationList(user: user, filter: try call.filter())
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let page = try await read(list, from: position, limit: limit, app: app)
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("installations") { array in
+                    for record in page.records { record.write(to: &array, app: app.slug, tokens: shown) }
+                }
+                if let next = page.next { object.field("next_cursor", list.cursor(next, app: app)) } else { object.null("next_cursor") }
+            }
+        }
+    }
+
+    /// A user's list is one statement and needs no transaction around it; everything else needs one view of the registry.
+    private func read(
+        _ list: InstallationList, from position: InstallationList.Position?, limit: Int, app: App
+    ) async throws -> InstallationList.Page {
+        let read = { @Sendable (session: PostgresSession) in
+            try InstallationStore(session: session, app: app).page(of: list, from: position, limit: limit)
+        }
+        guard list.user == nil || !list.filter.isEmpty else { return try await pool.session(read) }
+        return try await pool.transaction(isolation: .repeatableRead, read)
+    }
+
+    // MARK: Tokens
+
+    @Sendable private func search(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["tokens"])
+        let shown = try call.tokenDisplay()
+        let app = try call.app()
+        let (token, environment) = try await call.body().object { body -> (DeviceToken, APNsEnvironment?)? in
+            let token = body.token("token")
+            let environment = body.optionalChoice("environment", of: APNsEnvironment.self)
+            body.finish()
+            return token.map { ($0, environment) }
+        }
+        let found = try await pool.session { session in
+            try InstallationStore(session: session, app: app).search(token, environment: environment)
+        }
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("installations") { array in
+                    for record in found.records { record.write(to: &array, app: app.slug, tokens: shown) }
+                }
+                object.array("former_holders") { array in
+                    for holder in found.former { holder.write(to: &array) }
+                }
+            }
+        }
+    }
+
+    // MARK: History
+
+    @Sendable private func history(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["limit", "cursor", "order"])
+        let app = try call.app()
+        let list = HistoryList(
+            installation: try call.id("id"), order: try call.choice("order", of: HistoryList.Order.self) ?? .newestFirst)
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let page = try await pool.session { session in
+            try InstallationHistory(session: session, app: app).page(of: list, from: position, limit: limit)
+        }
+        guard let page else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { page.write(to: &$0, list: list, app: app) }
+    }
+}
+
+extension APICall {
+    /// `If-None-Match` (RFC 9110 section 13.1.2), which compares weakly.
+    fileprivate func alreadyHas(_ etag: String) -> Bool {
+        guard let text = request.headers[.ifNoneMatch] else { return false }
+        return text.split(separator: ",").contains { word in
+            let tag = word.drop { $0 == " " || $0 == "\t" }
+            return tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == etag
+        }
+    }
+}

@@ -1,0 +1,59 @@
+package import PushModel
+
+/// What somebody says of an app, when it is made or changed.
+package struct AppProperties: Equatable, Sendable {
+    package static let maximumBundleIDBytes = 155
+    package static let staleAfterDays: ClosedRange<Int64> = 1...3650
+
+    package var bundleID: String
+    package var devicePolicy: DevicePolicy
+    /// Not empty, none twice.
+    package var environments: [APNsEnvironment]
+    package var staleAfterDays: Int?
+    package var removesStale: Bool
+
+    package init(
+        bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment], staleAfterDays: Int? = nil,
+        removesStale: Bool = false
+    ) {
+        self.bundleID = bundleID
+        self.devicePolicy = devicePolicy
+        self.environments = environments
+        self.staleAfterDays = staleAfterDays
+        self.removesStale = removesStale
+    }
+
+    /// The order of environments says nothing.
+    func isSame(as other: AppProperties) -> Bool {
+        var other = other
+        guard Set(environments) == Set(other.environments) else { return false }
+        other.environments = environments
+        return self == other
+    }
+}
+
+/// A merge patch (RFC 7396) of an app: nil leaves as it is.
+package struct AppChange: Equatable, Sendable {
+    package var bundleID: String?
+    package var devicePolicy: DevicePolicy?
+    package var environments: [APNsEnvironment]?
+    /// `.some(nil)`: no installation is stale any more.
+    package var staleAfterDays: Int??
+    package var removesStale: Bool?
+
+    func apply(to properties: inout AppProperties) {
+        if let bundleID { properties.bundleID = bundleID }
+        if let devicePolicy { properties.devicePolicy = devicePolicy }
+        if let environments { properties.environments = environments }
+        if let staleAfterDays { properties.staleAfterDays = staleAfterDays }
+        if let removesStale { properties.removesStale = removesStale }
+    }
+}
+
+extension App {
+    package var properties: AppProperties {
+        AppProperties(
+            bundleID: bundleID, devicePolicy: devicePolicy, environments: environments, staleAfterDays: staleAfterDays,
+            removesStale: removesStale)
+    }
+}

@@ -1,0 +1,153 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+import NIOHTTPTypes
+
+/// Watches one connection: a head that is too large is refused, and a client that is too slow to send or to take is not waited for.
+///
+/// Costs an ordinary request, whose body comes with its head, a few comparisons: a timer runs only while a body is incomplete. Time in
+/// which the service itself does not read does not count. Confined to its connection's event loop.
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// So many bytes must arrive within each ``bodyTimeout``.
+    static let portion = 65_536
+    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read.
+    static let maximumThrownAway = 16 << 20
+
+    private let bodyTimeout: TimeAmount
+    private var requestsBegun = 0
+    private var answersEnded = 0
+    private var isBodyArriving = false
+    private var portionBytes = 0
+    private var thrownAway = 0
+    private var deadline = NIODeadline.distantFuture
+    /// Since when the service does not want to read.
+    private var pausedAt: NIODeadline?
+    private var bodyTimer: Scheduled<Void>?
+    private var drainTimer: Scheduled<Void>?
+    /// The client was told to go; the connection ends with the answer.
+    private var isEnding = false
+
+    init(bodyTimeout: Duration) { self.bodyTimeout = TimeAmount(bodyTimeout) }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head:
+            requestsBegun += 1
+            isBodyArriving = true
+            portionBytes = 0
+            thrownAway = 0
+            deadline = .distantFuture
+        case .body(let bytes): bodyArrived(bytes.readableBytes, context)
+        case .end:
+            isBodyArriving = false
+            bodyTimer?.cancel()
+            bodyTimer = nil
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func bodyArrived(_ bytes: Int, _ context: ChannelHandlerContext) {
+        if requestsBegun == answersEnded {
+            thrownAway += bytes
+            if thrownAway > Self.maximumThrownAway { context.close(promise: nil) }
+        }
+        portionBytes += bytes
+        guard portionBytes >= Self.portion else { return }
+        portionBytes = 0
+        if deadline != .distantFuture { deadline = .now() + bodyTimeout }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if isBodyArriving {
+            let now = NIODeadline.now()
+            pausedAt = now
+            if deadline == .distantFuture { deadline = now + bodyTimeout }
+            if bodyTimer == nil { startBodyTimer(context, in: bodyTimeout) }
+        }
+        context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if let pausedAt {
+            if deadline != .distantFuture { deadline = deadline + (NIODeadline.now() - pausedAt) }
+            self.pausedAt = nil
+        }
+        context.read()
+    }
+
+    private func startBodyTimer(_ context: ChannelHandlerContext, in amount: TimeAmount) {
+        bodyTimer = context.eventLoop.assumeIsolated().scheduleTask(in: amount) { [weak self] in self?.bodyTimerFired(context) }
+    }
+
+    private func bodyTimerFired(_ context: ChannelHandlerContext) {
+        bodyTimer = nil
+        guard isBodyArriving, context.channel.isActive else { return }
+        let now = NIODeadline.now()
+        if pausedAt != nil { return startBodyTimer(context, in: bodyTimeout) }
+        if now < deadline { return startBodyTimer(context, in: deadline - now) }
+        isEnding = true
+        if requestsBegun == answersEnded { return context.close(promise: nil) }
+        // Whoever reads the body gets this error, and answers.
+        context.fireErrorCaught(BodyTimedOut())
+    }
+
+    // MARK: Answers
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard case .end = unwrapOutboundIn(data) else { return context.write(data, promise: promise) }
+        answersEnded += 1
+        guard isEnding, answersEnded == requestsBegun else { return context.write(data, promise: promise) }
+        context.writeAndFlush(data, promise: promise)
+        context.close(promise: nil)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        drainTimer?.cancel()
+        drainTimer = nil
+        if !context.channel.isWritable {
+            drainTimer = context.eventLoop.assumeIsolated().scheduleTask(in: bodyTimeout) { context.close(promise: nil) }
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: The end
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError, error == .headerOverflow, requestsBegun == answersEnded, !isEnding else {
+            return context.fireErrorCaught(error)
+        }
+        isEnding = true
+        let problem = APIError.headersTooLarge.body()
+        let head = HTTPResponse(
+            status: APIError.headersTooLarge.status,
+            headerFields: [.contentType: "application/problem+json", .contentLength: "\(problem.count)", .connection: "close"])
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.body(context.channel.allocator.buffer(bytes: problem))), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stop()
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+
+    private func stop() {
+        bodyTimer?.cancel()
+        bodyTimer = nil
+        drainTimer?.cancel()
+        drainTimer = nil
+    }
+}
+
+/// The client stopped sending in the middle of a body.
+struct BodyTimedOut: Error {}

@@ -1,0 +1,31 @@
+package import Configuration
+import Observability
+
+/// What callers may take of this process at once. Read with the other settings.
+package struct RequestLimits: Equatable, Sendable {
+    /// Of one key, unless the key has a limit of its own; 0 for none.
+    package var requestsPerSecondPerKey: Int
+    /// Worked on at once, the operations routes aside.
+    package var concurrentRequests: Int
+    /// Callers that may wait for a database connection before requests are refused.
+    package var waitingForDatabase: Int
+    package var connections: Int
+    /// A body of up to 64 KiB must arrive within this; of a longer one, each 64 KiB.
+    package var bodyTimeout: Duration
+    /// For the head of a request, and between two requests.
+    package var idleTimeout: Duration
+
+    package init(_ config: ConfigReader) throws {
+        requestsPerSecondPerKey = try config.integer("http.requestsPerSecondPerKey", default: 20_000, in: 0...1_000_000)
+        concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
+        waitingForDatabase = try config.integer("postgres.maxWaiting", default: 200, in: 1...100_000)
+        connections = try config.integer("http.maxConnections", default: 1000, in: 1...100_000)
+        bodyTimeout = try config.seconds("http.bodyTimeoutSeconds", default: 30, in: 1...3600)
+        idleTimeout = try config.seconds("http.idleTimeoutSeconds", default: 60, in: 1...3600)
+    }
+
+    // What a request's head may have; beyond it, 431 and the connection is closed. Room for every header that this API reads.
+    static let headerFieldBytes = 8 * 1024
+    static let headerListBytes = 16 * 1024
+    static let headerFields = 100
+}

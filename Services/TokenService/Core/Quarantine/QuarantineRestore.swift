@@ -1,0 +1,53 @@
+package import Postgres
+package import PushModel
+
+/// Brings tokens back out of quarantine: in short transactions, each of which is complete in itself, so that it may be broken off and
+/// repeated at any moment.
+package struct QuarantineRestore: Sendable {
+    /// Tokens per transaction: few enough locks to hold nobody up.
+    private static let maximumBatch = 200
+    /// Tokens per call: an answer must not take long. Whoever wants more calls again.
+    package static let maximumPerCall = 10_000
+
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) { self.pool = pool }
+
+    package struct Result: Equatable, Sendable {
+        package var restored = 0
+        package var superseded = 0
+        /// Of those that were asked for, still in quarantine.
+        package var remaining = 0
+    }
+
+    /// - Parameter installations: Only theirs; nil for the whole app.
+    package func restore(_ installations: [PushID]?, app: App) async throws -> Result {
+        var result = Result()
+        while result.restored + result.superseded < Self.maximumPerCall {
+            let batch = try await pool.transaction { session in try Self.restore(installations, app: app, in: session) }
+            guard let batch else { return result }
+            result.restored += batch.restored
+            result.superseded += batch.superseded
+        }
+        result.remaining = try await pool.session { session in
+            try QuarantineStore(session: session, app: app.id).count(of: installations)
+        }
+        return result
+    }
+
+    /// - Returns: nil where nothing is left.
+    private static func restore(
+        _ installations: [PushID]?, app: App, in session: PostgresSession
+    ) throws -> QuarantineStore.Restored? {
+        let store = QuarantineStore(session: session, app: app.id)
+        let candidates = try store.candidates(of: installations, limit: maximumBatch)
+        guard !candidates.isEmpty else { return nil }
+        var lock = RegistryLock(app: app.id)
+        for candidate in candidates {
+            lock.add(installation: candidate.installation)
+            lock.add(token: candidate.token)
+        }
+        try lock.take(in: session)
+        return try store.restore(candidates)
+    }
+}

@@ -1,0 +1,30 @@
+/// Which installations a list shows; those that nothing is said about, all. What is said must hold together.
+package struct InstallationFilter: Hashable, Sendable {
+    package enum State: String, CaseIterable, Sendable {
+        case signedIn = "signed_in"
+        case signedOut = "signed_out"
+        /// APNs asked, and the time has not passed yet.
+        case throttled
+        case stale
+        /// Without an active token of any purpose.
+        case unreachable
+    }
+
+    package static let maximumTagBytes = 64
+
+    package var state: State?
+    package var tag: String?
+    /// Last registered at that moment or later; UNIX milliseconds.
+    package var seenAfter: Int64?
+    /// Last registered before that moment, so that windows with a common border share nothing; UNIX milliseconds.
+    package var seenBefore: Int64?
+
+    package init(state: State? = nil, tag: String? = nil, seenAfter: Int64? = nil, seenBefore: Int64? = nil) {
+        self.state = state
+        self.tag = tag
+        self.seenAfter = seenAfter
+        self.seenBefore = seenBefore
+    }
+
+    package var isEmpty: Bool { self == InstallationFilter() }
+}

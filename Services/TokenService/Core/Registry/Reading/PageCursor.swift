@@ -1,0 +1,55 @@
+import OpenSSL
+import PushModel
+
+/// Where the next page of a list begins, as text that only we read: base64url of a version, a fingerprint of the list (so that it is
+/// good for that list and those filters alone) and the place.
+package enum PageCursor {
+    package enum Fault: Error, Equatable {
+        /// Not one of ours, or damaged.
+        case unreadable
+        case ofAnotherList
+    }
+
+    private static let version: UInt8 = 1
+    private static let fingerprintBytes = 8
+
+    /// - Parameter list: Everything that decides which rows the list has and in which order, the app included.
+    package static func encode(_ place: [UInt8], list: [String?]) -> String {
+        Base64URL.encode([version] + fingerprint(list) + place)
+    }
+
+    package static func decode(_ text: String, list: [String?]) throws(Fault) -> [UInt8] {
+        guard let bytes = Base64URL.decode(text), bytes.first == version, bytes.count > 1 + fingerprintBytes else { throw .unreadable }
+        guard Array(bytes[1...fingerprintBytes]) == fingerprint(list) else { throw .ofAnotherList }
+        return Array(bytes.dropFirst(1 + fingerprintBytes))
+    }
+
+    /// Lengths are part of it: `["ab", nil]` is not `["a", "b"]`.
+    private static func fingerprint(_ list: [String?]) -> [UInt8] {
+        var text: [UInt8] = []
+        for part in list {
+            text += Array("\(part?.utf8.count ?? -1):".utf8)
+            text += Array((part ?? "").utf8)
+        }
+        return Array(Digest.sha256(text).prefix(fingerprintBytes))
+    }
+}
+
+extension InstallationList {
+    package func cursor(_ position: Position, app: App) -> String {
+        PageCursor.encode(position.after.bytes + [position.isWalk ? 1 : 0], list: identity(app))
+    }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
+        let place = try PageCursor.decode(cursor, list: identity(app))
+        guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
+        return Position(after: id, isWalk: place[16] == 1)
+    }
+
+    private func identity(_ app: App) -> [String?] {
+        [
+            "installations", "\(app.id)", user, filter.state?.rawValue, filter.tag, filter.seenAfter.map { "\($0)" },
+            filter.seenBefore.map { "\($0)" },
+        ]
+    }
+}

@@ -1,0 +1,44 @@
+import PushModel
+
+/// Whether an alert to an installation's user reaches it, and in one sentence why or why not.
+package struct Reachability: Equatable, Sendable {
+    /// Registered, signed in, and with an active `alert` token.
+    package var isReachable: Bool
+    /// Of the active tokens, while somebody is signed in.
+    package var purposes: [String]
+    package var explanation: String
+
+    /// - Parameters:
+    ///   - state: Nil where the installation is no longer stored.
+    ///   - recent: Its latest history, newest first.
+    package init(_ state: ReachabilityState?, recent: [HistoryEntry]) {
+        let causes = ReachabilityCauses(recent: recent)
+        guard let state else {
+            self.init(unreachable: causes.ofAbsence())
+            return
+        }
+        if let at = state.deregisteredAt {
+            self.init(unreachable: "Deregistered on \(RFC3339.text(milliseconds: at))\(causes.deregistration(state)).")
+            return
+        }
+        guard state.isSignedIn else {
+            self.init(unreachable: causes.ofSignOut(state))
+            return
+        }
+        let purposes = Set(state.tokens.filter { $0.retired == nil }.map(\.purpose)).sorted()
+        let isReachable = purposes.contains(ReachabilityCauses.purpose)
+        self.init(
+            isReachable: isReachable, purposes: purposes,
+            explanation: isReachable ? causes.ofReach(state) : causes.ofMissingToken(state))
+    }
+
+    private init(unreachable explanation: String) {
+        self.init(isReachable: false, purposes: [], explanation: explanation)
+    }
+
+    private init(isReachable: Bool, purposes: [String], explanation: String) {
+        self.isReachable = isReachable
+        self.purposes = purposes
+        self.explanation = explanation
+    }
+}

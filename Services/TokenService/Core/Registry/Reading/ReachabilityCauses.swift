@@ -1,0 +1,99 @@
+import PushModel
+
+/// Finds in an installation's latest history what led to its state, and puts it into words.
+struct ReachabilityCauses {
+    static let purpose = Purpose.alert.rawValue
+
+    /// Newest first.
+    let recent: [HistoryEntry]
+
+    func ofAbsence() -> String {
+        guard let last = recent.first else { return "Nothing is known of it." }
+        return "No longer stored; the last that is known of it is \(last.event.rawValue) on \(Self.text(last.at))."
+    }
+
+    /// What follows the moment.
+    func deregistration(_ state: ReachabilityState) -> String {
+        switch state.signedOutReason {
+        case "stale": " (stale: no registration for too long)"
+        case "erased": " (its user's data was erased)"
+        default: ""
+        }
+    }
+
+    func ofSignOut(_ state: ReachabilityState) -> String {
+        guard let reason = state.signedOutReason else {
+            return "Nobody is signed in: it was registered without a user on \(Self.text(state.registeredAt))."
+        }
+        let entry = recent.first { $0.event == .signedOut }
+        let when = entry.map { " on \(Self.text($0.at))" } ?? ""
+        return "Signed out\(when) (\(Self.words(signOut: reason, entry)))."
+    }
+
+    func ofReach(_ state: ReachabilityState) -> String {
+        if let until = state.throttledUntil { return "Reachable, but APNs asked to leave it alone until \(Self.text(until))." }
+        let seen = Self.text(state.registeredAt)
+        if let since = state.staleSince {
+            return "Reachable as far as is known, but stale since \(Self.text(since)): it last registered on \(seen)."
+        }
+        return "Reachable: signed in, with an active alert token; it last registered on \(seen)."
+    }
+
+    /// Signed in, and no alert token is active: the last thing that happened to one explains it.
+    func ofMissingToken(_ state: ReachabilityState) -> String {
+        let alerts = state.tokens.filter { $0.purpose == Self.purpose }
+        let retired = alerts.max { ($0.retired?.at ?? .min, $0.id) < ($1.retired?.at ?? .min, $1.id) }
+        let moved = recent.first { $0.event == .tokenMovedAway && $0.token?.purpose == Self.purpose }
+        if let moved, moved.at >= retired?.retired?.at ?? .min {
+            let place = moved.otherInstallation.map { " to installation \($0)" } ?? ""
+            return "Its alert token \(moved.token?.hint ?? "") moved\(place) on \(Self.text(moved.at))."
+        }
+        guard let retired, let retirement = retired.retired else {
+            return "It has no alert token: its registration of \(Self.text(state.registeredAt)) named none."
+        }
+        return "Its alert token \(retired.hint) \(words(retired, retirement))."
+    }
+
+    private func words(_ token: ReachabilityState.Token, _ retirement: ReachabilityState.Retirement) -> String {
+        let verdict = verdict(on: token)
+        if let quarantined = retirement.quarantinedAt {
+            return "is in quarantine since \(Self.text(quarantined)), because too many tokens were rejected at once\(verdict)"
+        }
+        let when = Self.text(retirement.at)
+        return switch retirement.reason {
+        case "replaced": "was replaced on \(when) and nothing took its place"
+        case "removed": "was retired on \(when): the registration of that moment no longer named it"
+        case "stale": "was retired on \(when): no registration for too long"
+        case "deregistered": "was retired on \(when), when the installation was deregistered"
+        case "gone" where verdict.isEmpty: "was retired on \(when): APNs said that it is gone"
+        case "rejected" where verdict.isEmpty: "was retired on \(when): APNs rejected it"
+        default: "was retired on \(when)\(verdict)"
+        }
+    }
+
+    /// `: APNs answered 410 Unregistered since …`; empty where the history no longer knows.
+    private func verdict(on token: ReachabilityState.Token) -> String {
+        let told = recent.first { entry in
+            entry.event == .tokenRetired && entry.status != nil
+                && (entry.token?.id == token.id
+                    || entry.token?.id == nil && entry.token?.hint == token.hint && entry.token?.environment == token.environment)
+        }
+        guard let told, let status = told.status else { return "" }
+        let reason = told.reason.map { " \($0)" } ?? ""
+        let since = told.apnsTimestamp.map { " since \(Self.text($0))" } ?? ""
+        return ": APNs answered \(status)\(reason)\(since)"
+    }
+
+    private static func words(signOut reason: String, _ entry: HistoryEntry?) -> String {
+        let other = entry?.otherInstallation.map { " \($0)" } ?? ""
+        return switch reason {
+        case "superseded": "superseded: the user signed in on \(other.isEmpty ? "another installation" : "installation\(other)")"
+        case "moved": "moved: its token was registered by \(other.isEmpty ? "another installation" : "installation\(other)")"
+        case "stale": "stale: no registration for too long"
+        case "erased": "its user's data was erased"
+        default: reason
+        }
+    }
+
+    private static func text(_ milliseconds: Int64) -> String { RFC3339.text(milliseconds: milliseconds) }
+}

@@ -1,0 +1,54 @@
+/// What was measured with so many installations in the database.
+struct Level {
+    let size: Int
+    var registrations: [LoadGenerator.Result] = []
+    /// pgbench's transactions per second.
+    var refreshes: [Double] = []
+    var reads: [LoadGenerator.Result] = []
+    var queries: [Double] = []
+
+    init(size: Int) { self.size = size }
+
+    var registrationRate: Double { median(registrations.map(\.rate)) }
+    var readRate: Double { median(reads.map(\.rate)) }
+    /// Microseconds that each takes of the whole machine's time.
+    var registrationCost: Double { 1_000_000 / registrationRate }
+    var readCost: Double { 1_000_000 / readRate }
+}
+
+extension RegistryBenchmark {
+    /// The middle size carries the bars, the first and the last say how the cost grows.
+    static func measures(of levels: [Level], connections: Int) -> [Measure] {
+        guard let first = levels.first, let last = levels.last, levels.count > 1 else { return [] }
+        let middle = levels[levels.count / 2]
+        var measures: [Measure] = []
+        for level in levels {
+            let isMiddle = level.size == middle.size
+            measures.append(
+                Measure(
+                    name: "registrations, \(level.size) stored", value: level.registrationRate, unit: "registrations/s",
+                    baseline: "pgbench refresh, \(connections) connections", baselineValue: median(level.refreshes),
+                    bar: isMiddle ? .ratioAtLeast(1) : nil))
+            measures.append(
+                Measure(
+                    name: "a user's installations, \(level.size) stored", value: level.readRate, unit: "reads/s",
+                    baseline: "pgbench of the same query", baselineValue: median(level.queries),
+                    bar: isMiddle ? .ratioAtLeast(0.25) : nil))
+        }
+        measures += [
+            latency("registrations, p50", middle.registrations, 0.5), latency("registrations, p99", middle.registrations, 0.99),
+            latency("a user's installations, p50", middle.reads, 0.5), latency("a user's installations, p99", middle.reads, 0.99),
+            Measure(
+                name: "cost of a registration at \(last.size)", value: last.registrationCost, unit: "us", baseline: "at \(first.size)",
+                baselineValue: first.registrationCost, bar: .ratioAtMost(1.5)),
+            Measure(
+                name: "cost of a read at \(last.size)", value: last.readCost, unit: "us", baseline: "at \(first.size)",
+                baselineValue: first.readCost, bar: .ratioAtMost(1.5)),
+        ]
+        return measures
+    }
+
+    private static func latency(_ name: String, _ results: [LoadGenerator.Result], _ share: Double) -> Measure {
+        Measure(name: name, value: median(results.map { $0.percentile(share) }) * 1000, unit: "ms")
+    }
+}

@@ -1,0 +1,68 @@
+/// What 32 clients ask, prebuilt: the generator does nothing but send during a measurement.
+struct RequestMix {
+    let key: String
+    /// How many installations the database holds, numbers 0 to below.
+    let stored: Int
+    private var random: SplitMix
+    /// The next number that nobody has registered yet.
+    private var fresh: Int
+    /// The next of the stored tokens that moves to a new installation.
+    private var moved = 0
+
+    /// - Parameter stored: At least ten; a tenth of them, the last, is what moves.
+    init(key: String, stored: Int, fresh: Int, seed: UInt64) {
+        self.key = key
+        self.stored = stored
+        self.fresh = fresh
+        random = SplitMix(state: seed)
+    }
+
+    /// The first number that was not used.
+    var end: Int { fresh }
+
+    /// 70 % the same again, 20 % new, 10 % a known token with a new installation: half of them after a reinstall, for the same user, and half
+    /// for another one, which is a change of owner with its fence.
+    mutating func registrations(_ count: Int) -> [HTTPRequest] {
+        (0..<count).map { _ in
+            switch Int.random(in: 0..<10, using: &random) {
+            case ..<7: return register(Int.random(in: 0..<(stored - movers), using: &random))
+            case ..<9:
+                defer { fresh += 1 }
+                return register(fresh)
+            default:
+                defer { (fresh, moved) = (fresh + 1, (moved + 1) % movers) }
+                let number = stored - 1 - moved
+                let user = Bool.random(using: &random) ? Population.user(of: number) : Population.user(of: fresh)
+                return register(fresh, body: Population.body(fresh, user: user, token: Population.token(number)))
+            }
+        }
+    }
+
+    mutating func reads(_ count: Int) -> [HTTPRequest] {
+        (0..<count).map { _ in
+            let user = Population.user(of: Int.random(in: 0..<stored, using: &random))
+            return HTTPRequest("GET", "/v1/apps/\(Population.app)/users/\(user)/installations", key: key)
+        }
+    }
+
+    private var movers: Int { stored / 10 }
+
+    private func register(_ number: Int, body: String? = nil) -> HTTPRequest {
+        HTTPRequest(
+            "PUT", "/v1/apps/\(Population.app)/installations/\(Population.installation(number))", key: key,
+            body: body ?? Population.body(number))
+    }
+}
+
+/// The same sequence for the same seed.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,101 @@
+import PushModel
+import Testing
+
+@testable import APNs
+@testable import Broker
+@testable import Dispatcher
+
+@Suite("A token that looks like garbage is tried once in the other environment, if nobody ever proved its own")
+struct EnvironmentTests {
+    private static func job(
+        _ trial: PushJob.EnvironmentTrial = .allowed, app: AppSlug = Fixture.shop, attempt: Int = 0,
+        expiresAt: Int64 = Fixture.start + 3_600_000
+    ) -> PushJob {
+        var delivery = Fixture.delivery(1)
+        delivery.environmentTrial = trial
+        return Fixture.job([delivery, Fixture.delivery(2)], app: app, expiresAt: expiresAt, attempt: attempt)
+    }
+
+    @Test("The rejection is told as an attempt, and the delivery waits a moment for the other environment, under the same id")
+    func triesTheOther() throws {
+        let bench = try CoreBench()
+        bench.take(Self.job())
+        bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
+        let attempt = try #require(bench.events.first { $0.outcome == .tokenRejected })
+        #expect(!attempt.isFinal)
+        #expect(attempt.deliveries.map(\.id) == [Fixture.delivery(1).id])
+        #expect(attempt.deliveries.first?.reason == "BadDeviceToken" && attempt.deliveries.first?.environment == nil)
+        let retry = try #require(bench.retries().first)
+        #expect(retry.attempt == 1)
+        #expect(retry.deliveries.map(\.id) == [Fixture.delivery(1).id])
+        #expect(retry.deliveries.first?.environment == .sandbox && retry.deliveries.first?.environmentTrial == .made)
+        #expect(attempt.deliveries.first?.retryAt ?? 0 > bench.now)
+        #expect(bench.acknowledged.isEmpty)
+        bench.confirmNext()
+        #expect(bench.acknowledged.count == 1)
+    }
+
+    @Test("What the other environment says is final and names it", arguments: [200, 400, 410])
+    func reportsTheOther(status: Int) throws {
+        let bench = try CoreBench()
+        var delivery = Fixture.delivery(1, environment: .sandbox)
+        delivery.environmentTrial = .made
+        bench.take(Fixture.job([delivery], attempt: 1))
+        #expect(bench.submitted.map(\.pool) == [1])
+        bench.finishNext(status, [400: "BadDeviceToken", 410: "Unregistered"][status])
+        let event = try #require(bench.events.first)
+        #expect(event.isFinal)
+        #expect(event.outcome == [200: .accepted, 400: .tokenRejected, 410: .tokenGone][status])
+        #expect(event.deliveries.first?.environment == .sandbox)
+        #expect(event.deliveries.first?.attempt == 2)
+        #expect(bench.retries().isEmpty)
+    }
+
+    @Test("Through the throttling of the other environment it stays that try")
+    func staysTheTrial() throws {
+        let bench = try CoreBench()
+        var delivery = Fixture.delivery(1, environment: .sandbox)
+        delivery.environmentTrial = .made
+        bench.take(Fixture.job([delivery], attempt: 1))
+        bench.finishNext(429, "TooManyRequests")
+        #expect(bench.retries().first?.deliveries == [delivery])
+    }
+
+    @Test("Not without leave, not for another reason, and not where there is no credential", arguments: 0..<3)
+    func stands(index: Int) throws {
+        let bench = try CoreBench()
+        bench.take([Self.job(.none), Self.job(), Self.job(app: Fixture.other)][index])
+        bench.finishNext { $0.index == 0 ? Self.rejected(index == 1 ? "DeviceTokenNotForTopic" : "BadDeviceToken") : Self.accepted }
+        #expect(bench.events.first { $0.outcome == .tokenRejected }?.isFinal == true)
+        #expect(bench.retries().isEmpty)
+        #expect(bench.deadLetters.isEmpty)
+    }
+
+    @Test("Where no time or try is left, the rejection stands, and is no dead letter", arguments: [true, false])
+    func hasNoTime(expires: Bool) throws {
+        let bench = try CoreBench()
+        bench.take(expires ? Self.job(expiresAt: Fixture.start + 500) : Self.job(attempt: 9))
+        bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
+        #expect(bench.events.first { $0.outcome == .tokenRejected }?.isFinal == true)
+        #expect(bench.retries().isEmpty)
+        #expect(bench.deadLetters.isEmpty)
+    }
+
+    @Test("After the broker's connection was lost, the copy that it delivers anew makes the try")
+    func leavesItToTheCopy() throws {
+        let bench = try CoreBench()
+        bench.take(Self.job())
+        bench.handle(.jobsConnection(isUp: false))
+        bench.finishNext { $0.index == 0 ? Self.rejected() : Self.accepted }
+        #expect(bench.events.map(\.outcome) == [.accepted])
+        #expect(bench.retries().isEmpty)
+        bench.confirmNext()
+        #expect(bench.core.isDrained)
+    }
+
+    private static func rejected(_ reason: String = "BadDeviceToken") -> APNsAnswer.Result {
+        .response(status: 400, reason: reason, timestamp: nil, retryAfter: nil)
+    }
+
+    private static let accepted = APNsAnswer.Result.response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
+}

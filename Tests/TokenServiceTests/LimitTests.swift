@@ -1,0 +1,188 @@
+import Dispatch
+import Observability
+import Postgres
+import StrictJSON
+import Testing
+
+@testable import TokenService
+
+@Suite("Nobody takes more than a share", .serialized, .timeLimit(.minutes(1)))
+struct LimitTests {
+    private static let path = "/v1/apps/shop/users/ada/installations"
+
+    private static func makeKey(_ running: RunningService, rate: Int) async throws -> APITestClient {
+        let made = try await running.client.post(
+            "/v1/admin/keys", #"{"app":"shop","name":"limited","scopes":["read"],"requests_per_second":\#(rate)}"#)
+        #expect(made.status == 201 && made.json.number("requests_per_second") == Int64(rate))
+        return running.client.with(key: made.json.text("key"))
+    }
+
+    private static func burst(_ client: APITestClient, _ number: Int, _ path: String = path) async throws -> [APITestClient.Answer] {
+        try await withThrowingTaskGroup(of: APITestClient.Answer.self) { group in
+            for _ in 0..<number { group.addTask { try await client.get(path) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    @Test func aKeyAboveItsRateIsRefusedAndToldWhenToComeBack() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let limited = try await Self.makeKey(running, rate: 1)
+            let answers = try await Self.burst(limited, 16)
+            #expect(answers.allSatisfy { $0.header("RateLimit-Limit") == "1" && $0.header("RateLimit-Remaining") == "0" })
+            #expect(answers.contains { $0.status == 200 })
+            let refused = try #require(answers.first { $0.status == 429 })
+            #expect(refused.code == "rate_limited" && refused.json["retryable"]?.boolValue == true)
+            #expect(refused.header("Retry-After") == "1" && refused.header("RateLimit-Reset") == "1")
+            #expect(running.metrics.render().contains("push_token_service_http_requests_rate_limited_total"))
+            #expect(try await Self.burst(shop, 16).allSatisfy { $0.status == 200 }, "another key pays for it")
+            let next = try await eventually {
+                let answer = try await limited.get(Self.path)
+                return answer.status == 429 ? nil : answer
+            }
+            #expect(next.status == 200)
+        }
+    }
+
+    @Test func everyAnswerToALimitedKeySaysWhatIsLeft() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let limited = try await Self.makeKey(running, rate: 1000)
+            for (method, path, status) in [
+                ("GET", Self.path, 200), ("GET", Self.path + "?limit=0", 400), ("GET", "/v1/apps/nothing/users/a/installations", 404),
+                ("POST", "/v1/apps/shop/notifications", 403),
+            ] {
+                let answer = try await limited.call(method, path)
+                #expect(answer.status == status)
+                #expect(answer.header("RateLimit-Limit") == "1000" && answer.header("RateLimit-Reset") == "1")
+                #expect((answer.header("RateLimit-Remaining").flatMap { Int($0) } ?? -1) >= 990)
+            }
+            #expect(try await limited.with(key: nil).get(Self.path).header("RateLimit-Limit") == nil)
+        }
+    }
+
+    @Test func theSettingHoldsForKeysWithoutARateOfTheirOwn() async throws {
+        let options = RunningService.Options(settings: ["HTTP_REQUESTS_PER_SECOND_PER_KEY": "50"])
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            #expect(try await shop.get(Self.path).header("RateLimit-Limit") == "50")
+            #expect(try await Self.makeKey(running, rate: 70).get(Self.path).header("RateLimit-Limit") == "70")
+        }
+        try await RunningService.run(RunningService.Options(settings: ["HTTP_REQUESTS_PER_SECOND_PER_KEY": "0"])) { running in
+            let shop = try await running.client.makeApp()
+            #expect(try await shop.get(Self.path).header("RateLimit-Limit") == nil)
+            #expect(try await Self.makeKey(running, rate: 70).get(Self.path).header("RateLimit-Limit") == "70")
+        }
+    }
+
+    @Test func moreRequestsThanCanBeWorkedOnAreRefusedAtOnceAndTheOperatorIsNot() async throws {
+        try await RunningService.run(RunningService.Options(settings: ["HTTP_MAX_CONCURRENT_REQUESTS": "1"])) { running in
+            let shop = try await running.client.makeApp()
+            let body = #"{"user":"ada","tokens":[{"token":"\#(token(1))"}]}"#
+            let key = try #require(shop.key)
+            try await RawConnection.open(running.client.port) { slow in
+                await slow.send(
+                    """
+                    PUT /v1/apps/shop/installations/\(installation(1)) HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(key)\r
+                    Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n
+                    """)
+                _ = try await eventually {
+                    running.metrics.render().contains("push_token_service_http_requests_in_progress 1") ? true : nil
+                }
+                for _ in 0..<3 {
+                    let refused = try await shop.get(Self.path)
+                    #expect(refused.status == 503 && refused.code == "overloaded" && refused.header("Retry-After") == "1")
+                    #expect(refused.json["retryable"]?.boolValue == true)
+                }
+                for path in ["/healthz", "/readyz", "/metrics"] { #expect(try await shop.get(path).status == 200) }
+                await slow.send(body)
+                #expect(await slow.readToEnd().hasPrefix("HTTP/1.1 201 "))
+            }
+            #expect(try await shop.get(Self.path).status == 200)
+            #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="requests"} 3"#))
+        }
+    }
+
+    @Test func requestsAreRefusedWhenTooManyWaitForTheDatabase() async throws {
+        let options = RunningService.Options(settings: ["POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_WAITING": "1"])
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            #expect(try await shop.get(Self.path).status == 200)
+            let locked = DispatchSemaphore(value: 0)
+            let done = DispatchSemaphore(value: 0)
+            let holder = Task {
+                try await running.pool.transaction { session in
+                    _ = try session.execute("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE")
+                    locked.signal()
+                    done.wait()
+                }
+            }
+            let isLocked = await withCheckedContinuation { continuation in
+                DispatchQueue.global().async {
+                    locked.wait()
+                    continuation.resume(returning: true)
+                }
+            }
+            let answers = try await Self.burst(shop, 16)
+            done.signal()
+            _ = try await holder.value
+            #expect(isLocked && answers.filter { $0.code == "overloaded" }.count >= 10)
+            #expect(running.metrics.render().contains(#"push_token_service_http_requests_shed_total{reason="database"}"#))
+            #expect(try await shop.get(Self.path).status == 200)
+        }
+    }
+
+    @Test(arguments: [33, 20_000]) func deeplyNestedJSONIsRefused(depth: Int) async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let nested = #"{"a":"# + String(repeating: "[", count: depth) + String(repeating: "]", count: depth) + "}"
+            let refused = try await running.client.call("PATCH", "/v1/admin/apps/shop", nested)
+            #expect(refused.status == 400 && refused.code == "malformed_json")
+        }
+    }
+}
+
+@Suite("A token bucket")
+struct TokenBucketTests {
+    private static let second: Int64 = 1_000_000_000
+
+    @Test(arguments: [1, 3, 77, 20_000, 1_000_000]) func letsASecondsWorthInAtOnceAndThenTheRate(rate: Int) {
+        var bucket = TokenBucket(rate: rate)
+        #expect(
+            (1...rate).allSatisfy {
+                bucket.take(at: 0) == .init(isWithin: true, limit: rate, remaining: rate - $0, resetSeconds: 1, retryAfterSeconds: 0)
+            })
+        let refused = bucket.take(at: 0)
+        #expect(!refused.isWithin && refused.remaining == 0 && refused.retryAfterSeconds == 1)
+        let interval = Self.second / Int64(rate)
+        #expect(!bucket.take(at: interval - 1).isWithin)
+        #expect(bucket.take(at: interval).isWithin)
+        #expect(!bucket.take(at: interval).isWithin)
+        let rested = bucket.take(at: 10 * Self.second)
+        #expect(rested.isWithin && rested.remaining == rate - 1, "rest is not saved up")
+    }
+
+    @Test func whatIsChargedIsWaitedForButNotForLongerThanAMinute() {
+        var bucket = TokenBucket(rate: 100)
+        #expect(bucket.take(at: 0).isWithin)
+        bucket.charge(999, at: 0)
+        let refused = bucket.take(at: 0)
+        #expect(!refused.isWithin && refused.resetSeconds == 10 && refused.retryAfterSeconds == 10)
+        #expect(bucket.take(at: 9 * Self.second + 10_000_000).isWithin)
+        bucket.charge(.max, at: 10 * Self.second)
+        #expect(bucket.take(at: 10 * Self.second).retryAfterSeconds <= 60)
+        #expect(bucket.take(at: 71 * Self.second).isWithin)
+    }
+
+    @Test func aKeyIsChargedOnItsOwnAccount() {
+        let rates = RequestRates(defaultRate: 10)
+        let (one, other) = (Self.caller("a"), Self.caller("b"))
+        #expect(rates.take(one)?.isWithin == true)
+        rates.charge(1000, to: one)
+        #expect(rates.take(one)?.isWithin == false)
+        #expect(rates.take(other)?.isWithin == true)
+        #expect(RequestRates(defaultRate: 0).take(one) == nil)
+    }
+
+    private static func caller(_ id: String) -> Caller { Caller(keyID: id, app: nil, scopes: [.read], requestsPerSecond: nil) }
+}

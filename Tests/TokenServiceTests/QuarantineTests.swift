@@ -1,0 +1,220 @@
+import Observability
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("The brake, and the way back (DESIGN.md section 6)", .serialized, .timeLimit(.minutes(2)))
+struct QuarantineTests {
+    private static let restorePath = "/v1/apps/shop/quarantine/restore"
+
+    @Test func whatWasRetiredBeforeTheBrakeEngagedIsQuarantined() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 25)
+            try await brake.report(.tokenRejected, 0..<20)
+            #expect(try await brake.states() == ["active": 5, "quarantined": 0, "retired": 20])
+            try await brake.report(.tokenRejected, 20..<25)
+            #expect(try await brake.states() == ["active": 5, "quarantined": 20, "retired": 0])
+            let events = try await running.history(installation(1), ["token_retired", "token_quarantined"]).map(\.event)
+            #expect(events == ["token_retired", "token_quarantined"])
+            let metrics = running.metrics.render()
+            #expect(metrics.contains("push_token_service_tokens_quarantined_total 20"))
+            #expect(metrics.contains("push_token_service_brakes_engaged 1"))
+        }
+    }
+
+    @Test func whatWasRetiredBeforeTheWindowOrForAnotherReasonIsNotQuarantined() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 25)
+            try await brake.report(.tokenRejected, 0..<20)
+            try await running.execute("UPDATE tokens SET retired_at = now() - interval '11 minutes' WHERE id = (SELECT min(id) FROM tokens)")
+            try await running.execute("UPDATE tokens SET retired_reason = 'gone' WHERE id = (SELECT max(id) FROM tokens WHERE state = 'retired')")
+            try await brake.report(.tokenRejected, 20..<25)
+            #expect(try await brake.states()["quarantined"] == 18)
+        }
+    }
+
+    @Test func aFewRejectionsAmongManyAcceptedAreBelieved() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 130)
+            try await running.execute(
+                "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()), 'accepted', 200 FROM apps")
+            try await brake.report(.tokenRejected, 0..<30)
+            #expect(try await brake.states() == ["active": 100, "quarantined": 0, "retired": 30])
+        }
+    }
+
+    /// Two services apply single rejections as they come: whoever engages the brake must find what the other one retired.
+    @Test func twoServicesMissNothing() async throws {
+        try await RunningService.run { running in
+            try await running.another { _ in
+                let brake = try await Brake(running, count: 60)
+                try await brake.report(.tokenRejected, 0..<60, inEventsOf: 1)
+                let states = try await brake.states()
+                #expect(states["retired"] == 0)
+                #expect((states["quarantined"] ?? 0) <= 20)
+            }
+        }
+    }
+
+    /// Across the turn of a minute not even the counters make two batches meet: another process has retired in the last minute and is about
+    /// to commit.
+    @Test func aBatchWaitsForAnotherOnesRejections() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 25)
+            let ids = brake.job.deliveries[..<20].map(\.installation)
+            try await running.pool.transaction(deadline: .seconds(60)) { session in
+                try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only().int64(0)])
+                try session.execute(
+                    "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps")
+                try session.execute(
+                    """
+                    UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'rejected' WHERE installation = ANY ($1::uuid[])
+                    """, [.ids(ids)])
+                Self.report(brake, 20..<25)
+                try Self.waitForAWaiter(in: session)
+            }
+            try await brake.report(.tokenRejected, 20..<25)
+            #expect(try await brake.states() == ["active": 5, "quarantined": 20, "retired": 0])
+        }
+    }
+
+    private static func report(_ brake: Brake, _ range: Range<Int>) {
+        Task { try await brake.report(.tokenRejected, range) }
+    }
+
+    /// Until a batch waits for the brake, or has gone on without.
+    private static func waitForAWaiter(in session: PostgresSession) throws {
+        while true {
+            let seen = try session.execute(
+                """
+                SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+                    + (SELECT count(*) FROM deliveries WHERE class IS NOT NULL)
+                """
+            ).only().int64(0)
+            if seen > 0 { return }
+        }
+    }
+
+    @Test func theListShowsEachTokenOnceAndRestoreBringsAllBack() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            var seen: [String] = []
+            var cursor = ""
+            repeat {
+                let page = try await admin.get("/v1/apps/shop/quarantine?limit=7\(cursor)").json
+                #expect(page.number("total") == 20)
+                for token in page["tokens"]?.arrayValue ?? [] {
+                    seen.append(token.text("installation") ?? "?")
+                    #expect(token.text("environment") == "production" && token.text("purpose") == "alert")
+                    #expect(token.text("retired_at") != nil && token.text("quarantined_at") != nil && token["token"] == nil)
+                }
+                cursor = page.text("next_cursor").map { "&cursor=\($0)" } ?? ""
+            } while !cursor.isEmpty
+            #expect(Set(seen) == Set((1...20).map { installation($0).description }) && seen.count == 20)
+
+            let answer = try await admin.post(Self.restorePath)
+            #expect(answer.status == 200)
+            #expect(answer.json.number("restored") == 20)
+            #expect(answer.json.number("superseded") == 0 && answer.json.number("remaining") == 0)
+            #expect(try await brake.states() == ["active": 25, "quarantined": 0, "retired": 0])
+            #expect(try await running.history(installation(1), ["token_restored"]).map(\.token) == ["\(hint(1)) production alert"])
+            #expect(running.metrics.render().contains("push_token_service_tokens_restored_total 20"))
+            #expect(try await admin.post(Self.restorePath).json.number("restored") == 0)
+        }
+    }
+
+    @Test func restoringNeverOverwritesWhatCameLater() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            // 1 has a newer token; 2 registered the very same one again; 3 is gone; 4's token lives in the other environment; 5's moved.
+            try await brake.shop.register(installation(1), user: "ada", token: token(101))
+            try await brake.shop.register(installation(2), user: "ada", token: token(2))
+            #expect(try await brake.shop.delete("/v1/apps/shop/installations/\(installation(3))").status == 204)
+            try await brake.shop.register(installation(4), user: "ada", token: token(4), environment: "sandbox")
+            try await brake.shop.register(installation(105), user: "bob", token: token(5))
+            let restored = try await admin.post(Self.restorePath).json
+            #expect(restored.number("restored") == 15)
+            #expect(restored.number("superseded") == 3)
+            #expect(restored.number("remaining") == 0)
+            #expect(try await brake.shop.record(installation(1)).tokenStates == ["\(hint(101)) active", "\(hint(1)) retired rejected"])
+            #expect(try await brake.shop.record(installation(2)).tokenStates == ["\(hint(2)) active"])
+            #expect(try await brake.shop.record(installation(4)).tokenStates == ["\(hint(4)) active", "\(hint(4)) retired rejected"])
+            #expect(try await brake.shop.record(installation(5)).tokenStates.isEmpty)
+            #expect(try await brake.shop.record(installation(105)).tokenStates == ["\(hint(5)) active"])
+            #expect(try await running.history(installation(2), ["token_restored"]).isEmpty)
+        }
+    }
+
+    @Test func ofTwoQuarantinedTokensInOnePlaceTheNewerOneComesBack() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 30)
+            try await brake.report(.tokenRejected, 0..<10)
+            try await brake.shop.register(installation(1), user: "ada", token: token(101))
+            let second = try await running.sendAndTake(#"{"installation":"\#(installation(1))"}"#, with: brake.shop)
+            try await running.report(.tokenRejected, of: second, status: 400, reason: "BadDeviceToken", sentAt: UnixClock.now() + 100)
+            _ = try await running.completed(second.notification, brake.shop)
+            try await brake.report(.tokenRejected, 10..<30)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            let restored = try await admin.post(Self.restorePath, #"{"installations":["\#(installation(1))"]}"#).json
+            #expect(restored.number("restored") == 1 && restored.number("superseded") == 1 && restored.number("remaining") == 0)
+            #expect(try await brake.shop.record(installation(1)).tokenStates == ["\(hint(101)) active", "\(hint(1)) retired rejected"])
+            #expect(try await brake.states()["quarantined"] == 9)
+        }
+    }
+
+    @Test func manyRestoresAtOnceBringEachTokenBackOnce() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            let restored = try await withThrowingTaskGroup(of: Int64.self) { group in
+                for _ in 1...4 { group.addTask { try await admin.post(Self.restorePath).json.number("restored") ?? -1 } }
+                for number in 1...5 {
+                    group.addTask {
+                        try await brake.shop.register(installation(number), user: "ada", token: token(100 + number))
+                        return 0
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+            #expect((15...20).contains(restored))
+            #expect(try await brake.states()["active"] == 25)
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE event = 'token_restored'") == restored)
+        }
+    }
+
+    @Test func badRequestsAreRefusedAndRestoreNothing() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            for (body, problem) in [
+                (#"{"installations":[]}"#, "/installations too_short"), (#"{"installations":["x"]}"#, "/installations/0 invalid_id"),
+                (#"{"installations":null}"#, "/installations wrong_type"), (#"{"all":true}"#, "/all unknown_field"),
+            ] {
+                let answer = try await admin.post(Self.restorePath, body)
+                #expect(answer.status == 400)
+                #expect(answer.problems == [problem])
+            }
+            for query in ["limit=0", "limit=1001", "cursor=-1", "cursor=!"] {
+                #expect(try await admin.get("/v1/apps/shop/quarantine?\(query)").status == 400)
+            }
+            #expect(try await brake.states()["quarantined"] == 20)
+        }
+    }
+
+    @Test func afterThirtyDaysATokenStaysRetired() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            #expect(QuarantineStore.retentionDays == 30)
+            try await running.execute(
+                "UPDATE tokens SET quarantined_at = now() - interval '30 days 1 second' WHERE id <= (SELECT min(id) + 4 FROM tokens)")
+            try await running.pool.session { session in try OutboxStore(session: session).sweep() }
+            #expect(try await brake.states() == ["active": 5, "quarantined": 15, "retired": 5])
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import Postgres
+import PushModel
+import Testing
+import TokenService
+
+@Suite("What must never be, the database itself refuses (DESIGN.md section 3)", .serialized, .timeLimit(.minutes(1)))
+struct RegistryConstraintTests {
+    /// Two installations of two users with a token each, a third token that is retired, and a delivery; then every violation, tried with
+    /// bare SQL as somebody with the database's password would.
+    @Test func everyViolationIsRefused() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(3))
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            #expect(try await shop.send(#"{"user":"ada"}"#).status == 202)
+            let before = try await Self.fingerprint(running)
+            for violation in Violation.all {
+                do {
+                    try await running.execute(violation.statement)
+                    Issue.record("the database accepted \(violation.name)")
+                } catch let error as PostgresError {
+                    #expect(error.sqlState?.classCode == "23", "\(violation.name): \(error)")
+                    if let constraint = violation.constraint { #expect(error.constraint == constraint, "\(violation.name)") }
+                }
+            }
+            #expect(try await Self.fingerprint(running) == before)
+        }
+    }
+
+    /// An owner is one column of a row that its key makes unique; so is a token's installation. Nothing else names either.
+    @Test func ownerAndInstallationAreSingleByConstruction() async throws {
+        try await RunningService.run { running in
+            let columns = try await running.count(
+                """
+                SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public'
+                    AND (table_name, column_name, data_type) IN (('installations', 'owner', 'text'), ('tokens', 'installation', 'uuid'))
+                """)
+            #expect(columns == 2)
+            let keys = try await running.count(
+                """
+                SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND indexdef LIKE 'CREATE UNIQUE INDEX%' AND (
+                    indexdef LIKE '%ON public.installations USING btree (app_id, id)'
+                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, environment, purpose, token)'
+                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, installation, purpose, environment) WHERE (state = ''active''%')
+                """)
+            #expect(keys == 3)
+        }
+    }
+
+    private static func fingerprint(_ running: RunningService) async throws -> Int64 {
+        try await running.count(
+            """
+            SELECT hashtextextended((SELECT string_agg(t::text, '|' ORDER BY id) FROM tokens t)
+                || (SELECT string_agg(i::text, '|' ORDER BY id) FROM installations i)
+                || (SELECT string_agg(d.id::text, '|' ORDER BY id) FROM deliveries d), 0)
+            """)
+    }
+}
+
+/// A statement that would break a rule, and the constraint that stands in its way.
+private struct Violation: Sendable {
+    let name: String
+    let constraint: String?
+    let statement: PostgresStatement
+
+    static let all: [Violation] = tokens + installations + deliveries
+
+    private static let tokens = [
+        Violation(
+            name: "a token that two installations have", constraint: "tokens_app_id_environment_purpose_token_key",
+            statement: """
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
+                SELECT t.app_id, environment, purpose, token, i.id, now() FROM tokens t JOIN installations i ON i.id <> t.installation
+                """),
+        Violation(
+            name: "two active tokens in one place", constraint: "tokens_one_active",
+            statement: "UPDATE tokens SET state = 'active', retired_at = NULL, retired_reason = NULL WHERE state = 'retired'"),
+        Violation(
+            name: "a token that joins another in its place", constraint: "tokens_one_active",
+            statement: "UPDATE tokens SET installation = (SELECT max(id::text)::uuid FROM installations)"),
+        Violation(
+            name: "a token of no installation", constraint: "tokens_app_id_installation_fkey",
+            statement: "UPDATE tokens SET installation = gen_random_uuid()"),
+        Violation(
+            name: "a token of another app's installation", constraint: nil, statement: "UPDATE tokens SET app_id = app_id + 1"),
+        Violation(
+            name: "a retired token without a reason", constraint: "tokens_check",
+            statement: "UPDATE tokens SET state = 'retired' WHERE state = 'active'"),
+        Violation(
+            name: "an active token with a reason for its end", constraint: "tokens_check",
+            statement: "UPDATE tokens SET retired_reason = 'gone' WHERE state = 'active'"),
+        Violation(
+            name: "a reason that nobody knows", constraint: "tokens_retired_reason_check",
+            statement: "UPDATE tokens SET retired_reason = 'mood' WHERE state = 'retired'"),
+        Violation(
+            name: "an active token in quarantine", constraint: "tokens_quarantine_check",
+            statement: "UPDATE tokens SET quarantined_at = now() WHERE state = 'active'"),
+        Violation(name: "a third environment", constraint: "tokens_environment_check", statement: "UPDATE tokens SET environment = 'test'"),
+        Violation(name: "an unknown purpose", constraint: "tokens_purpose_check", statement: "UPDATE tokens SET purpose = 'mail'"),
+        Violation(name: "a token without bytes", constraint: "tokens_token_check", statement: "UPDATE tokens SET token = ''"),
+        Violation(
+            name: "a token never registered", constraint: nil, statement: "UPDATE tokens SET registered_at = NULL"),
+    ]
+
+    private static let installations = [
+        Violation(
+            name: "an installation twice, with two owners", constraint: "installations_pkey",
+            statement: """
+                INSERT INTO installations (app_id, id, owner, created_at, registered_at)
+                SELECT app_id, id, 'eve', created_at, registered_at FROM installations
+                """),
+        Violation(
+            name: "an epoch below 1", constraint: "installations_owner_epoch_check", statement: "UPDATE installations SET owner_epoch = 0"),
+        Violation(name: "an owner without a name", constraint: "installations_owner_check", statement: "UPDATE installations SET owner = ''"),
+        Violation(
+            name: "an owner of what was deregistered", constraint: "installations_check",
+            statement: "UPDATE installations SET deregistered_at = now()"),
+        Violation(
+            name: "an installation of no app", constraint: "installations_app_id_fkey",
+            statement: """
+                INSERT INTO installations (app_id, id, created_at, registered_at) VALUES (999999, gen_random_uuid(), now(), now())
+                """),
+        Violation(
+            name: "an installation that leaves its tokens behind", constraint: "tokens_app_id_installation_fkey",
+            statement: "DELETE FROM installations"),
+        Violation(
+            name: "a fence of no installation", constraint: "fences_app_id_installation_fkey",
+            statement: """
+                INSERT INTO fences (app_id, installation, epochs_below, created_at) SELECT id, gen_random_uuid(), 2, now() FROM apps
+                """),
+        Violation(
+            name: "an event that history has no word for", constraint: "installation_history_event_check",
+            statement: """
+                INSERT INTO installation_history (app_id, installation, at, event) SELECT app_id, id, now(), 'wondered' FROM installations
+                """),
+    ]
+
+    private static let deliveries = [
+        Violation(
+            name: "a delivery without a notification", constraint: "deliveries_notification_fkey",
+            statement: "UPDATE deliveries SET notification = gen_random_uuid()"),
+        Violation(
+            name: "two deliveries of one notification to one token", constraint: "deliveries_notification_token_id_key",
+            statement: """
+                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
+                SELECT gen_random_uuid(), notification, token_id, installation, owner_epoch, environment, now() FROM deliveries
+                """),
+        Violation(
+            name: "an outcome that nobody knows", constraint: "deliveries_class_check", statement: "UPDATE deliveries SET class = 'fine'"),
+        Violation(
+            name: "more pending than there are", constraint: nil, statement: "UPDATE notifications SET pending = total + 1"),
+        Violation(
+            name: "a notification to a user and an installation", constraint: nil,
+            statement: "UPDATE notifications SET target_installation = gen_random_uuid()"),
+        Violation(
+            name: "a notification to nobody", constraint: nil, statement: "UPDATE notifications SET target_user = NULL"),
+    ]
+}

@@ -1,0 +1,55 @@
+import NIOCore
+import NIOPosix
+
+/// A TCP connection to a service, for clients that no HTTP library would be.
+struct RawConnection {
+    private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
+    private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    private(set) var received = ""
+
+    static func open<Result: Sendable>(_ port: Int, _ body: @Sendable (inout RawConnection) async throws -> Result) async throws -> Result {
+        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).connect(host: "127.0.0.1", port: port) {
+            channel in
+            channel.eventLoop.makeCompletedFuture {
+                try NIOAsyncChannel(
+                    wrappingChannelSynchronously: channel,
+                    configuration: .init(inboundType: ByteBuffer.self, outboundType: ByteBuffer.self))
+            }
+        }
+        return try await channel.executeThenClose { inbound, outbound in
+            var connection = RawConnection(inbound: inbound.makeAsyncIterator(), outbound: outbound)
+            return try await body(&connection)
+        }
+    }
+
+    /// - Returns: false where the service has closed the connection.
+    @discardableResult
+    func send(_ text: String) async -> Bool {
+        do { try await outbound.write(ByteBuffer(string: text)) } catch { return false }
+        return true
+    }
+
+    /// Reads until the text was received, or the connection ends.
+    mutating func read(until text: String) async -> String {
+        while !received.contains(text), await readMore() {}
+        return received
+    }
+
+    /// Everything until the service closes the connection.
+    mutating func readToEnd() async -> String {
+        while await readMore() {}
+        return received
+    }
+
+    mutating func forget() { received = "" }
+
+    private mutating func readMore() async -> Bool {
+        do {
+            guard let bytes = try await inbound.next(isolation: nil) else { return false }
+            received += String(buffer: bytes)
+            return true
+        } catch {
+            return false
+        }
+    }
+}

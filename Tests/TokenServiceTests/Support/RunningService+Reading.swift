@@ -1,0 +1,62 @@
+import Postgres
+import PushModel
+import StrictJSON
+import TokenService
+
+extension RunningService {
+    func app(_ slug: String = "shop") async throws -> App {
+        guard let slug = AppSlug(slug), let app = try await AppStore(pool: pool).app(slug) else {
+            throw Missing(description: "no app \(slug)")
+        }
+        return app
+    }
+
+    /// History as the engine writes it.
+    func append(_ entries: [HistoryEntry]) async throws {
+        try await pool.transaction { session in try HistoryStore(session: session).append(entries) }
+    }
+
+    /// Many installations of an app at once, numbered from 1, each with one active token; `change` then says what is special.
+    func fill(_ count: Int, app: App, owner: String? = nil) async throws {
+        try await execute(
+            """
+            WITH made AS (
+                INSERT INTO installations (app_id, id, owner, registered_at, created_at)
+                SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $3::text, now(), now()
+                FROM generate_series(1, $2::int) AS n RETURNING id
+            )
+            INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
+            SELECT $1, 'production', 'alert', sha256(uuid_send(id)), id, now() FROM made
+            """, [.int64(app.id), .int32(Int32(count)), .optionalText(owner)])
+    }
+}
+
+extension APITestClient {
+    /// Every page of a list, one inner array per page.
+    func pages(_ path: String, _ query: String = "") async throws -> [[String]] {
+        var pages: [[String]] = []
+        var cursor: String?
+        repeat {
+            let words = [query, cursor.map { "cursor=\($0)" } ?? ""].filter { !$0.isEmpty }.joined(separator: "&")
+            let answer = try await get("\(path)?\(words)")
+            guard answer.status == 200 else { throw Refused(status: answer.status, code: answer.code) }
+            pages.append(answer.json["installations"]?.arrayValue?.compactMap { $0.text("id") } ?? [])
+            cursor = answer.json.text("next_cursor")
+        } while cursor != nil
+        return pages
+    }
+
+    struct Refused: Error {
+        let status: Int
+        let code: String?
+    }
+}
+
+extension JSONValue {
+    /// Its text without blanks; fields keep their order.
+    var written: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
