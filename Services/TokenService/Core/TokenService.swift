@@ -18,6 +18,8 @@ package struct TokenService: Sendable {
     package let publisher: Publisher
     /// In the order in which they start; they stop in the opposite one: first no more requests, last what was published is written down.
     package let services: [any Service]
+    /// Every route that is served, `METHOD /path`.
+    package let routes: [String]
     private let configuration: TokenServiceConfiguration
     private let logger: Logger
 
@@ -52,10 +54,12 @@ package struct TokenService: Sendable {
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
+        var routes: [String] = []
         let server = Self.server(
             configuration, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
-            onListening: onListening)
+            onListening: onListening, routes: &routes)
+        self.routes = routes
         let housekeeper = Housekeeper(
             pool: pool, apps: AppStore(pool: pool), fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
             logger: logger)
@@ -84,7 +88,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, keys: KeyStore, pool: PostgresPool, outbox: Outbox, metrics: TokenServiceMetrics,
-        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void
+        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void,
+        routes: inout [String]
     ) -> some Service {
         let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
@@ -108,6 +113,7 @@ package struct TokenService: Sendable {
             privacy: PrivacyController(
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), metrics: metrics)
         ).bind(to: router)
+        routes = router.routes
         return Application(
             responder: router.responder(), server: .http1(configuration: limits.connection),
             configuration: ApplicationConfiguration(

@@ -5,7 +5,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-/// Speaks JSON to a running service, as one API key's owner.
+/// Speaks JSON to a running service, as one API key's owner. Fails the test that is answered something undescribed.
 struct APITestClient: Sendable {
     let port: Int
     let key: String?
@@ -36,9 +36,14 @@ struct APITestClient: Sendable {
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
         let bytes = Array((try await response.body.collect(upTo: 4 << 20)).readableBytesView)
         let isJSON = response.headers.first(name: "content-type")?.contains("json") == true
-        return Answer(
+        let answer = Answer(
             status: Int(response.status.code), headers: response.headers.map { ($0.name, $0.value) }, bytes: bytes,
             json: try JSONValue.parse(isJSON ? bytes : Array("null".utf8), maximumBytes: 4 << 20))
+        Contract(
+            method: method, path: path, requestType: request.headers.first(name: "content-type"),
+            requestBody: body.map { Array($0.utf8) }, answer: answer
+        ).expectKept()
+        return answer
     }
 
     func get(_ path: String) async throws -> Answer { try await call("GET", path) }

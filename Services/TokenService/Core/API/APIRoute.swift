@@ -49,6 +49,16 @@ package struct APIRoute: Hashable, Sendable {
     package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
 
+    package static let health = APIRoute(.get, "/healthz")
+    package static let readiness = APIRoute(.get, "/readyz")
+    package static let metrics = APIRoute(.get, "/metrics")
+    package static let description = APIRoute(.get, "/openapi.yaml")
+    package static let descriptionPage = APIRoute(.get, "/docs")
+
+    /// Open to whoever may reach the port: they show no data.
+    package static let open: [APIRoute] = [health, readiness, metrics, description, descriptionPage]
+
+    /// Everything behind the gate.
     package static let all: [APIRoute] = [
         createApp, listApps, readApp, changeApp, createKey, listKeys, rotateKey, revokeKey, register, change,
         registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,

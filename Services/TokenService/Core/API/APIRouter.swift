@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import Logging
 import Observability
@@ -21,6 +22,15 @@ struct APIRouter {
             try await entrance.answer(request, context, route, handler)
         }
     }
+
+    /// Binds a route that needs no key, to be asked by GET and by HEAD.
+    func open(_ route: APIRoute, _ handler: @escaping @Sendable (Request) -> Response) {
+        router.on(RouterPath(route.path), method: route.method) { request, _ in handler(request) }
+        router.on(RouterPath(route.path), method: .head) { request, _ in handler(request).createHeadResponse() }
+    }
+
+    /// Everything that is bound, `METHOD /path`, as the router itself tells it.
+    var routes: [String] { router.routes.map { "\($0.method.rawValue) \($0.path)" } }
 
     /// Beside the limits: whoever watches an overloaded process must get an answer.
     func mount(_ operations: OperationsRoutes) { operations.mount(on: router) }

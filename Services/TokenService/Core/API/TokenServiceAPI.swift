@@ -19,6 +19,7 @@ struct TokenServiceAPI {
         reading.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
+        DocumentationController().bind(to: router)
         quarantine.bind(to: router)
         privacy.bind(to: router)
     }

@@ -1,0 +1,126 @@
+/// What a JSON value may be: the part of JSON Schema 2020-12 that the API needs, as a value.
+package struct JSONSchema: Sendable {
+    package indirect enum Kind: Sendable {
+        case anything
+        case string(Text)
+        case integer(minimum: Int64?, maximum: Int64?)
+        case number
+        case boolean
+        /// One of these words.
+        case words([String])
+        /// One of these numbers.
+        case numbers([Int64])
+        case array(JSONSchema, minimum: Int?, maximum: Int?)
+        /// Closed: further fields are refused. Open: a later version may answer with more.
+        case object([Field], isClosed: Bool)
+        /// Any names; all values alike.
+        case dictionary(JSONSchema)
+        /// Of ``OpenAPIDocument/schemas``.
+        case reference(String)
+        case oneOf([JSONSchema])
+    }
+
+    package struct Text: Sendable {
+        package var format: String?
+        package var pattern: String?
+        /// In characters. The service counts bytes of UTF-8, which the description says.
+        package var minimum: Int?
+        package var maximum: Int?
+    }
+
+    package struct Field: Sendable {
+        package let name: String
+        package let schema: JSONSchema
+        package let isRequired: Bool
+    }
+
+    package var kind: Kind
+    package var isNullable = false
+    package var description: String?
+    /// What stands where the field is left out.
+    package var standard: DocumentNode?
+    private var statedExample: DocumentNode?
+
+    init(_ kind: Kind) { self.kind = kind }
+}
+
+extension JSONSchema {
+    static let anything = JSONSchema(.anything)
+    static let boolean = JSONSchema(.boolean)
+    static let integer = JSONSchema(.integer(minimum: nil, maximum: nil))
+    static let number = JSONSchema(.number)
+    /// Not negative.
+    static let count = JSONSchema(.integer(minimum: 0, maximum: nil))
+    static let uuid = JSONSchema(.string(Text(format: "uuid"))).example("9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30")
+    static let time = JSONSchema(.string(Text(format: "date-time"))).example("2026-11-21T09:30:00.250Z")
+
+    static func integer(_ range: ClosedRange<Int64>) -> JSONSchema {
+        JSONSchema(.integer(minimum: range.lowerBound, maximum: range.upperBound))
+    }
+    /// - Parameter maximum: Bytes of UTF-8.
+    static func string(_ maximum: Int? = nil, pattern: String? = nil) -> JSONSchema {
+        let schema = JSONSchema(.string(Text(pattern: pattern, minimum: maximum == nil ? nil : 1, maximum: maximum)))
+        return maximum == nil || pattern != nil ? schema : schema.described("At most \(maximum ?? 0) bytes of UTF-8.")
+    }
+    static func words(_ words: [String]) -> JSONSchema { JSONSchema(.words(words)) }
+    static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> JSONSchema {
+        words(type.allCases.map(\.rawValue))
+    }
+    static func array(_ element: JSONSchema, minimum: Int? = nil, maximum: Int? = nil) -> JSONSchema {
+        JSONSchema(.array(element, minimum: minimum, maximum: maximum))
+    }
+    package static func reference(_ name: String) -> JSONSchema { JSONSchema(.reference(name)) }
+    static func dictionary(_ element: JSONSchema) -> JSONSchema { JSONSchema(.dictionary(element)) }
+    static func oneOf(_ schemas: JSONSchema...) -> JSONSchema { JSONSchema(.oneOf(schemas)) }
+
+    /// What a caller sends: a field that is not listed is refused.
+    static func request(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
+    /// What the service answers: a client passes over fields that it does not know.
+    static func answer(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
+
+    var orNull: JSONSchema { with { $0.isNullable = true } }
+    func described(_ text: String) -> JSONSchema { with { $0.description = text } }
+    func example(_ node: DocumentNode) -> JSONSchema { with { $0.statedExample = node } }
+    func standard(_ node: DocumentNode) -> JSONSchema { with { $0.standard = node } }
+
+    private func with(_ change: (inout JSONSchema) -> Void) -> JSONSchema {
+        var schema = self
+        change(&schema)
+        return schema
+    }
+}
+
+extension JSONSchema.Field {
+    static func required(_ name: String, _ schema: JSONSchema, _ description: String? = nil) -> JSONSchema.Field {
+        JSONSchema.Field(name: name, schema: description.map(schema.described) ?? schema, isRequired: true)
+    }
+    /// A field that may be left out.
+    static func optional(_ name: String, _ schema: JSONSchema, _ description: String? = nil) -> JSONSchema.Field {
+        JSONSchema.Field(name: name, schema: description.map(schema.described) ?? schema, isRequired: false)
+    }
+    /// A field that a caller may also send as null, which is the same as leaving it out.
+    static func omissible(_ name: String, _ schema: JSONSchema, _ description: String? = nil) -> JSONSchema.Field {
+        optional(name, schema.orNull, description)
+    }
+}
+
+extension JSONSchema {
+    /// The stated example, or one that is put together from the parts' examples.
+    package func example(in schemas: [String: JSONSchema]) -> DocumentNode {
+        if let statedExample { return statedExample }
+        switch kind {
+        case .anything: return .map([DocumentField]())
+        case .string: return "text"
+        case .integer(let minimum, _): return .integer(minimum ?? 1)
+        case .number: return .number(1.5)
+        case .boolean: return true
+        case .words(let words): return .text(words.first ?? "")
+        case .numbers(let numbers): return .integer(numbers.first ?? 0)
+        case .array(let element, _, _): return .list([element.example(in: schemas)])
+        case .object(let fields, _): return .map(fields.map { DocumentField($0.name, $0.schema.example(in: schemas)) })
+        case .dictionary(let element): return .map([DocumentField("name", element.example(in: schemas))])
+        case .reference(let name): return schemas[name]?.example(in: schemas) ?? .null
+        case .oneOf(let options): return options.first?.example(in: schemas) ?? .null
+        }
+    }
+}

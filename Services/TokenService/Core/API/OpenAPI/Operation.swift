@@ -1,0 +1,166 @@
+/// What one route takes and answers, to the last error.
+package struct Operation: Sendable {
+    package let route: APIRoute
+    /// For generated clients.
+    package let id: String
+    package let summary: String
+    package let details: String
+    /// In the query and in headers; those of the path are ``pathParameters``.
+    package let parameters: [Parameter]
+    package let request: OperationBody?
+    package let answers: [Answer]
+    private let ownProblems: [ProblemCode]
+
+    /// - Parameter problems: What only this route answers; what follows from its kind is added by ``problems``.
+    init(
+        _ route: APIRoute, _ id: String, _ summary: String, _ details: String = "", parameters: [Parameter] = [],
+        request: OperationBody? = nil, answers: [Answer], problems: [ProblemCode] = []
+    ) {
+        self.route = route
+        self.id = id
+        self.summary = summary
+        self.details = details
+        self.parameters = parameters
+        self.request = request
+        self.answers = answers
+        ownProblems = problems
+    }
+
+    /// Every refusal that this operation can answer with, by status.
+    package var problems: [ProblemCode] {
+        let all = Set(ownProblems + impliedProblems)
+        return ProblemCode.allCases.filter(all.contains).sorted { $0.kind.status < $1.kind.status }
+    }
+
+    private var impliedProblems: [ProblemCode] {
+        // The process's own routes cannot fail: they read memory.
+        guard !route.scopes.isEmpty else { return [] }
+        var problems = ProblemCode.gate
+        if route.isOfApp { problems.append(.notFound) }
+        if pathParameters.contains(where: { $0.schema.isUUID }) { problems.append(.invalidID) }
+        if pathParameters.contains(where: { !$0.schema.isUUID && $0.name != "app" }) || pathParameters.contains(where: { $0.name == "id" })
+        {
+            problems.append(.invalidPath)
+        }
+        if let request { problems += request.problems }
+        return problems
+    }
+
+    /// In the order of the path.
+    package var pathParameters: [Parameter] {
+        route.path.split(separator: "/").filter { $0.hasPrefix("{") }.map { part in
+            Parameter.path(String(part.dropFirst().dropLast()), of: route)
+        }
+    }
+
+    /// Whether the answer may be had without a key.
+    package var isOpen: Bool { route.scopes.isEmpty }
+}
+
+package struct Parameter: Sendable {
+    package enum Place: String, Sendable {
+        case path, query, header
+    }
+
+    package let name: String
+    package let place: Place
+    package let schema: JSONSchema
+    package let description: String
+    package var isRequired: Bool { place == .path }
+
+    static func query(_ name: String, _ schema: JSONSchema, _ description: String) -> Parameter {
+        Parameter(name: name, place: .query, schema: schema, description: description)
+    }
+
+    static func header(_ name: String, _ schema: JSONSchema, _ description: String) -> Parameter {
+        Parameter(name: name, place: .header, schema: schema, description: description)
+    }
+
+    /// The parts of paths mean the same everywhere.
+    fileprivate static func path(_ name: String, of route: APIRoute) -> Parameter {
+        let (schema, description): (JSONSchema, String) =
+            switch name {
+            case "app", "slug": (.slug, "The app's slug.")
+            case "user": (.string(256).example("ada"), "The user's name, percent-encoded. At most 256 bytes of UTF-8.")
+            case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")
+            case "id" where route.path.contains("/notifications/"): (.uuid, "The notification's id.")
+            default: (.uuid, "The installation's id.")
+            }
+        return Parameter(name: name, place: .path, schema: schema, description: description)
+    }
+}
+
+/// What is sent or answered.
+package struct OperationBody: Sendable {
+    package let mediaTypes: [String]
+    package let schema: JSONSchema
+    package var isRequired = true
+    package var description: String?
+    /// Whether a body with some bad items is taken, because each item has its own fate.
+    package var isItemwise = false
+
+    static func json(_ name: String, isRequired: Bool = true) -> OperationBody {
+        OperationBody(mediaTypes: ["application/json"], schema: .reference(name), isRequired: isRequired)
+    }
+
+    static func mergePatch(_ name: String) -> OperationBody {
+        OperationBody(mediaTypes: ["application/merge-patch+json", "application/json"], schema: .reference(name))
+    }
+
+    /// One JSON value per line.
+    static func lines(_ name: String, _ description: String) -> OperationBody {
+        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), isRequired: false, description: description, isItemwise: true)
+    }
+
+    static func text(_ mediaType: String) -> OperationBody {
+        OperationBody(mediaTypes: [mediaType], schema: .string())
+    }
+
+    static let linesType = "application/x-ndjson"
+
+    /// Whether the schema describes each line and not the whole.
+    package var isLines: Bool { mediaTypes == [Self.linesType] }
+
+    fileprivate var problems: [ProblemCode] {
+        isLines
+            ? [.unsupportedMediaType, .bodyTimeout]
+            : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType, .httpError]
+    }
+}
+
+package struct Answer: Sendable {
+    package let status: Int
+    package let description: String
+    package let body: OperationBody?
+    package let headers: [Header]
+
+    package struct Header: Sendable {
+        package let name: String
+        package let schema: JSONSchema
+        package let description: String
+        package let isRequired: Bool
+
+        static func always(_ name: String, _ schema: JSONSchema, _ description: String) -> Header {
+            Header(name: name, schema: schema, description: description, isRequired: true)
+        }
+        static func sometimes(_ name: String, _ schema: JSONSchema, _ description: String) -> Header {
+            Header(name: name, schema: schema, description: description, isRequired: false)
+        }
+    }
+
+    init(_ status: Int, _ description: String, _ body: OperationBody? = nil, headers: [Header] = []) {
+        self.status = status
+        self.description = description
+        self.body = body
+        self.headers = headers
+    }
+}
+
+extension JSONSchema {
+    static let slug = JSONSchema(.string(Text(pattern: "^[a-z][a-z0-9-]{0,63}$"))).example("shop")
+    static let keyID = JSONSchema(.string(Text(pattern: "^[0-9a-f]{16}$"))).example("0123456789abcdef")
+
+    fileprivate var isUUID: Bool {
+        if case .string(let text) = kind { text.format == "uuid" } else { false }
+    }
+}

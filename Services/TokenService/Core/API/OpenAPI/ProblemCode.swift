@@ -1,0 +1,128 @@
+/// Every word that the `code` of a problem document can be. ``kind`` says what it means.
+///
+/// A test holds the table against what the code throws: every code that the sources name is here, and every one here is thrown.
+package enum ProblemCode: String, CaseIterable, Sendable {
+    case malformedJSON = "malformed_json"
+    case invalidRequest = "invalid_request"
+    case invalidID = "invalid_id"
+    case invalidPath = "invalid_path"
+    case outOfRange = "out_of_range"
+    case invalidCursor = "invalid_cursor"
+    case cursorOfAnotherList = "cursor_of_another_list"
+    case unknownParameter = "unknown_parameter"
+    case repeatedParameter = "repeated_parameter"
+    case unsupportedValue = "unsupported_value"
+    case invalidTime = "invalid_time"
+    case invalidEntityTag = "invalid_entity_tag"
+    case invalidIdempotencyKey = "invalid_idempotency_key"
+    case httpError = "http_error"
+    case unauthenticated
+    case forbidden
+    case notFound = "not_found"
+    case bodyTimeout = "body_timeout"
+    case appDiffers = "app_differs"
+    case environmentInUse = "environment_in_use"
+    case keyNotLive = "key_not_live"
+    case keyAlreadyRotated = "key_already_rotated"
+    case ownerMismatch = "owner_mismatch"
+    case preconditionFailed = "precondition_failed"
+    case bodyTooLarge = "body_too_large"
+    case unsupportedMediaType = "unsupported_media_type"
+    case idempotencyKeyReused = "idempotency_key_reused"
+    case rateLimited = "rate_limited"
+    case headersTooLarge = "headers_too_large"
+    case internalError = "internal_error"
+    case backlogFull = "backlog_full"
+    case databaseUnavailable = "database_unavailable"
+    case overloaded
+
+    /// What everything behind the gate can answer, whatever it does.
+    static let gate: [ProblemCode] = [
+        .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
+    ]
+    /// What everything that reads its query strictly can answer.
+    static let query: [ProblemCode] = [.unknownParameter, .repeatedParameter, .unsupportedValue]
+    static let page: [ProblemCode] = query + [.outOfRange, .invalidCursor, .cursorOfAnotherList]
+}
+
+/// One row of the table of problems.
+package struct ProblemKind: Sendable {
+    package let status: Int
+    package let title: String
+    /// When it is answered, for people.
+    package let when: String
+    /// Whether the very same request may succeed later.
+    package let isRetryable: Bool
+    /// Whether `Retry-After` says when.
+    package var saysWhen: Bool { status == 429 || status == 503 }
+
+    fileprivate init(_ status: Int, _ title: String, _ when: String, isRetryable: Bool = false) {
+        self.status = status
+        self.title = title
+        self.when = when
+        self.isRetryable = isRetryable
+    }
+}
+
+extension ProblemCode {
+    package var kind: ProblemKind {
+        switch self {
+        case .malformedJSON:
+            ProblemKind(400, "The body is not JSON", "The body is empty, no JSON, deeper than 32 levels or names a field twice.")
+        case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
+        case .invalidID: .invalid("An id in the path or the query is not a UUID.")
+        case .invalidPath: .invalid("A part of the path is empty, too long or not UTF-8.")
+        case .outOfRange: .invalid("A parameter of the query is outside its range.")
+        case .invalidCursor: .invalid("The cursor is not a `next_cursor` of this list.")
+        case .cursorOfAnotherList: .invalid("The cursor was given by another list, or by this one with other filters.")
+        case .unknownParameter: .invalid("The query has a parameter that this operation does not know.")
+        case .repeatedParameter: .invalid("The query gives a parameter twice.")
+        case .unsupportedValue: .invalid("A parameter of the query is none of the words that it may be.")
+        case .invalidTime: .invalid("A parameter of the query is no RFC 3339 date and time.")
+        case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
+        case .invalidIdempotencyKey: .invalid("The `Idempotency-Key` is empty, too long or not printable ASCII.")
+        case .httpError: .invalid("The request is not valid HTTP here.")
+        case .unauthenticated:
+            ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; which, is not told.")
+        case .forbidden:
+            ProblemKind(403, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
+        case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; which, is not told.")
+        case .bodyTimeout:
+            ProblemKind(408, "The body did not arrive", "The client stopped sending in the middle of the body.", isRetryable: true)
+        case .environmentInUse:
+            ProblemKind(
+                409, "The environment is in use",
+                "Active tokens are registered for an environment that would be taken away; nothing was changed.")
+        case .keyNotLive: ProblemKind(409, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
+        case .keyAlreadyRotated:
+            ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
+        case .preconditionFailed:
+            ProblemKind(
+                412, "The state is another one", "`If-Match` names another state than the present one; nothing was changed. Read it again.")
+        case .rateLimited:
+            ProblemKind(
+                429, "Too many requests", "The key's requests per second are used up; `RateLimit-Reset` and `Retry-After` say when.",
+                isRetryable: true)
+        case .headersTooLarge:
+            ProblemKind(431, "Header fields too large", "The header fields are too many or too long; the connection is closed.")
+        case .overloaded: .unavailable("More is being worked on than can be answered soon; refused at once instead of slowly.")
+        case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
+        case .ownerMismatch:
+            ProblemKind(409, "Somebody else is signed in", "The installation's user is not `expected_user`; nothing was changed.")
+        case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
+        case .unsupportedMediaType: ProblemKind(415, "Unsupported media type", "The `Content-Type` is none that this operation takes.")
+        case .idempotencyKeyReused:
+            ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
+        case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
+        case .backlogFull: .unavailable("The message broker is away and too many notifications wait for it.")
+        case .databaseUnavailable: .unavailable("The database cannot serve now. What a lost answer had done stays done: repeat.")
+        }
+    }
+}
+
+extension ProblemKind {
+    fileprivate static func invalid(_ when: String) -> ProblemKind { ProblemKind(400, "The request is not valid", when) }
+    fileprivate static func unavailable(_ when: String) -> ProblemKind {
+        ProblemKind(503, "Temporarily unavailable", when, isRetryable: true)
+    }
+}

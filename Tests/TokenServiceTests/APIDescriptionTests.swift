@@ -1,0 +1,85 @@
+import Configuration
+import FoundationEssentials
+import HTTPTypes
+import Logging
+import Observability
+import StrictJSON
+import Testing
+import TokenService
+
+@Suite("The API's description is whole, valid and about the real routes")
+struct APIDescriptionTests {
+    private static func name(_ route: APIRoute) -> String { "\(route.method.rawValue) \(route.path)" }
+
+    @Test func everyRouteOfTheRouterIsDescribedAndViceVersa() throws {
+        let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
+        let logger = Logger(label: "test")
+        let service = try TokenService(TokenServiceConfiguration(config, logger: logger), metrics: PrometheusMetrics(), logger: logger)
+        // HEAD is GET without the body (RFC 9110 section 9.3.2).
+        let served = service.routes.filter { !$0.hasPrefix("HEAD ") }
+        #expect(served.sorted() == OpenAPIDocument.operations.map { Self.name($0.route) }.sorted())
+        #expect(service.routes.filter { $0.hasPrefix("HEAD ") }.sorted() == ["HEAD /docs", "HEAD /openapi.yaml"])
+    }
+
+    @Test func everyOperationIsOneRouteOfTheTableWithItsScopes() throws {
+        let routes = APIRoute.all + APIRoute.open
+        #expect(OpenAPIDocument.operations.map { Self.name($0.route) }.sorted() == routes.map(Self.name).sorted())
+        #expect(Set(OpenAPIDocument.operations.map(\.id)).count == routes.count)
+        let document = try YAMLReader.read(OpenAPIDocument.text)
+        for route in routes {
+            let operation = try #require(document["paths"]?[route.path]?[route.method.rawValue.lowercased()])
+            let description = try #require(operation["description"]?.text)
+            let stated = Scope.allCases.filter { scope in
+                description.contains("Scope: \(scope.rawValue)") || description.contains(" or \(scope.rawValue).")
+            }
+            #expect(Set(stated) == Set(route.scopes), "\(Self.name(route))")
+            #expect((operation["security"] == .list([])) == route.scopes.isEmpty)
+            #expect(description.contains("bound to no app") == route.isAdministrative)
+        }
+    }
+
+    @Test func theYAMLSaysWhatTheDataSays() throws {
+        let document = try YAMLReader.read(OpenAPIDocument.text)
+        #expect(document == OpenAPIDocument.node)
+        #expect(document["openapi"]?.text == "3.1.0")
+        let references = document.all("$ref").compactMap(\.text)
+        #expect(references.count > 100)
+        for reference in Set(references) {
+            #expect(reference.hasPrefix("#/") && document.find(reference) != nil, "\(reference) leads nowhere")
+        }
+    }
+
+    @Test func everySchemaIsUsed() throws {
+        let references = Set(OpenAPIDocument.node.all("$ref").compactMap(\.text))
+        for name in OpenAPIDocument.schemas.keys {
+            #expect(references.contains("#/components/schemas/\(name)"), "nothing refers to \(name)")
+        }
+    }
+
+    @Test func everyExampleAndDefaultFitsItsSchema() throws {
+        for (name, schema) in OpenAPIDocument.schemas { try Self.expectGoodExample(schema, name) }
+        for operation in OpenAPIDocument.operations {
+            for parameter in operation.pathParameters + operation.parameters {
+                try Self.expectGoodExample(parameter.schema, "\(operation.id) \(parameter.name)")
+            }
+            for answer in operation.answers {
+                for header in answer.headers { try Self.expectGoodExample(header.schema, "\(operation.id) \(header.name)") }
+            }
+        }
+    }
+
+    private static func expectGoodExample(_ schema: JSONSchema, _ name: String) throws {
+        let example = try schema.example(in: OpenAPIDocument.schemas).json
+        #expect(SchemaCheck.faults(of: example, against: schema, in: OpenAPIDocument.schemas) == [], "the example of \(name)")
+        for field in schema.fields { try expectGoodExample(field.schema, "\(name).\(field.name)") }
+        guard let standard = schema.standard else { return }
+        #expect(SchemaCheck.faults(of: try standard.json, against: schema, in: OpenAPIDocument.schemas) == [], "the default of \(name)")
+    }
+}
+
+extension JSONSchema {
+    fileprivate var fields: [Field] {
+        if case .object(let fields, _) = kind { fields } else { [] }
+    }
+}

@@ -1,0 +1,66 @@
+import OpenSSL
+import Testing
+import TokenService
+
+@Suite("The description is served to whoever may reach the port", .timeLimit(.minutes(1)))
+struct DocumentationPageTests {
+    private static let paths = ["/openapi.yaml", "/docs"]
+
+    @Test func itNeedsNoKeyAndIsAskedForAgainOnlyWhereItChanged() async throws {
+        try await RunningService.run { running in
+            let anyone = running.client.with(key: nil)
+            for path in Self.paths {
+                let answer = try await anyone.get(path)
+                #expect(answer.status == 200)
+                let tag = try #require(answer.header("etag"))
+                for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
+                    let again = try await anyone.call("GET", path, headers: ["if-none-match": known])
+                    #expect(again.status == 304, "\(known)")
+                    #expect(again.bytes.isEmpty && again.header("etag") == tag)
+                }
+                #expect(try await anyone.call("GET", path, headers: ["if-none-match": "\"other\""]).status == 200)
+                let head = try await anyone.call("HEAD", path)
+                #expect(head.status == 200 && head.bytes.isEmpty)
+                #expect(head.header("content-length") == "\(answer.bytes.count)")
+                #expect(head.header("content-type") == answer.header("content-type"))
+            }
+            #expect(try await anyone.get("/openapi.yaml").bytes == Array(OpenAPIDocument.text.utf8))
+        }
+    }
+
+    @Test func thePageAsksNothingOfAnybodyElseAndItsStyleIsAllowed() async throws {
+        try await RunningService.run { running in
+            let answer = try await running.client.with(key: nil).get("/docs")
+            let policy = try #require(answer.header("content-security-policy"))
+            #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-"))
+            let html = String(decoding: answer.bytes, as: UTF8.self)
+            for forbidden in ["<script", "<link", "<img", "<iframe", "src=", "@import", "url(", "style=\"", " onclick"] {
+                #expect(!html.contains(forbidden), "\(forbidden)")
+            }
+            let style = try #require(html.pieces(after: "<style>", upTo: "<").first)
+            let digest = Base64URL.encode(Digest.sha256(Array(style.utf8)))
+            let allowed = try #require(policy.pieces(after: "sha256-", upTo: "=").first)
+            #expect(allowed.replacing("+", with: "-").replacing("/", with: "_") == digest)
+        }
+    }
+
+    @Test func everyOperationIsOnThePageAndEveryLinkLeadsSomewhere() async throws {
+        try await RunningService.run { running in
+            let html = String(decoding: try await running.client.with(key: nil).get("/docs").bytes, as: UTF8.self)
+            let ids = html.pieces(after: " id=\"", upTo: "\"")
+            #expect(Set(ids).count == ids.count)
+            for operation in OpenAPIDocument.operations { #expect(ids.contains(operation.id)) }
+            for code in ProblemCode.allCases { #expect(ids.contains("problem-\(code.rawValue)")) }
+            for link in html.pieces(after: "href=\"", upTo: "\"") {
+                #expect(link == "/openapi.yaml" || link.hasPrefix("#") && ids.contains(String(link.dropFirst())), "\(link)")
+            }
+        }
+    }
+}
+
+extension String {
+    /// What stands between each occurrence of one text and the next of a character.
+    fileprivate func pieces(after start: String, upTo end: Character) -> [String] {
+        split(separator: start, omittingEmptySubsequences: false).dropFirst().map { piece in String(piece.prefix { $0 != end }) }
+    }
+}
