@@ -84,12 +84,13 @@ package struct TokenService: Sendable {
         let authenticator = Authenticator(store: keys)
         let router = APIRouter(gate: Gate(authenticator: authenticator, apps: apps), metrics: metrics, logger: logger)
         router.mount(operations)
+        let registration = InstallationRegistration(pool: pool, fences: outbox.fences)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
-            registration: RegistrationController(
-                registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            registration: RegistrationController(registration: registration, metrics: metrics),
             installations: InstallationsController(pool: pool),
+            bulk: BulkController(pool: pool, registration: registration, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics)

@@ -43,5 +43,7 @@ struct APICall: Sendable {
     }
 
     /// - Parameter orType: A media type that is welcome beside `application/json`.
-    func body(orType: String? = nil) async throws -> RequestBody { try await RequestBody(of: request, orType: orType) }
+    func body(orType: String? = nil, maximumBytes: Int = RequestBody.maximumBytes) async throws -> RequestBody {
+        try await RequestBody(of: request, orType: orType, maximumBytes: maximumBytes)
+    }
 }

@@ -7,6 +7,7 @@ struct TokenServiceAPI {
     let keys: KeysController
     let registration: RegistrationController
     let installations: InstallationsController
+    let bulk: BulkController
     let signOut: SignOutController
     let notifications: NotificationsController
 
@@ -15,6 +16,7 @@ struct TokenServiceAPI {
         keys.bind(to: router)
         registration.bind(to: router)
         installations.bind(to: router)
+        bulk.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
     }
