@@ -119,7 +119,7 @@ let package = Package(
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, lifecycle, logging, nio, nioHTTP1]),
-        tests("TokenServiceTests", ["Broker", "Observability", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1]),
+        tests("TokenServiceTests", ["Broker", "Observability", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),

@@ -10,7 +10,10 @@ package struct PushCommand: AsyncParsableCommand {
             PUSH_KEY_FILE (or PUSH_KEY, the key itself).
             Exit codes: 0 done, 2 an import went through but some of its lines failed, 1 refused or failed (the reason is on standard error), 64 wrong usage.
             """,
-        subcommands: [AppsCommand.self, KeysCommand.self, ImportCommand.self, ExportCommand.self, SendCommand.self, StatusCommand.self, DemoCommand.self])
+        subcommands: [
+            AppsCommand.self, KeysCommand.self, ImportCommand.self, ExportCommand.self, SendCommand.self, StatusCommand.self,
+            DemoCommand.self,
+        ])
 
     package init() {}
 }
