@@ -26,7 +26,8 @@ struct RequestBody: Sendable {
             orType.map({ type.hasPrefix($0) }) != true
         {
             throw APIError(
-                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json\(orType.map { " or \($0)" } ?? "")")
+                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type",
+                "the body must be application/json\(orType.map { " or \($0)" } ?? "")")
         }
     }
 
