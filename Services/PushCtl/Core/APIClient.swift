@@ -108,6 +108,56 @@ package struct APIClient {
         throw CommandFailure("POST \(path) was refused: \(Self.explanation(response.status.code, problem))")
     }
 
+    /// A request whose answer is a stream of lines, which may begin while `body` is still being sent.
+    /// - Parameters:
+    ///   - body: Taken as fast as the server reads.
+    ///   - onLine: Gets each whole line; the server waits for it.
+    /// - Throws: ``CommandFailure`` when the server refuses for good; ``LostConnection`` when the same may go better later; what `onLine`
+    ///   throws.
+    func lines(
+        _ method: HTTPMethod, _ path: String, body: (some AsyncSequence<ByteBuffer, any Error> & Sendable)?,
+        _ onLine: (ArraySlice<UInt8>) async throws -> Void
+    ) async throws {
+        var request = HTTPClientRequest(url: baseURL + path)
+        request.method = method
+        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
+        if let body {
+            request.headers.add(name: "content-type", value: "application/x-ndjson")
+            request.body = .stream(body, length: .unknown)
+        }
+        let response: HTTPClientResponse
+        do { response = try await http.execute(request, timeout: .seconds(60)) } catch { throw LostConnection("no answer (\(error))") }
+        guard response.status.code == 200 else { throw try await Self.refusal(response, "\(method.rawValue) \(path)") }
+        var rest: [UInt8] = []
+        var buffers = response.body.makeAsyncIterator()
+        while true {
+            let buffer: ByteBuffer?
+            do { buffer = try await buffers.next() } catch { throw LostConnection("the connection broke (\(error))") }
+            guard let buffer else { break }
+            rest.append(contentsOf: buffer.readableBytesView)
+            var start = 0
+            while let end = rest[start...].firstIndex(of: UInt8(ascii: "\n")) {
+                try await onLine(rest[start..<end])
+                start = end + 1
+            }
+            rest.removeFirst(start)
+        }
+        guard rest.isEmpty else { throw LostConnection("the answer broke off inside a line") }
+    }
+
+    private static func refusal(_ response: HTTPClientResponse, _ call: String) async throws -> any Error {
+        let bytes: [UInt8]
+        do {
+            bytes = Array((try await response.body.collect(upTo: 1 << 20)).readableBytesView)
+        } catch {
+            return LostConnection("the connection broke (\(error))")
+        }
+        let problem: JSONValue?
+        do { problem = try JSONValue.parse(bytes) } catch { problem = nil }
+        let words = "\(call) was refused: \(explanation(response.status.code, problem))"
+        return response.status.code == 429 || response.status.code >= 500 ? LostConnection(words) : CommandFailure(words)
+    }
+
     /// One line out of a problem document (RFC 9457).
     private static func explanation(_ status: UInt, _ problem: JSONValue?) -> String {
         guard let problem else { return "status \(status)" }
@@ -117,4 +167,11 @@ package struct APIClient {
         }
         return (["\(status) \(problem["code"]?.stringValue ?? "")", title] + fields).joined(separator: "; ")
     }
+}
+
+/// What may go better when it is tried again.
+struct LostConnection: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
 }

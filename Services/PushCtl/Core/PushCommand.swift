@@ -8,13 +8,15 @@ package struct PushCommand: AsyncParsableCommand {
         discussion: """
             Where the token service is and who is asking comes from --url and --key-file, or from the environment variables PUSH_URL and \
             PUSH_KEY_FILE (or PUSH_KEY, the key itself).
-            Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 64 wrong usage.
+            Exit codes: 0 done, 2 an import went through but some of its lines failed, 1 refused or failed (the reason is on standard error), 64 wrong usage.
             """,
         subcommands: [
             AppsCommand.self,
             KeysCommand.self,
             InstallationsCommand.self,
             UsersCommand.self,
+            ImportCommand.self,
+            ExportCommand.self,
             QuarantineCommand.self,
             SendCommand.self,
             StatusCommand.self,

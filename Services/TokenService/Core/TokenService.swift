@@ -100,12 +100,13 @@ package struct TokenService: Sendable {
             gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
             shedding: shedding, metrics: metrics, logger: logger)
         router.mount(operations)
+        let registration = InstallationRegistration(pool: pool, fences: outbox.fences)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
-            registration: RegistrationController(
-                registration: InstallationRegistration(pool: pool, fences: outbox.fences), metrics: metrics),
+            registration: RegistrationController(registration: registration, metrics: metrics),
             reading: ReadingController(pool: pool),
+            bulk: BulkController(pool: pool, registration: registration, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),

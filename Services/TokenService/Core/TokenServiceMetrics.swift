@@ -53,6 +53,10 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
+    func registered(created: Int, updated: Int) {
+        count(MetricName.registrations, [("result", "created")], by: created)
+        count(MetricName.registrations, [("result", "updated")], by: updated)
+    }
     func signedOut(_ number: Int) { count(MetricName.signOuts, [], by: number) }
 
     func accepted(lane: Lane, isReplay: Bool) {

@@ -51,5 +51,7 @@ struct APICall: Sendable {
     /// answer's `RateLimit-Remaining` shows it.
     func charge(_ requests: Int) { rates.charge(requests - 1, to: caller) }
 
-    func body() async throws -> RequestBody { try await RequestBody(of: request) }
+    func body(maximumBytes: Int = RequestBody.maximumBytes) async throws -> RequestBody {
+        try await RequestBody(of: request, maximumBytes: maximumBytes)
+    }
 }

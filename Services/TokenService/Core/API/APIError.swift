@@ -36,9 +36,12 @@ extension APIError {
     static let unauthenticated = APIError(
         .unauthorized, "unauthenticated", "No valid API key", "send a live key as Authorization: Bearer psh_…")
     static let notFound = APIError(.notFound, "not_found", "Not found", "there is nothing here, or nothing that this key may see")
-    static let bodyTooLarge = APIError(
-        HTTPResponse.Status(code: 413, reasonPhrase: "Content Too Large"), "body_too_large", "Body too large",
-        "a request's body may have \(RequestBody.maximumBytes) bytes")
+
+    static func bodyTooLarge(_ maximumBytes: Int) -> APIError {
+        APIError(
+            HTTPResponse.Status(code: 413, reasonPhrase: "Content Too Large"), "body_too_large", "Body too large",
+            "a request's body may have \(maximumBytes) bytes here")
+    }
 
     static let headersTooLarge = APIError(
         HTTPResponse.Status(code: 431, reasonPhrase: "Request Header Fields Too Large"), "headers_too_large", "Header fields too large",

@@ -8,14 +8,19 @@ struct RequestBody: Sendable {
     static let maximumBytes = 65_536
 
     let bytes: [UInt8]
+    private let limit: Int
 
     /// Refuses by the stated length before reading, and while reading where none was stated.
-    init(of request: Request) async throws {
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw APIError.bodyTooLarge }
+    /// - Parameter maximumBytes: This route's limit.
+    init(of request: Request, maximumBytes: Int = maximumBytes) async throws {
+        limit = maximumBytes
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > maximumBytes {
+            throw APIError.bodyTooLarge(maximumBytes)
+        }
         do {
-            bytes = Array((try await request.body.collect(upTo: Self.maximumBytes)).readableBytesView)
+            bytes = Array((try await request.body.collect(upTo: maximumBytes)).readableBytesView)
         } catch is NIOTooManyBytesError {
-            throw APIError.bodyTooLarge
+            throw APIError.bodyTooLarge(maximumBytes)
         }
         if !bytes.isEmpty, let type = request.headers[.contentType]?.lowercased(), !type.hasPrefix("application/json"),
             request.method != .patch || !type.hasPrefix("application/merge-patch+json")
@@ -31,7 +36,7 @@ struct RequestBody: Sendable {
     func object<Content>(allowsEmpty: Bool = false, _ read: (inout JSONObjectReader) -> Content?) throws -> Content {
         let value: JSONValue
         do {
-            value = try JSONValue.parse(bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumBytes: Self.maximumBytes)
+            value = try JSONValue.parse(bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumBytes: limit)
         } catch {
             throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
         }

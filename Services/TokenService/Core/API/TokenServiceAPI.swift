@@ -7,6 +7,7 @@ struct TokenServiceAPI {
     let keys: KeysController
     let registration: RegistrationController
     let reading: ReadingController
+    let bulk: BulkController
     let signOut: SignOutController
     let notifications: NotificationsController
     let quarantine: QuarantineController
@@ -17,6 +18,7 @@ struct TokenServiceAPI {
         keys.bind(to: router)
         registration.bind(to: router)
         reading.bind(to: router)
+        bulk.bind(to: router)
         signOut.bind(to: router)
         notifications.bind(to: router)
         DocumentationController().bind(to: router)

@@ -1,0 +1,87 @@
+import NIOHTTP1
+import StrictJSON
+
+/// One import, through as many connections as it takes.
+struct ImportRun {
+    let client: APIClient
+    let app: String
+    let source: ImportSource
+    /// Attempts in a row that brought nothing, before it is given up.
+    let maximumAttempts: Int
+    let pause: @Sendable (_ attempt: Int) async throws -> Void
+    /// Each line that the server refused, as it told it.
+    let onFailure: @Sendable (ArraySlice<UInt8>) throws -> Void
+    /// Also told how many bytes of the file are behind us.
+    let onProgress: @Sendable (_ counts: ImportCounts, _ bytes: Int) -> Void
+
+    /// - Returns: What was done, when the server has confirmed the last line.
+    /// - Throws: ``CommandFailure``, which says where to go on.
+    func run() async throws -> ImportCounts {
+        let result: Result<ImportCounts, any Error>
+        do { result = .success(try await connections()) } catch { result = .failure(error) }
+        await source.stop()
+        return try result.get()
+    }
+
+    private func connections() async throws -> ImportCounts {
+        var before = ImportCounts(through: await source.through)
+        var attempts = 0
+        while true {
+            let start = before.through
+            do {
+                if try await once(&before) { return before }
+                throw LostConnection("the answer ended early")
+            } catch let lost as LostConnection {
+                attempts = before.through > start ? 1 : attempts + 1
+                guard attempts < maximumAttempts else {
+                    throw CommandFailure("given up after \(attempts) attempts: \(lost); go on with --from-line \(before.through + 1)")
+                }
+                try await pause(attempts)
+            }
+        }
+    }
+
+    /// One connection. - Returns: whether the import is complete.
+    private func once(_ counts: inout ImportCounts) async throws -> Bool {
+        let base = counts
+        var isDone = false
+        // Told when their chunk is committed: a chunk that is sent again tells of them again.
+        var failures: [ArraySlice<UInt8>] = []
+        let body = await source.begin()
+        try await client.lines(.POST, "/v1/apps/\(app)/import?from_line=\(base.through + 1)", body: body) { bytes in
+            let line: JSONValue
+            do { line = try JSONValue.parse(Array(bytes)) } catch { throw LostConnection("the answer is not an import's") }
+            if line["line"] != nil { return failures.append(ArraySlice(Array(bytes))) }
+            if let through = line["through"]?.integerValue.map(Int.init), through > counts.through {
+                counts = base.adding(line, through: through)
+                try failures.forEach(onFailure)
+                failures = []
+                onProgress(counts, await source.confirm(through: through))
+            }
+            if let error = line["error"] { throw LostConnection(error["detail"]?.stringValue ?? "the server could not go on") }
+            isDone = line["done"]?.boolValue == true
+        }
+        // A server that lost the request's end would call it done too early.
+        let (isAtEnd, owes) = (await source.isAtEnd, await source.owes)
+        return isDone && isAtEnd && !owes
+    }
+}
+
+struct ImportCounts: Equatable, Sendable {
+    /// The last line that is committed.
+    var through: Int
+    var created = 0
+    var updated = 0
+    var failed = 0
+
+    init(through: Int) { self.through = through }
+
+    fileprivate func adding(_ told: JSONValue, through: Int) -> ImportCounts {
+        var sum = self
+        sum.through = through
+        sum.created += Int(told["created"]?.integerValue ?? 0)
+        sum.updated += Int(told["updated"]?.integerValue ?? 0)
+        sum.failed += Int(told["failed"]?.integerValue ?? 0)
+        return sum
+    }
+}

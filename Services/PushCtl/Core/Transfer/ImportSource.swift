@@ -1,0 +1,137 @@
+import Dispatch
+import NIOCore
+import Synchronization
+
+/// The lines of an import: sent in order, kept until the server says that they are committed, and sent again after a lost connection.
+///
+/// Also a pipe, which cannot be read twice, can be imported so. What is kept is bounded: reading waits for the server.
+actor ImportSource {
+    static let maximumUnconfirmedBytes = 8 << 20
+
+    private let file: FileReader
+    private var kept: [LineBlock] = []
+    private var keptBytes = 0
+    private var passedBytes = 0
+    /// Index in `kept` of what is sent next.
+    private var cursor = 0
+    private var attempt = 0
+    private var reading: Task<Bool, any Error>?
+    private var waiting: CheckedContinuation<Void, Never>?
+    private(set) var isAtEnd = false
+    nonisolated let firstLine: Int
+    /// The last line that is committed, or that the caller has skipped.
+    private(set) var through: Int
+
+    /// - Parameters:
+    ///   - firstLine: Lines before this one are read and passed over.
+    ///   - read: The file's next bytes; none at its end. Runs on a thread of its own, one call at a time.
+    init(firstLine: Int, read: @escaping @Sendable () throws -> [UInt8]) {
+        self.firstLine = firstLine
+        through = firstLine - 1
+        file = FileReader(read)
+    }
+
+    /// Whether something was read and is not confirmed.
+    var owes: Bool { !kept.isEmpty }
+
+    /// Begins again with the first line that is not confirmed. What an earlier attempt still asks for, it gets no more.
+    func begin() -> Lines {
+        attempt += 1
+        cursor = 0
+        release()
+        return Lines(source: self, attempt: attempt)
+    }
+
+    /// Nothing more is sent.
+    func stop() {
+        attempt += 1
+        release()
+    }
+
+    /// Lines up to this one are committed.
+    /// - Returns: How many bytes of the file are behind us.
+    @discardableResult
+    func confirm(through line: Int) -> Int {
+        while let first = kept.first, first.firstLine <= line {
+            keptBytes -= first.bytes.readableBytes
+            passedBytes += first.bytes.readableBytes
+            if first.lastLine <= line {
+                kept.removeFirst()
+                cursor = max(0, cursor - 1)
+            } else {
+                kept[0] = first.dropping(through: line)
+                keptBytes += kept[0].bytes.readableBytes
+                passedBytes -= kept[0].bytes.readableBytes
+            }
+        }
+        through = max(through, line)
+        release()
+        return passedBytes
+    }
+
+    fileprivate func next(attempt: Int) async throws -> ByteBuffer? {
+        while attempt == self.attempt {
+            if cursor < kept.count {
+                defer { cursor += 1 }
+                return kept[cursor].bytes
+            }
+            if keptBytes >= Self.maximumUnconfirmedBytes {
+                await withCheckedContinuation { waiting = $0 }
+            } else if !(try await readMore()) {
+                return nil
+            }
+        }
+        return nil
+    }
+
+    private func release() {
+        waiting?.resume()
+        waiting = nil
+    }
+
+    /// One reading at a time, also where two attempts ask.
+    private func readMore() async throws -> Bool {
+        if let reading { return try await reading.value }
+        let task = Task { try await readBlock() }
+        reading = task
+        defer { reading = nil }
+        return try await task.value
+    }
+
+    private func readBlock() async throws -> Bool {
+        while let block = try await file.next() {
+            let wanted = block.firstLine > through ? block : block.dropping(through: min(through, block.lastLine))
+            passedBytes += block.bytes.readableBytes - wanted.bytes.readableBytes
+            guard wanted.lineCount > 0 else { continue }
+            kept.append(wanted)
+            keptBytes += wanted.bytes.readableBytes
+            return true
+        }
+        isAtEnd = true
+        return false
+    }
+
+    /// One attempt's request body.
+    struct Lines: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        let source: ImportSource
+        let attempt: Int
+
+        func makeAsyncIterator() -> Lines { self }
+        func next() async throws -> ByteBuffer? { try await source.next(attempt: attempt) }
+        func next(isolation actor: isolated (any Actor)?) async throws(any Error) -> ByteBuffer? { try await source.next(attempt: attempt) }
+    }
+}
+
+/// Reads where blocking blocks nobody else.
+private final class FileReader: Sendable {
+    private let blocks: Mutex<LineBlocks>
+    private let queue = DispatchQueue(label: "pushctl.import.file")
+
+    init(_ read: @escaping @Sendable () throws -> [UInt8]) { blocks = Mutex(LineBlocks(read: read)) }
+
+    func next() async throws -> LineBlock? {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Result { try self.blocks.withLock { try $0.next() } }) }
+        }
+    }
+}

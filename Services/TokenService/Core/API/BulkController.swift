@@ -1,0 +1,101 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import Postgres
+import PushModel
+import StrictJSON
+
+/// Many installations at once: `POST /v1/apps/{app}/installations`, `…/import` and `…/export`.
+struct BulkController: Sendable {
+    private static let lineDelimited = "application/x-ndjson"
+
+    private let registration: BulkRegistration
+    private let importing: InstallationImport
+    private let exporting: InstallationExport
+
+    init(pool: PostgresPool, registration: InstallationRegistration, metrics: TokenServiceMetrics, logger: Logger) {
+        let register: InstallationImport.Register = { registrations, app in
+            let results = await registration.register(registrations, app: app)
+            let created = results.count { (try? $0.get())?.isNew == true }
+            let updated = results.count { (try? $0.get())?.isNew == false }
+            metrics.registered(created: created, updated: updated)
+            return results
+        }
+        let store = ExportStore(pool: pool)
+        self.registration = BulkRegistration(register: register, logger: logger)
+        importing = InstallationImport(logger: logger, register: register)
+        exporting = InstallationExport(logger: logger) { app, cursor, limit in
+            try await store.page(of: app, after: cursor, limit: limit)
+        }
+    }
+
+    func bind(to router: APIRouter) {
+        router.on(.registerMany, registerMany)
+        router.on(.importInstallations, importLines)
+        router.on(.exportInstallations, exportLines)
+    }
+
+    @Sendable private func registerMany(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let items = try await call.body(maximumBytes: BulkRegistration.maximumBodyBytes).object { BulkRegistration.Items(&$0, app: app) }
+        let outcomes = await registration.register(items, app: app)
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("results") { array in
+                    for outcome in outcomes { outcome.write(to: &array, app: app.slug) }
+                }
+            }
+        }
+    }
+
+    @Sendable private func importLines(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let firstLine = try Self.firstLine(call.query("from_line"))
+        if let type = call.request.headers[.contentType], !type.lowercased().hasPrefix(Self.lineDelimited) {
+            throw APIError(
+                .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be \(Self.lineDelimited)")
+        }
+        let body = call.request.body
+        return Self.stream { [importing] writer in
+            var answers = importing.begin(body, app: app, firstLine: firstLine)
+            do {
+                while let answer = await answers.next() { try await writer.write(answer) }
+                try await writer.finish(nil)
+            } catch {
+                await answers.end()
+                throw error
+            }
+            await answers.end()
+        }
+    }
+
+    @Sendable private func exportLines(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let after = try Self.id(call.query("after"))
+        return Self.stream { [exporting] writer in
+            var answers = exporting.begin(app: app, after: after)
+            while let answer = await answers.next() { try await writer.write(answer) }
+            try await writer.finish(nil)
+        }
+    }
+
+    private static func stream(_ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void) -> Response {
+        Response(
+            status: .ok, headers: [.contentType: lineDelimited, .cacheControl: "no-store"], body: ResponseBody(write))
+    }
+
+    private static func firstLine(_ text: String?) throws -> Int {
+        guard let text else { return 1 }
+        guard let line = Int(text), (1...1_000_000_000_000).contains(line) else {
+            throw APIError.invalid("from_line", "out_of_range", "must be the number of the first line that is sent, 1 or more")
+        }
+        return line
+    }
+
+    private static func id(_ text: String?) throws -> PushID? {
+        guard let text else { return nil }
+        guard let id = PushID(text) else { throw APIError.invalid("after", "invalid_id", "must be a UUID") }
+        return id
+    }
+}

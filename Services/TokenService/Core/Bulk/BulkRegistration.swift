@@ -1,0 +1,90 @@
+import HTTPTypes
+import Logging
+import PushModel
+import StrictJSON
+
+/// `POST /v1/apps/{app}/installations`: many registrations in one request, each with its own answer, in the request's order.
+struct BulkRegistration: Sendable {
+    static let maximumItems = 1000
+    static let maximumBodyBytes = 4 << 20
+
+    /// What a request asks for: each item as a registration, or why it is none.
+    struct Items: Sendable {
+        enum Item: Sendable {
+            case registration(Registration)
+            case refused(id: PushID?, APIError)
+        }
+
+        var items: [Item]
+
+        /// Faults of one item are that item's answer; only what is wrong with the list itself goes to `body.problems`.
+        init?(_ body: inout JSONObjectReader, app: App) {
+            let list = body.value("installations")
+            body.finish()
+            guard let list else { return nil }
+            guard let elements = list.arrayValue, (1...BulkRegistration.maximumItems).contains(elements.count) else {
+                body.problem("installations", "out_of_range", "must be an array of 1 to \(BulkRegistration.maximumItems) registrations")
+                return nil
+            }
+            items = elements.enumerated().map { index, element in
+                var item = JSONObjectReader(element, at: "/installations/\(index)")
+                guard let registration = Registration(bulkItem: &item, app: app) else {
+                    return .refused(id: PushID(stated: element), APIError.invalid(item.problems.list))
+                }
+                return .registration(registration)
+            }
+        }
+    }
+
+    enum Outcome: Sendable {
+        case registered(InstallationRegistration.Result)
+        case refused(id: PushID?, APIError)
+    }
+
+    let register: InstallationImport.Register
+    let logger: Logger
+
+    func register(_ items: Items, app: App) async -> [Outcome] {
+        let valid = items.items.compactMap { item in
+            if case .registration(let registration) = item { registration } else { nil }
+        }
+        var results = await register(valid, app).makeIterator()
+        return items.items.map { item in
+            switch item {
+            case .refused(let id, let error): .refused(id: id, error)
+            case .registration(let registration):
+                switch results.next() {
+                case .success(let result): .registered(result)
+                case .failure(let error): .refused(id: registration.installation, problem(error))
+                case nil: .refused(id: registration.installation, problem(CorruptRow(table: "installations")))
+                }
+            }
+        }
+    }
+
+    private func problem(_ error: any Error) -> APIError {
+        let problem = APIError(cause: error)
+        if problem.isOurFault {
+            logger.error("An item of a bulk registration failed", metadata: [LogKey.error: "\(String(describing: error))"])
+        }
+        return problem
+    }
+}
+
+extension BulkRegistration.Outcome {
+    func write(to writer: inout JSONWriter, app: AppSlug) {
+        writer.object { object in
+            switch self {
+            case .registered(let result):
+                object.field("id", result.record.id.description)
+                object.field("status", result.isNew ? 201 : 200)
+                object.name("record")
+                result.record.write(to: &object, app: app)
+            case .refused(let id, let error):
+                if let id { object.field("id", id.description) } else { object.null("id") }
+                object.field("status", error.status.code)
+                object.field("error", raw: error.body())
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+package import Logging
+package import NIOCore
+import Postgres
+import ServiceLifecycle
+
+/// `POST /v1/apps/{app}/import`: registers every line of a stream and tells, while it reads, what became of them.
+///
+/// Reading and committing overlap by one chunk, and each waits for the other, so that memory is the same for any length. What is reported
+/// as `through` is committed. A stream that ends early, for whatever reason, ends after a whole chunk.
+package struct InstallationImport: Sendable {
+    package typealias Register =
+        @Sendable ([Registration], App) async -> [Result<InstallationRegistration.Result, any Error>]
+
+    package static let chunk = LineQueue.Limit(lines: 512, bytes: 1 << 20)
+
+    private let register: Register
+    /// How long one chunk may wait for the database.
+    private let patience: Duration
+    private let logger: Logger
+
+    package init(patience: Duration = .seconds(30), logger: Logger, register: @escaping Register) {
+        self.register = register
+        self.patience = patience
+        self.logger = logger
+    }
+
+    /// Begins to read. ``Answers/next()`` commits, chunk by chunk; ``Answers/end()`` must be called at the end, however it comes.
+    /// - Parameter firstLine: The number of the first line that comes.
+    package func begin<Bytes: AsyncSequence & Sendable>(
+        _ body: Bytes, app: App, firstLine: Int, queue: LineQueue = LineQueue(limit: chunk)
+    ) -> Answers where Bytes.Element == ByteBuffer {
+        let reader = Task {
+            await withGracefulShutdownHandler {
+                await Self.read(body, app: app, firstLine: firstLine, into: queue)
+            } onGracefulShutdown: {
+                queue.finish(.stopped)
+            }
+        }
+        return Answers(importing: self, app: app, queue: queue, reader: reader, totals: ImportTotals(through: firstLine - 1))
+    }
+
+    /// What the client is told, in turn. One owner.
+    package struct Answers {
+        fileprivate let importing: InstallationImport
+        fileprivate let app: App
+        fileprivate let queue: LineQueue
+        fileprivate let reader: Task<Void, Never>
+        fileprivate var totals: ImportTotals
+        private var isOver = false
+
+        fileprivate init(importing: InstallationImport, app: App, queue: LineQueue, reader: Task<Void, Never>, totals: ImportTotals) {
+            self.importing = importing
+            self.app = app
+            self.queue = queue
+            self.reader = reader
+            self.totals = totals
+        }
+
+        /// Waits for lines, commits them and tells; nil after the last answer.
+        package mutating func next() async -> ByteBuffer? {
+            guard !isOver else { return nil }
+            var report = JSONLines()
+            switch await queue.take() {
+            case .lines(let lines):
+                if let answer = await importing.settle(lines, app: app) {
+                    totals.add(answer, lines: lines)
+                    report.failures(answer)
+                    report.progress(totals)
+                } else {
+                    isOver = true
+                    report.broken(InstallationImport.databaseAway, totals)
+                }
+            case .ended where !Task.isCancelled:
+                isOver = true
+                report.done(totals)
+            case .ended, .cut: return nil
+            case .stopped:
+                isOver = true
+                report.broken(InstallationImport.stopping, totals)
+            }
+            return report.buffer
+        }
+
+        /// Nothing more is wanted. Returns when reading has ended, which may be when the client falls silent for good.
+        package func end() async {
+            queue.finish(.stopped)
+            await reader.value
+        }
+    }
+
+    private static func read<Bytes: AsyncSequence>(_ body: Bytes, app: App, firstLine: Int, into queue: LineQueue) async
+    where Bytes.Element == ByteBuffer {
+        var splitter = LineSplitter(maximumBytes: ImportLine.maximumBytes)
+        var number = firstLine
+        func line(_ line: LineSplitter.Line) -> ImportLine {
+            defer { number += 1 }
+            return ImportLine(line, number: number, app: app)
+        }
+        do {
+            for try await buffer in body {
+                var lines: [ImportLine] = []
+                splitter.split(buffer) { lines.append(line($0)) }
+                if !lines.isEmpty, !(await queue.put(lines)) { return }
+            }
+        } catch {
+            // The connection broke inside the body. The line that was cut with it counts for nothing.
+            return queue.finish(.cut)
+        }
+        if let last = splitter.finish(), !(await queue.put([line(last)])) { return }
+        queue.finish(.ended)
+    }
+
+    fileprivate static let databaseAway = BulkFault(
+        id: nil, code: "database_unavailable", detail: "the database cannot serve now; go on after the line in through", isRetryable: true)
+    fileprivate static let stopping = BulkFault(
+        id: nil, code: "stopping", detail: "this process stops; go on after the line in through", isRetryable: true)
+
+    // MARK: One chunk
+
+    /// Registers a chunk's lines, in order, again and again while the database is away.
+    /// - Returns: nil when it stayed away.
+    fileprivate func settle(_ lines: [ImportLine], app: App) async -> ImportAnswer? {
+        var wanted: [(line: Int, registration: Registration)] = []
+        var answer = ImportAnswer()
+        for line in lines {
+            switch line.content {
+            case .registration(let registration): wanted.append((line.number, registration))
+            case .refused(let fault): answer.failures.append((line.number, fault))
+            case .nothing: break
+            }
+        }
+        let deadline = ContinuousClock.now + patience
+        var pause = Duration.milliseconds(50)
+        var wasNew: Set<Int> = []
+        while !wanted.isEmpty {
+            let results = await register(wanted.map(\.registration), app)
+            // From the first that could not be tried, all are tried again: two lines for one installation keep their order.
+            let firstAway = results.firstIndex { Self.isUnavailable($0) } ?? results.count
+            for (item, result) in zip(wanted[firstAway...], results[firstAway...]) {
+                if case .success(let success) = result, success.isNew { wasNew.insert(item.line) }
+            }
+            for (item, result) in zip(wanted[..<firstAway], results[..<firstAway]) {
+                switch result {
+                case .success(let success): answer.count(isNew: success.isNew || wasNew.contains(item.line))
+                case .failure(let error): answer.failures.append((item.line, fault(item.registration, error)))
+                }
+            }
+            wanted.removeFirst(firstAway)
+            guard !wanted.isEmpty else { break }
+            guard ContinuousClock.now + pause < deadline, !Task.isCancelled else { return nil }
+            do { try await Task.sleep(for: pause) } catch { return nil }
+            pause = min(pause * 2, .seconds(2))
+        }
+        answer.failures.sort { $0.line < $1.line }
+        return answer
+    }
+
+    private static func isUnavailable(_ result: Result<InstallationRegistration.Result, any Error>) -> Bool {
+        switch result {
+        case .success: false
+        case .failure(let error as PostgresError): error.isUnavailable
+        case .failure(let error): error is CancellationError
+        }
+    }
+
+    private func fault(_ registration: Registration, _ error: any Error) -> BulkFault {
+        if APIError(cause: error).isOurFault {
+            logger.error("A line of an import failed", metadata: [LogKey.error: "\(String(describing: error))"])
+        }
+        return BulkFault(id: registration.installation, cause: error)
+    }
+}

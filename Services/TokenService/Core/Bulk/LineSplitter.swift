@@ -1,0 +1,51 @@
+package import NIOCore
+
+/// Cuts a stream of bytes into lines. A line that is too long is passed over, not kept: its rest is counted as that line and nothing else.
+package struct LineSplitter {
+    package enum Line: Equatable, Sendable {
+        /// Without its line feed.
+        case text([UInt8])
+        case tooLong
+    }
+
+    private let maximumBytes: Int
+    private var partial: [UInt8] = []
+    private var isOverlong = false
+
+    package init(maximumBytes: Int) { self.maximumBytes = maximumBytes }
+
+    /// Every line that ends within `buffer`.
+    package mutating func split(_ buffer: ByteBuffer, _ onLine: (Line) -> Void) {
+        var rest = buffer.readableBytesView
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            take(rest[..<end])
+            onLine(finishedLine())
+            rest = rest[(end + 1)...]
+        }
+        take(rest)
+    }
+
+    /// The last line, where the stream did not end with a line feed.
+    package mutating func finish() -> Line? {
+        guard isOverlong || !partial.isEmpty else { return nil }
+        return finishedLine()
+    }
+
+    private mutating func take(_ bytes: ByteBufferView) {
+        guard !isOverlong else { return }
+        if partial.count + bytes.count > maximumBytes {
+            isOverlong = true
+            partial = []
+        } else {
+            partial.append(contentsOf: bytes)
+        }
+    }
+
+    private mutating func finishedLine() -> Line {
+        defer {
+            partial = []
+            isOverlong = false
+        }
+        return isOverlong ? .tooLong : .text(partial)
+    }
+}

@@ -1,0 +1,24 @@
+import PushModel
+package import StrictJSON
+
+extension Registration {
+    /// Reads a registration that names its installation itself, as `id`.
+    /// - Returns: nil where something is missing or wrong; the reader's problems say what.
+    package init?(bulkItem object: inout JSONObjectReader, app: App) {
+        let id = object.string("id", maximumBytes: 36).flatMap { text in
+            let id = PushID(text)
+            if id == nil { object.problem("id", "invalid_id", "must be a UUID") }
+            return id
+        }
+        // Read on without an id, so that a client hears of everything at once.
+        self.init(&object, installation: id ?? PushID(high: 0, low: 0), app: app)
+    }
+}
+
+extension PushID {
+    /// The id that an object states, where it is one.
+    init?(stated object: JSONValue) {
+        guard let id = object["id"]?.stringValue.flatMap({ PushID($0) }) else { return nil }
+        self = id
+    }
+}

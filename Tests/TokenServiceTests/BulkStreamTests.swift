@@ -1,0 +1,142 @@
+import Logging
+import NIOCore
+import Postgres
+import PushModel
+import StrictJSON
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+/// The streams alone, with a registry that the test plays.
+@Suite("What a bulk stream holds and waits for", .timeLimit(.minutes(1)))
+struct BulkStreamTests {
+    private static func app() throws -> App {
+        App(
+            id: 1, slug: try #require(AppSlug("shop")), bundleID: "com.example.shop", devicePolicy: .multi,
+            environments: [.production], staleAfterDays: nil, removesStale: false)
+    }
+
+    private static let away = PostgresError(.connectionFailed, operation: "connect", message: "nobody there")
+
+    private static func lines(_ answers: inout InstallationImport.Answers) async throws -> [JSONValue] {
+        var lines: [JSONValue] = []
+        while let buffer = await answers.next() {
+            lines += try String(buffer: buffer).split(separator: "\n").map { try JSONValue.parse(Array($0.utf8)) }
+        }
+        await answers.end()
+        return lines
+    }
+
+    /// Gives the lines of an import, a hundred at a time, and counts them.
+    private struct Feed: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        let total: Int
+        let given: Counter
+
+        func makeAsyncIterator() -> Feed { self }
+        func next() async throws -> ByteBuffer? {
+            let first = given.value + 1
+            guard first <= total else { return nil }
+            let last = Swift.min(first + 99, total)
+            given.add(last - first + 1)
+            return ByteBuffer(string: (first...last).map { importLine($0) + "\n" }.joined())
+        }
+    }
+
+    private final class Counter: Sendable {
+        private let count = Mutex(0)
+        var value: Int { count.withLock { $0 } }
+        func add(_ number: Int) { count.withLock { $0 += number } }
+    }
+
+    @Test func anImportHoldsTwoChunksHoweverLongItIs() async throws {
+        let total = 50_000
+        let (given, committed) = (Counter(), Counter())
+        let most = Mutex(0)
+        let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
+            #expect(registrations.count <= InstallationImport.chunk.lines)
+            // The reader gets every chance to run ahead.
+            for _ in 0..<20 { await Task.yield() }
+            let underWay = given.value - committed.value
+            most.withLock { $0 = max($0, underWay) }
+            committed.add(registrations.count)
+            return registrations.map { _ in .failure(OwnerMismatch()) }
+        }
+        var answers = importing.begin(Feed(total: total, given: given), app: try Self.app(), firstLine: 1)
+        let told = try await Self.lines(&answers)
+        #expect(told.last?.number("failed") == Int64(total))
+        #expect(told.compactMap { $0.number("line") } == (1...Int64(total)).map { $0 })
+        // One chunk with the registry, one in the queue, one buffer in the reader's hands.
+        #expect(most.withLock { $0 } <= 2 * InstallationImport.chunk.lines + 2 * 100)
+    }
+
+    @Test func anExportHoldsOnePageHoweverLongItIs() async throws {
+        let total = 50_000
+        let (read, written) = (Counter(), Counter())
+        let exporting = InstallationExport(logger: Logger(label: "test")) { _, after, limit in
+            #expect(read.value == written.value, "a page was read before the one before it was taken")
+            let first = after.map { Int($0.low & 0xffff_ffff) + 1 } ?? 1
+            let page = (first..<min(first + limit, total + 1)).map {
+                ExportedInstallation(id: installation($0), user: nil, tokens: [], profile: InstallationProfile())
+            }
+            read.add(page.count)
+            return page
+        }
+        var answers = exporting.begin(app: try Self.app(), after: nil)
+        var last = ""
+        while let buffer = await answers.next() {
+            let lines = String(buffer: buffer).split(separator: "\n")
+            last = lines.last.map(String.init) ?? last
+            written.add(lines.count { !$0.contains("done") })
+        }
+        #expect(written.value == total)
+        #expect(last == #"{"done":true,"count":\#(total)}"#)
+    }
+
+    @Test func whatCouldNotBeTriedIsTriedAgainFromThereOnInOrder() async throws {
+        let calls = Mutex<[[PushID]]>([])
+        let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
+            let call = calls.withLock { calls in
+                calls.append(registrations.map(\.installation))
+                return calls.count
+            }
+            return registrations.enumerated().map { index, _ in call < 3 && index == 1 ? .failure(Self.away) : .failure(OwnerMismatch()) }
+        }
+        var answers = importing.begin(Feed(total: 4, given: Counter()), app: try Self.app(), firstLine: 1)
+        let told = try await Self.lines(&answers)
+        let ids = (1...4).map { installation($0) }
+        #expect(calls.withLock { $0 } == [ids, Array(ids[1...]), Array(ids[2...])])
+        #expect(told.compactMap { $0.number("line") } == [1, 2, 3, 4])
+        #expect(told.last?["done"]?.boolValue == true)
+    }
+
+    @Test func whenTheDatabaseStaysAwayTheStreamEndsWithThePlaceToGoOn() async throws {
+        let importing = InstallationImport(patience: .zero, logger: Logger(label: "test")) { registrations, _ in
+            registrations.map { _ in .failure(Self.away) }
+        }
+        var answers = importing.begin(Feed(total: 4, given: Counter()), app: try Self.app(), firstLine: 11)
+        let told = try await Self.lines(&answers)
+        #expect(told.count == 1)
+        #expect(told[0].number("through") == 10 && told[0]["error"]?.text("code") == "database_unavailable")
+
+        let exporting = InstallationExport(patience: .zero, logger: Logger(label: "test")) { _, _, _ in throw Self.away }
+        var pages = exporting.begin(app: try Self.app(), after: installation(7))
+        let end = try JSONValue.parse(Array(String(buffer: try #require(await pages.next())).utf8))
+        #expect(end["error"]?.text("code") == "database_unavailable" && end.text("after") == installation(7).description)
+        #expect(await pages.next() == nil)
+    }
+
+    @Test func linesAreCutWhereverTheBuffersAre() {
+        for size in 1...7 {
+            var splitter = LineSplitter(maximumBytes: 3)
+            var lines: [LineSplitter.Line] = []
+            let bytes = Array("abc\n\nabcd\nlongerline\nab".utf8)
+            for start in stride(from: 0, to: bytes.count, by: size) {
+                splitter.split(ByteBuffer(bytes: bytes[start..<min(start + size, bytes.count)])) { lines.append($0) }
+            }
+            if let last = splitter.finish() { lines.append(last) }
+            #expect(lines == [.text(Array("abc".utf8)), .text([]), .tooLong, .tooLong, .text(Array("ab".utf8))])
+        }
+    }
+}
