@@ -119,7 +119,9 @@ struct FailureTests {
 
     @Test func isHealthyTellsWhetherTheDatabaseAnswers() async throws {
         try await withServer { pool in #expect(await pool.isHealthy()) }
-        try await withPool("postgresql://postgres@127.0.0.1:\(FreePorts.closed)/postgres") { pool in #expect(await pool.isHealthy() == false) }
+        try await withPool("postgresql://postgres@127.0.0.1:\(FreePorts.closed)/postgres") { pool in
+            #expect(await pool.isHealthy() == false)
+        }
     }
 
     private func withServer(

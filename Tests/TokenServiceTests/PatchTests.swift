@@ -11,7 +11,8 @@ struct PatchTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let before = try await shop.register(
-                installation(1), user: "ada", token: token(1), more: #","locale":"de_AT","tags":["a","b"],"app_version":"1.0"}"#.dropLastBrace)
+                installation(1), user: "ada", token: token(1),
+                more: #","locale":"de_AT","tags":["a","b"],"app_version":"1.0"}"#.dropLastBrace)
             let after = try await shop.call("PATCH", path, #"{"tags":["c"],"locale":null}"#)
             #expect(after.status == 200)
             #expect(after.json["tags"]?.arrayValue?.compactMap(\.stringValue) == ["c"])

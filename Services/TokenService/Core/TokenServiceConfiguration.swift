@@ -66,14 +66,15 @@ package struct TokenServiceConfiguration: Sendable {
             database.poolSize = poolSize
             database.applicationName = "token-service"
             database.sessionSettings = planning
+            database.planLifetime = .seconds(1)
             return database
         } catch {
             throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
         }
     }
 
-    /// Every statement here goes through an index, one key after another, and is run a million times: it is planned once, and a plan
-    /// that was made while a table was small must not read all of it once it is large.
+    /// Every statement here goes through an index, one key after another, and is run a million times: planning each time would cost more
+    /// than running it. Once a second is enough to notice that a table has grown.
     private static let planning = [
         "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
         "jit": "off",

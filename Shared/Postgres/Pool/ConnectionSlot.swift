@@ -9,6 +9,7 @@ actor ConnectionSlot {
     private let connector: PostgresConnector
     private let breaker: ConnectBreaker
     private var link: PostgresLink?
+    private var plansUntil: Deadline?
     private let connected = Atomic<Bool>(false)
 
     init(connector: PostgresConnector, breaker: ConnectBreaker) {
@@ -26,11 +27,16 @@ actor ConnectionSlot {
             session.close()
             if session.isDiscarded || !link.isIdle { close() }
         }
+        if let lifetime = connector.configuration.planLifetime {
+            if plansUntil?.isPast ?? false { try session.discardPlans() }
+            if plansUntil?.isPast ?? true { plansUntil = .after(lifetime) }
+        }
         return try body(session)
     }
 
     func close() {
         link = nil
+        plansUntil = nil
         connected.store(false, ordering: .relaxed)
     }
 

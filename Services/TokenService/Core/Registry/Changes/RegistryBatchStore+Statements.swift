@@ -4,8 +4,8 @@ extension RegistryBatchStore {
     /// The named installations, the holders of the named tokens, the other installations of the named users, and all whose tokens once
     /// moved to one of these.
     ///
-    /// `LATERAL … OFFSET 0` keeps the planner from turning a look-up per key into a scan of the table, which it would prefer while the
-    /// table is small; the plan is kept when it no longer is.
+    /// `LATERAL` with `OFFSET 0` or a lock keeps the planner from turning a look-up per key into a scan of the table, which it would
+    /// prefer while the table is small; the plan is kept for a while when it no longer is. Rows are locked in the order of `r`.
     static let lockInstallations: PostgresStatement = """
         WITH RECURSIVE reach (app_id, id) AS (
             SELECT app_id, id FROM (
@@ -24,10 +24,12 @@ extension RegistryBatchStore {
                     SELECT predecessor FROM token_moves WHERE app_id = r.app_id AND successor = r.id OFFSET 0
                 ) AS m
         )
-        SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.signed_out_reason, i.throttled_until, i.created_at, i.registered_at,
-            i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags, i.deregistered_at, i.stale_since
-        FROM reach r JOIN installations i ON i.app_id = r.app_id AND i.id = r.id
-        ORDER BY i.app_id, i.id FOR NO KEY UPDATE OF i
+        SELECT i.* FROM (SELECT app_id, id FROM reach ORDER BY app_id, id) AS r
+        CROSS JOIN LATERAL (
+            SELECT app_id, id, owner, owner_epoch, signed_out_reason, throttled_until, created_at, registered_at,
+                locale, time_zone, app_version, os_version, device_model, tags, deregistered_at, stale_since
+            FROM installations WHERE app_id = r.app_id AND id = r.id FOR NO KEY UPDATE
+        ) AS i
         """
     /// All moves that lead to these installations, however far back. A statement of its own, after the locks: the one above began before
     /// it had waited for them, and sees the moves of that moment.

@@ -69,8 +69,10 @@ package struct RegistryBatchStore {
             let epochs = fenced.map { batch.installations[$0]?.epoch ?? 1 }
             commands.append((Self.deleteMoves, [.int64Array(fenced.map(\.app)), .ids(fenced.map(\.id))]))
             commands.append(
-                (Self.insertFences,
-                    [.int64Array(fenced.map(\.app)), .ids(fenced.map(\.id)), .int64Array(epochs), .timestamp(milliseconds: batch.now)]))
+                (
+                    Self.insertFences,
+                    [.int64Array(fenced.map(\.app)), .ids(fenced.map(\.id)), .int64Array(epochs), .timestamp(milliseconds: batch.now)]
+                ))
         }
         // Fences refer to installations, so new ones come before; nothing new is ever fenced.
         commands = batch.installationWrites + commands + batch.tokenWrites + batch.moveWrites

@@ -1,0 +1,38 @@
+import Postgres
+import TestDatabase
+import Testing
+
+@Suite("A plan does not outlive what it was made for", .timeLimit(.minutes(1)))
+struct PlanTests {
+    /// An immutable function of constants is called when the statement is planned, and then no more (PostgreSQL manual 38.7).
+    private static let setUp = """
+        CREATE SEQUENCE plannings;
+        CREATE FUNCTION planning() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN nextval('plannings'); END $$
+        """
+    private static let use: PostgresStatement = "SELECT planning() + $1::bigint"
+
+    @Test(.database, arguments: [(Duration.zero, Int64(3)), (nil, Int64(1))] as [(Duration?, Int64)])
+    func aPlanIsMadeAnewWhenItsLifetimeIsOver(lifetime: Duration?, plannings: Int64) async throws {
+        let uri = try #require(TestDatabase.current).uri
+        let change = { (configuration: inout PostgresConfiguration) in
+            configuration.planLifetime = lifetime
+            configuration.poolSize = 1
+            configuration.sessionSettings = ["plan_cache_mode": "force_generic_plan"]
+        }
+        try await withPool(uri, change) { pool in
+            try await pool.session { session in try session.simple(Self.setUp) }
+            for _ in 0..<3 {
+                try await pool.session { session in _ = try session.execute(Self.use, [.int64(0)]) }
+            }
+            #expect(try await pool.session { session in try session.execute("SELECT last_value FROM plannings").only().int64(0) } == plannings)
+        }
+    }
+
+    @Test(.database) func sessionSettingsAreTheConfigurations() async throws {
+        let uri = try #require(TestDatabase.current).uri
+        try await withPool(uri, { $0.sessionSettings = ["enable_seqscan": "off"] }) { pool in
+            let shown = try await pool.session { session in try session.execute("SHOW enable_seqscan").only().text(0) }
+            #expect(shown == "off")
+        }
+    }
+}
