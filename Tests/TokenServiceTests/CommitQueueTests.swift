@@ -63,6 +63,21 @@ struct CommitQueueTests {
         #expect(try await second[0].value == 20)
     }
 
+    @Test func aBatchIsNoHeavierThanAllowedAndAHeavyItemGoesAlone() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { await commits.commit($0) }
+        async let first = queue.submit(1)
+        _ = try await commits.begun.next()
+        let later = try await submitInOrder([4, 6, 1, 99, 2], to: queue)
+        for expected in [[4, 6], [1], [99], [2]] {
+            commits.goOn.send(())
+            #expect(try await commits.begun.next() == expected)
+        }
+        commits.goOn.send(())
+        #expect(try await first == 10)
+        for task in later { _ = try await task.value }
+    }
+
     @Test func aCommitThatForgetsAnItemFailsIt() async throws {
         let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _ in [] }
         await #expect(throws: MissingAnswer.self) { try await queue.submit(1) }

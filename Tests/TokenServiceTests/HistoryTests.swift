@@ -17,7 +17,7 @@ struct HistoryTests {
             #expect(
                 try await running.history(1) == [
                     "registered ada 1 …000001", "token_replaced - 1 …000001", "token_added - 1 …000002", "signed_out ada 1 another_user",
-                    "signed_in grace 2", "signed_out grace 2 logout", "deregistered - 3", "registered ada 4 …000002",
+                    "signed_in grace 2", "signed_out grace 2 logout", "deregistered - 3", "registered ada 5 …000002",
                 ])
         }
     }

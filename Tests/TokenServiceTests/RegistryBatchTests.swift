@@ -1,6 +1,8 @@
+import Dispatch
 import Postgres
 import PushModel
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import TokenService
@@ -77,6 +79,78 @@ struct RegistryBatchTests {
         }
     }
 
+    @Test func aTokenIsOneDevicesWhateverEnvironmentAnotherStatedForIt() async throws {
+        try await withRegistry { registry in
+            _ = try await registry.apply([.put(1, "ada", token: 1, in: .sandbox)])
+            _ = try await registry.apply([.put(2, "grace", token: 1)])
+            // What was queued for ada in the sandbox must not be tried in production: there it is grace's device.
+            #expect(try await registry.tokens() == ["1 at 2 replaced", "1 at 2 active"])
+            #expect(try await registry.installations() == ["1 ada 2", "2 grace 1"])
+            // And the next refresh fences nobody again.
+            _ = try await registry.apply([.put(2, "grace", token: 1)])
+            #expect(try await registry.installations() == ["1 ada 2", "2 grace 1"])
+        }
+    }
+
+    @Test func aFenceDoesNotReachBackToWhomTheEpochEndedSince() async throws {
+        try await withRegistry { registry in
+            _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "ada", token: 1), .put(1, "grace", token: 2)])
+            #expect(try await registry.installations() == ["1 grace 2", "2 ada 1"])
+            // Nothing of ada's waits for 1 any more; what waits there is grace's.
+            _ = try await registry.apply([.put(2, nil, token: 1)])
+            #expect(try await registry.installations() == ["1 grace 2", "2 nobody 2"])
+        }
+    }
+
+    @Test func usersAreToldApartByBytes() async throws {
+        try await withRegistry { registry in
+            let results = try await registry.apply([.put(1, "ren\u{e9}", token: 1), .put(1, "rene\u{301}", token: 1)])
+            #expect(try results.map { try $0.get().record.ownerEpoch } == [1, 2])
+            let refused = try await registry.apply([.put(1, "eve", token: 1, expecting: .exactly("ren\u{e9}"))])
+            #expect(throws: OwnerMismatch.self) { try refused[0].get() }
+        }
+    }
+
+    @Test(arguments: [#"a"b"#, #"back\slash"#, "quote\"\u{301}", "a\u{600}\",NULL,c\u{600}\\", "{}", ",", "NULL", " "])
+    func aTagIsWhatItWas(tag: String) async throws {
+        try await withRegistry { registry in
+            var profile = InstallationProfile()
+            profile.tags = [tag, "plain"]
+            _ = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
+            let again = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
+            #expect(try again[0].get().record.profile == profile)
+            let stored = try await registry.pool.session { session in
+                try session.execute("SELECT tags FROM installations").only().textArray(0)
+            }
+            #expect(stored.map { Array($0.utf8) } == profile.tags.map { Array($0.utf8) })
+        }
+    }
+
+    @Test func whatOneHasToWaitForDoesNotFailTheOthers() async throws {
+        try await withRegistry { registry in
+            _ = try await registry.apply([.put(1, "ada", token: 1)])
+            var impatient = try PostgresConfiguration(uri: registry.uri)
+            impatient.lockTimeout = .milliseconds(100)
+            let pool = PostgresPool(impatient)
+            let transactions = InstallationRegistration.Transactions(pool: pool)
+            let changes = [1, 2, 3].map { RegistryChange(app: registry.app, .put($0, "grace", token: $0)) }
+            // Somebody holds the first one's row for longer than anybody waits.
+            let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
+            async let holder: Void = registry.pool.transaction { session in
+                _ = try session.execute("SELECT id FROM installations FOR UPDATE")
+                locked.send(())
+                letGo.wait()
+            }
+            try await locked.next()
+            let results = await transactions.commit(changes)
+            letGo.signal()
+            try await holder
+            #expect(throws: PostgresError.self) { try results[0].get() }
+            #expect(try results[1...].map { try $0.get().result.isNew } == [true, true])
+            await pool.close()
+        }
+    }
+
     @Test func aRegistrationIsAlwaysLaterThanTheOneBefore() async throws {
         try await withRegistry { registry in
             let results = try await registry.apply([.put(1, "ada", token: 1), .put(1, "ada", token: 1), .put(1, "ada", token: 1)])
@@ -89,6 +163,7 @@ struct RegistryBatchTests {
 /// The registry's tables, without a service around them.
 private struct Registry: Sendable {
     let pool: PostgresPool
+    let uri: String
     let app: App
 
     func apply(_ contents: [RegistryChange.Content]) async throws -> [Result<RegistryChange.Result, any Error>] {
@@ -111,7 +186,7 @@ private struct Registry: Sendable {
         try await texts(
             """
             SELECT get_byte(token, 31) || ' at ' || right(installation::text, 1) || ' ' || coalesce(retired_reason, state)
-            FROM tokens ORDER BY token
+            FROM tokens ORDER BY token, environment DESC
             """)
     }
 
@@ -127,22 +202,26 @@ private struct Registry: Sendable {
 }
 
 private func withRegistry(policy: DevicePolicy = .multi, _ body: @Sendable (Registry) async throws -> Void) async throws {
-    try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { pool, _ in
+    try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { pool, uri in
         let slug = try #require(AppSlug("shop"))
         let creation = try await AppStore(pool: pool).create(
             slug: slug,
             AppProperties(bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox]))
         guard case .created(let app) = creation else { throw CorruptRow(table: "apps") }
-        try await body(Registry(pool: pool, app: app))
+        try await body(Registry(pool: pool, uri: uri, app: app))
     }
 }
 
 extension RegistryChange.Content {
-    fileprivate static func put(_ id: Int, _ user: String?, token number: Int, expecting owner: ExpectedOwner = .anyone) -> Self {
-        let tokens = DeviceToken(hex: token(number)).map { [RegisteredToken(token: $0, environment: .production, purpose: .alert)] } ?? []
+    fileprivate static func put(
+        _ id: Int, _ user: String?, token number: Int, in environment: APNsEnvironment = .production,
+        expecting owner: ExpectedOwner = .anyone,
+        profile: InstallationProfile = InstallationProfile()
+    ) -> Self {
+        let tokens = DeviceToken(hex: token(number)).map { [RegisteredToken(token: $0, environment: environment, purpose: .alert)] } ?? []
         return .registration(
             Registration(
-                installation: installation(id), user: user, tokens: tokens, profile: InstallationProfile(), replaces: nil,
+                installation: installation(id), user: user, tokens: tokens, profile: profile, replaces: nil,
                 expectedOwner: owner))
     }
 }

@@ -16,6 +16,8 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private let worthwhileBatch: Int
     private let concurrency: Int
     private let maximumWaiting: Int
+    private let weight: @Sendable (Item) -> Int
+    private let maximumWeight: Int
     private let commit: @Sendable ([Item]) async -> [Result<Answer, any Error>]
     private let state = Mutex(State())
 
@@ -23,15 +25,19 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
     ///   - concurrency: How many batches may be under way at once.
     ///   - maximumWaiting: Items beyond that are refused: they would only be late.
+    ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
     ///   - commit: Gives one answer per item, in their order.
     package init(
-        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000,
+        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
+        weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
         commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>]
     ) {
         self.maximumBatch = maximumBatch
         self.worthwhileBatch = worthwhileBatch
         self.concurrency = concurrency
         self.maximumWaiting = maximumWaiting
+        self.weight = weight
+        self.maximumWeight = maximumWeight
         self.commit = commit
     }
 
@@ -72,7 +78,12 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
                 state.running -= 1
                 return nil
             }
-            let batch = Array(state.waiting.prefix(maximumBatch))
+            var total = 0
+            let batch = Array(
+                state.waiting.prefix(maximumBatch).prefix { waiting in
+                    defer { total += weight(waiting.item) }
+                    return total == 0 || total + weight(waiting.item) <= maximumWeight
+                })
             state.waiting.removeFirst(batch.count)
             return batch
         }

@@ -65,6 +65,8 @@ package struct TokenServiceConfiguration: Sendable {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
             database.applicationName = "token-service"
+            // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): that is run again, a lock that never comes is not.
+            database.lockTimeout = .milliseconds(1500)
             database.sessionSettings = planning
             database.planLifetime = .seconds(1)
             return database

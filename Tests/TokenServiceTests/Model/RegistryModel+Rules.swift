@@ -71,7 +71,9 @@ extension RegistryModel {
             let name = TokenName(index: index)
             let isKept = named?.contains(name) == true
             let isReplaced = replaces == name.number
-            if token.installation != installation, isKept || isReplaced {
+            // The device's token in the environment that somebody else stated for it.
+            let isTakenOver = !isKept && token.installation != installation && name.elsewhere.map { named?.contains($0) == true } == true
+            if token.installation != installation, isKept || isReplaced || isTakenOver {
                 if owner(of: token.installation) == user {
                     lost.ofSameOwner.insert(token.installation)
                 } else {
@@ -79,7 +81,10 @@ extension RegistryModel {
                 }
             }
             guard !isKept else { continue }
-            if isReplaced {
+            if isTakenOver {
+                retire(index, "replaced")
+                tokens[index]?.installation = installation
+            } else if isReplaced {
                 retire(index, "replaced")
             } else if let named, token.installation == installation {
                 retire(index, named.contains { $0.purpose == name.purpose } ? "replaced" : "removed")

@@ -61,6 +61,7 @@ struct RegistryModel: Hashable, Sendable {
         for installation in reached {
             installations[installation]?.epoch += 1
             moves[installation] = 0
+            for successor in moves.indices { moves[successor] &= ~(1 << UInt8(installation)) }
         }
         return reached
     }

@@ -7,8 +7,10 @@ import PushModel
 package struct InstallationRegistration: Sendable {
     package typealias Result = RegistryChange.Result
 
-    /// Bounds a transaction's locks, above all in PostgreSQL's lock table: two or three names each.
     private static let maximumBatch = 256
+    /// Of a transaction's locks of names: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
+    /// max_connections, 100), and it is everybody's.
+    private static let maximumNames = 1000
     /// Below that, a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 4
@@ -22,7 +24,8 @@ package struct InstallationRegistration: Sendable {
         let transactions = Transactions(pool: pool)
         self.transactions = transactions
         queue = CommitQueue(
-            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
+            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            maximumWeight: Self.maximumNames, weight: { $0.nameCount }
         ) { changes in
             await transactions.commit(changes)
         }
@@ -44,8 +47,16 @@ package struct InstallationRegistration: Sendable {
         results.reserveCapacity(registrations.count)
         var start = 0
         while start < registrations.count {
-            let end = min(start + Self.maximumBatch, registrations.count)
-            let committed = await transactions.commit(registrations[start..<end].map { RegistryChange(app: app, .registration($0)) })
+            var changes: [RegistryChange] = []
+            var names = 0
+            for registration in registrations[start...].prefix(Self.maximumBatch) {
+                let change = RegistryChange(app: app, .registration(registration))
+                guard changes.isEmpty || names + change.nameCount <= Self.maximumNames else { break }
+                changes.append(change)
+                names += change.nameCount
+            }
+            let end = start + changes.count
+            let committed = await transactions.commit(changes)
             let fence = await fences.publish(committed.flatMap(\.fences))
             results += committed.map { $0.map { $0.settled(by: fence) } }
             start = end
@@ -73,31 +84,47 @@ extension InstallationRegistration {
 
     /// One transaction for many changes.
     struct Transactions: Sendable {
+        /// Verdicts come one batch after another; none comes between a read and its write for ever.
+        private static let maximumReruns = 5
+
         let pool: PostgresPool
 
         /// One answer per change, in their order.
         func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
             do {
                 return try await attempt(changes)
-            } catch let error as PostgresError where error.isUnavailable || changes.count == 1 {
-                return changes.map { _ in .failure(error) }
             } catch {
-                // What the database refuses of one must not fail the others.
-                var results: [Swift.Result<Committed, any Error>] = []
-                for change in changes {
-                    do { results += try await attempt([change]) } catch { results.append(.failure(error)) }
-                }
-                return results
+                guard changes.count > 1, error.isOfStatement else { return changes.map { _ in .failure(error) } }
+                return await commitAlone(changes)
             }
         }
 
-        private func attempt(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
-            do {
-                return try await pool.transaction { session in try Self.apply(changes, in: session) }
-            } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
-                // A verdict corrected a token's environment between the read and the write. Now it is read.
-                return try await pool.transaction { session in try Self.apply(changes, in: session) }
+        /// What the database refuses of one, or what one has to wait for too long, must not fail the others.
+        private func commitAlone(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
+            var results: [Swift.Result<Committed, any Error>] = []
+            for (index, change) in changes.enumerated() {
+                do {
+                    results += try await attempt([change])
+                } catch {
+                    results.append(.failure(error))
+                    guard error.isOfStatement else { return results + changes[(index + 1)...].map { _ in .failure(error) } }
+                }
             }
+            return results
+        }
+
+        private func attempt(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+            for _ in 0..<Self.maximumReruns {
+                do {
+                    return try await pool.transaction { session in try Self.apply(changes, in: session) }
+                } catch is VerdictBetween {
+                    continue
+                } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
+                    // A verdict corrected a token's environment between the read and the write. Now it is read.
+                    continue
+                }
+            }
+            return try await pool.transaction { session in try Self.apply(changes, in: session) }
         }
 
         private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
@@ -123,6 +150,15 @@ extension Swift.Result<InstallationRegistration.Committed, any Error> {
         case .success(let committed): committed.fences
         case .failure: []
         }
+    }
+}
+
+extension Error {
+    /// The database answered, and refused: another statement may go well. Otherwise nobody is there to ask.
+    fileprivate var isOfStatement: Bool {
+        guard let error = self as? PostgresError else { return true }
+        guard case .sqlState = error.code else { return false }
+        return true
     }
 }
 

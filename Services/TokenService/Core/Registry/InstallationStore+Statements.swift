@@ -47,6 +47,9 @@ extension InstallationStore {
             UNION SELECT m.predecessor FROM reach r JOIN token_moves m ON m.app_id = $1 AND m.successor = r.id
         ), used AS (
             DELETE FROM token_moves WHERE app_id = $1 AND successor IN (SELECT id FROM reach)
+        ), over AS (
+            -- Nothing of these installations' ended epochs is right any more, so no later fence needs to reach back to them.
+            DELETE FROM token_moves WHERE app_id = $1 AND predecessor IN (SELECT id FROM reach)
         ), ended AS (
             UPDATE installations SET owner_epoch = owner_epoch + 1 WHERE app_id = $1 AND id IN (SELECT id FROM reach)
             RETURNING id, owner_epoch

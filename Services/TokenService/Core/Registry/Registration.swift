@@ -61,6 +61,14 @@ package struct InstallationProfile: Equatable, Sendable {
     package var tags: [String] = []
 
     package init() {}
+
+    /// By bytes (``ExactText``).
+    package static func == (left: InstallationProfile, right: InstallationProfile) -> Bool {
+        left.locale.hasSameBytes(as: right.locale) && left.timeZone.hasSameBytes(as: right.timeZone)
+            && left.appVersion.hasSameBytes(as: right.appVersion) && left.osVersion.hasSameBytes(as: right.osVersion)
+            && left.deviceModel.hasSameBytes(as: right.deviceModel) && left.tags.count == right.tags.count
+            && zip(left.tags, right.tags).allSatisfy { $0.hasSameBytes(as: $1) }
+    }
 }
 
 /// Guards against a late request that would undo a newer one (DESIGN.md section 3, rule 8).
@@ -72,7 +80,7 @@ package enum ExpectedOwner: Equatable, Sendable {
     package func allows(_ owner: String?) -> Bool {
         switch self {
         case .anyone: true
-        case .exactly(let expected): expected == owner
+        case .exactly(let expected): expected.hasSameBytes(as: owner)
         }
     }
 }

@@ -53,7 +53,7 @@ package struct SignOut: Sendable {
             try lock.take(in: store.session)
             let owned = try store.installations(ownedBy: user).filter { $0 != except }
             let rows = try store.lockInstallations(owned)
-            return try Self.end(owned.filter { rows[$0]?.owner == user }, among: rows, in: store)
+            return try Self.end(owned.filter { rows[$0]?.owner.hasSameBytes(as: user) == true }, among: rows, in: store)
         }
     }
 

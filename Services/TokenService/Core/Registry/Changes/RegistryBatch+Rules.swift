@@ -18,14 +18,18 @@ extension RegistryBatch {
         let isNew = before?.isRegistered != true
         // A later registration must have a later moment, or a 410 stamped between the two would find no difference.
         let moment = max(now, (before?.registeredAt ?? 0) + 1)
+        // What is told of this installation from here on happens in the epoch that the change begins.
+        let epoch = before.map { $0.owner.hasSameBytes(as: wanted.user) ? $0.epoch : $0.epoch + 1 } ?? 1
+        present = (key, epoch)
+        defer { present = nil }
         store(wanted, key, before: before, at: moment)
         tellOwner(before: before, after: wanted.user, key, isNew: isNew)
 
         var ended: [InstallationKey] = []
         if app.devicePolicy == .single, let user = wanted.user { ended += supersede(othersOf: user, than: key) }
         let losers = take(wanted, for: key, isNew: isNew, at: moment)
-        ended += losers.filter { installations[$0]?.owner != wanted.user }
-        if let before, before.owner != wanted.user { ended.append(key) }
+        ended += losers.filter { installations[$0]?.owner.hasSameBytes(as: wanted.user) != true }
+        if let before, !before.owner.hasSameBytes(as: wanted.user) { ended.append(key) }
         let fenced = fence(ended)
         remember(losers.filter { !fenced.contains($0) }, of: key)
 
@@ -44,15 +48,16 @@ extension RegistryBatch {
             installations[key] = row
             return
         }
+        let reason = wanted.user == nil ? (row.owner == nil ? row.signedOutReason : .logout) : nil
         let isSame =
-            row.isRegistered && row.owner == wanted.user && row.profile == wanted.profile && row.staleSince == nil
-            && row.signedOutReason == nil
+            row.isRegistered && row.owner.hasSameBytes(as: wanted.user) && row.profile == wanted.profile && row.staleSince == nil
+            && row.signedOutReason == reason
         row.needs(isSame ? (wanted.stamps ? .refresh : .nothing) : .everything)
         if !row.isRegistered {
             row.createdAt = moment
             row.deregisteredAt = nil
         }
-        row.signedOutReason = wanted.user == nil && row.owner != nil ? .logout : wanted.user == nil ? row.signedOutReason : nil
+        row.signedOutReason = reason
         row.owner = wanted.user
         row.profile = wanted.profile
         if wanted.stamps {
@@ -64,7 +69,7 @@ extension RegistryBatch {
 
     private mutating func tellOwner(before: InstallationState?, after user: String?, _ key: InstallationKey, isNew: Bool) {
         if isNew { tell(.registered, key) { $0.owner = user } }
-        guard let before, before.owner != user else { return }
+        guard let before, !before.owner.hasSameBytes(as: user) else { return }
         if let previous = before.owner {
             tell(.signedOut, key) {
                 $0.owner = previous
@@ -72,12 +77,7 @@ extension RegistryBatch {
                 $0.reason = user == nil ? SignOutReason.logout.rawValue : "another_user"
             }
         }
-        if !isNew, let user {
-            tell(.signedIn, key) {
-                $0.owner = user
-                $0.ownerEpoch = before.epoch + 1
-            }
-        }
+        if !isNew, let user { tell(.signedIn, key) { $0.owner = user } }
     }
 
     // MARK: Its tokens (rules 2, 3 and 6)
@@ -97,15 +97,29 @@ extension RegistryBatch {
         }
         for token in named {
             if let loser = bind(token, to: key, isNew: isNew, at: moment) { losers.append(loser) }
+            if let loser = takeOver(token.inOtherEnvironment, for: key, at: moment) { losers.append(loser) }
         }
         return losers
+    }
+
+    /// A token is one device's, whatever environment somebody else stated for it: their row comes here too, retired. Otherwise a push for
+    /// them, tried in the other environment because theirs was wrong, would reach this device.
+    private mutating func takeOver(_ named: RegisteredToken, for key: InstallationKey, at moment: Int64) -> InstallationKey? {
+        guard let index = index(of: named, app: key.app), tokens[index].installation != key.id else { return nil }
+        let before = tokens[index]
+        tokens[index].giveUp(to: key.id, at: moment)
+        moved(index)
+        tell(.tokenMovedAway, before.place.installation) {
+            $0.token = before.historical
+            $0.otherInstallation = key.id
+        }
+        return before.place.installation
     }
 
     /// What APNs has once accepted in one environment belongs there, whatever a client says (DESIGN.md section 6, APNS.md 4.2).
     private func proven(_ named: [RegisteredToken], app: App.ID) -> [RegisteredToken] {
         named.map { token in
-            var other = token
-            other.environment = token.environment == .production ? .sandbox : .production
+            let other = token.inOtherEnvironment
             guard let index = index(of: other, app: app), tokens[index].isProven else { return token }
             if let stated = self.index(of: token, app: app), tokens[stated].isProven { return token }
             return named.contains { $0.isPlaced(as: other) } ? token : other
@@ -169,7 +183,8 @@ extension RegistryBatch {
     // MARK: Others (rule 5), and the fences
 
     private mutating func supersede(othersOf user: String, than key: InstallationKey) -> [InstallationKey] {
-        let others = installations.values.filter { $0.key.app == key.app && $0.key != key && $0.owner == user }.map(\.key).sorted()
+        let others = installations.values.filter { $0.key.app == key.app && $0.key != key && $0.owner.hasSameBytes(as: user) }
+            .map(\.key).sorted()
         for other in others {
             let epoch = installations[other]?.epoch
             installations[other]?.owner = nil
@@ -197,6 +212,8 @@ extension RegistryBatch {
             fenced.insert(key)
             let reached = predecessors.removeValue(forKey: key) ?? []
             waiting += reached.map { InstallationKey(app: key.app, id: $0) }
+            // Nothing of its ended epochs is right any more, so no later fence needs to reach back to it.
+            for successor in predecessors.keys where successor.app == key.app { predecessors[successor]?.remove(key.id) }
         }
         return seen
     }
@@ -216,7 +233,7 @@ extension RegistryBatch {
 
     private mutating func tell(_ event: HistoryEntry.Event, _ key: InstallationKey, _ fill: (inout HistoryEntry) -> Void = { _ in }) {
         var entry = HistoryEntry(app: key.app, installation: key.id, event: event, at: now)
-        entry.ownerEpoch = installations[key]?.epoch
+        entry.ownerEpoch = present?.key == key ? present?.epoch : installations[key]?.epoch
         fill(&entry)
         history.append(entry)
     }
@@ -237,6 +254,10 @@ extension RegistryBatch.Target {
 }
 
 extension RegisteredToken {
+    fileprivate var inOtherEnvironment: RegisteredToken {
+        RegisteredToken(token: token, environment: environment == .production ? .sandbox : .production, purpose: purpose)
+    }
+
     fileprivate func isPlaced(as other: RegisteredToken) -> Bool { environment == other.environment && purpose == other.purpose }
     fileprivate func isPlaced(as other: TokenState) -> Bool { environment == other.environment && purpose == other.purpose }
 }

@@ -4,7 +4,8 @@ import PushModel
 extension RegistryBatch {
     typealias Command = (PostgresStatement, [PostgresValue])
 
-    /// Rows are written in ascending order of their keys: those who write without the locks above, verdicts, do the same.
+    /// Rows are written in ascending order of their keys, as verdicts do. Statements follow one another, so a cycle with a verdict is
+    /// possible all the same; then PostgreSQL ends one of the two, and it runs again.
     var installationWrites: [Command] {
         let rows = installations.values.sorted { $0.key < $1.key }
         let new = rows.filter { !$0.isStored }
@@ -101,9 +102,18 @@ extension RegistryBatch {
     /// PostgreSQL's text form of a text array (manual 8.15.6): arrays of arrays of different lengths cannot be sent as one.
     private static func arrayLiteral(_ elements: [String]) -> String {
         guard !elements.isEmpty else { return "{}" }
-        let quoted = elements.map { element in
-            "\"" + element.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
+        var literal = [UInt8(ascii: "{")]
+        for element in elements {
+            if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
+            literal.append(UInt8(ascii: "\""))
+            // By bytes: a quote that carries a combining mark is one Character, and would be passed over.
+            for byte in element.utf8 {
+                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { literal.append(UInt8(ascii: "\\")) }
+                literal.append(byte)
+            }
+            literal.append(UInt8(ascii: "\""))
         }
-        return "{" + quoted.joined(separator: ",") + "}"
+        literal.append(UInt8(ascii: "}"))
+        return String(decoding: literal, as: UTF8.self)
     }
 }

@@ -17,6 +17,9 @@ package struct RegistryBatch {
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
 
+    /// The installation that is being changed, with the epoch that the change begins.
+    var present: (key: InstallationKey, epoch: Int64)?
+
     private var tokensByValue: [TokenName: Int] = [:]
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 

@@ -103,8 +103,12 @@ extension RegistryBatchStore {
         WHERE i.app_id = e.app_id AND i.id = e.id
         """
     static let deleteMoves: PostgresStatement = """
-        DELETE FROM token_moves m USING unnest($1::bigint[], $2::uuid[]) AS e (app_id, successor)
-        WHERE m.app_id = e.app_id AND m.successor = e.successor
+        WITH led_here AS (
+            DELETE FROM token_moves m USING unnest($1::bigint[], $2::uuid[]) AS e (app_id, successor)
+            WHERE m.app_id = e.app_id AND m.successor = e.successor
+        )
+        DELETE FROM token_moves m USING unnest($1::bigint[], $2::uuid[]) AS e (app_id, predecessor)
+        WHERE m.app_id = e.app_id AND m.predecessor = e.predecessor
         """
     static let insertMoves: PostgresStatement = """
         INSERT INTO token_moves (app_id, successor, predecessor, moved_at)
@@ -116,6 +120,9 @@ extension RegistryBatchStore {
         SELECT app_id, id, epoch, $4 FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS e (app_id, id, epoch)
         RETURNING id, app_id, installation, epochs_below, created_at
         """
+
+    static let lockActive: PostgresStatement =
+        "SELECT id FROM tokens WHERE id = ANY ($1::bigint[]) AND state = 'active' ORDER BY id FOR NO KEY UPDATE"
 
     /// Vacates places that other tokens take in the next statement: the index allows one living token in each at any moment.
     static let vacate: PostgresStatement = """

@@ -13,8 +13,8 @@ package struct RegistryBatchStore {
         package var openFences: [Fence]
     }
 
-    /// Locks in the order that all keep (``RegistryLock``): names, then installations. Token rows need no lock: whoever changes one
-    /// holds its name or its installation, except for verdicts, which every write here overrules.
+    /// Locks in the order that all keep (``RegistryLock``): names, then installations. Token rows are locked only to be
+    /// retired: whoever else changes one holds its name or its installation, and a verdict is overruled by a registration.
     package func load(_ changes: [RegistryChange]) throws -> Loaded {
         let keys = Set(changes.map(\.installation)).sorted()
         let named = Array(Set(changes.flatMap { change in change.namedTokens.map { NamedToken(app: change.app.id, token: $0) } }))
@@ -61,8 +61,10 @@ package struct RegistryBatchStore {
     }
 
     /// Writes what changed and commits, in one round trip: nothing may follow in the transaction.
+    /// - Throws: ``VerdictBetween``.
     /// - Returns: the fences that were written, by installation.
     package func save(_ batch: RegistryBatch, slugs: [App.ID: AppSlug]) throws -> [InstallationKey: Fence] {
+        try lockRetiring(batch)
         let fenced = batch.fenced.sorted()
         var commands: [(PostgresStatement, [PostgresValue])] = []
         if !fenced.isEmpty {
@@ -75,13 +77,14 @@ package struct RegistryBatchStore {
                 ))
         }
         // Fences refer to installations, so new ones come before; nothing new is ever fenced.
-        commands = batch.installationWrites + commands + batch.tokenWrites + batch.moveWrites
+        let installations = batch.installationWrites
+        commands = installations + commands + batch.tokenWrites + batch.moveWrites
         if !batch.history.isEmpty { commands.append((HistoryStore.append, HistoryStore.parameters(batch.history))) }
         guard !commands.isEmpty else { return [:] }
         let answers = try session.commit(with: commands)
         guard !fenced.isEmpty else { return [:] }
         var fences: [InstallationKey: Fence] = [:]
-        for row in answers[batch.installationWrites.count + 1] {
+        for row in answers[installations.count + 1] {
             let (key, fence) = try Self.fence(row, slugs: slugs)
             fences[key] = fence
         }
@@ -89,15 +92,32 @@ package struct RegistryBatchStore {
     }
 }
 
+/// APNs' word on a token that the batch wants to retire came after the batch was read: the reason is another one, and history has it.
+struct VerdictBetween: Error {}
+
 extension RegistryBatchStore {
+    private func lockRetiring(_ batch: RegistryBatch) throws {
+        let retiring = batch.tokens.filter { $0.storedPlace != nil && $0.retired != nil }.compactMap(\.id).sorted()
+        guard !retiring.isEmpty else { return }
+        let alive = try session.execute(Self.lockActive, [.int64Array(retiring)]).count
+        if alive < retiring.count { throw VerdictBetween() }
+    }
+
     private struct NamedToken: Hashable {
         var app: App.ID
         var token: DeviceToken
     }
 
     private struct NamedUser: Hashable {
-        var app: App.ID
-        var name: String
+        let app: App.ID
+        let name: String
+
+        static func == (left: NamedUser, right: NamedUser) -> Bool { left.app == right.app && left.name.hasSameBytes(as: right.name) }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(app)
+            name.utf8.forEach { hasher.combine($0) }
+        }
     }
 
     private static func moves(_ rows: PostgresRows) throws -> [InstallationKey: Set<PushID>] {

@@ -30,6 +30,9 @@ package struct RegistryChange: Sendable {
         }
     }
 
+    /// How many names it locks, at most.
+    package var nameCount: Int { 1 + namedTokens.count + (namedUser == nil ? 0 : 1) }
+
     /// Whose other installations the single policy signs out.
     package var onlyInstallationOf: String? { app.devicePolicy == .single ? namedUser : nil }
 

@@ -92,6 +92,13 @@ package struct TokenState: Sendable {
         writing = .everything
     }
 
+    /// Another installation has named the device's token in the other environment.
+    package mutating func giveUp(to installation: PushID, at now: Int64) {
+        if retired == nil { retired = Retirement(at: now, reason: .replaced) }
+        self.installation = installation
+        writing = .everything
+    }
+
     /// The installation named it: from now on it is there, alive and registered.
     package mutating func bind(to installation: PushID, at now: Int64) {
         if retired != nil || self.installation != installation { writing = .everything }
