@@ -41,7 +41,7 @@ struct RegistryConstraintTests {
                 """
                 SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND indexdef LIKE 'CREATE UNIQUE INDEX%' AND (
                     indexdef LIKE '%ON public.installations USING btree (app_id, id)'
-                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, environment, purpose, token)'
+                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, token, purpose, environment)'
                     OR indexdef LIKE '%ON public.tokens USING btree (app_id, installation, purpose, environment) WHERE (state = ''active''%')
                 """)
             #expect(keys == 3)
@@ -68,10 +68,11 @@ private struct Violation: Sendable {
 
     private static let tokens = [
         Violation(
-            name: "a token that two installations have", constraint: "tokens_app_id_environment_purpose_token_key",
+            name: "a token that two installations have", constraint: "tokens_once",
             statement: """
-                INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
-                SELECT t.app_id, environment, purpose, token, i.id, now() FROM tokens t JOIN installations i ON i.id <> t.installation
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at, state, retired_at, retired_reason)
+                SELECT t.app_id, environment, purpose, token, i.id, now(), 'retired', now(), 'removed'
+                FROM tokens t JOIN installations i ON i.id <> t.installation
                 """),
         Violation(
             name: "two active tokens in one place", constraint: "tokens_one_active",

@@ -23,6 +23,10 @@ ALTER TABLE tokens
     ADD CONSTRAINT tokens_retired_reason_check
         CHECK (retired_reason IN ('replaced', 'removed', 'deregistered', 'gone', 'rejected', 'stale')),
     ADD CONSTRAINT tokens_quarantine_check CHECK (quarantined_at IS NULL OR state = 'retired');
+-- The same rule in another order, so that its index is also the way from a token's value to its rows: one index less to write.
+ALTER TABLE tokens DROP CONSTRAINT tokens_app_id_environment_purpose_token_key;
+ALTER TABLE tokens ADD CONSTRAINT tokens_once UNIQUE (app_id, token, purpose, environment);
+DROP INDEX tokens_by_value;
 CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected';
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
 

@@ -1,6 +1,12 @@
 import Postgres
 
 extension RegistryBatchStore {
+    /// ``RegistryLock``, and the clock when the last was granted: whoever comes later for the same name has a later moment
+    /// (``InstallationStore/clock()``).
+    static let lockNames: PostgresStatement = """
+        SELECT count(pg_advisory_xact_lock(key)), date_trunc('milliseconds', clock_timestamp()) + interval '1 millisecond'
+        FROM (SELECT key FROM unnest($1::bigint[]) AS key ORDER BY key) AS ordered
+        """
     /// The named installations, the holders of the named tokens, the other installations of the named users, and all whose tokens once
     /// moved to one of these.
     ///

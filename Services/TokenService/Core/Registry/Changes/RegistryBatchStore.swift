@@ -23,9 +23,8 @@ package struct RegistryBatchStore {
         let tokens: [PostgresValue] = [.int64Array(named.map(\.app)), .bytesArray(named.map(\.token.bytes))]
         let concerned = installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]
         let answers = try session.pipeline([
-            (RegistryLock.lock, [.int64Array(RegistryLock.keys(of: changes))]), (Self.lockInstallations, concerned),
+            (Self.lockNames, [.int64Array(RegistryLock.keys(of: changes))]), (Self.lockInstallations, concerned),
             (Self.selectMoves, concerned), (Self.selectTokens, installations + tokens), (Self.selectOpenFences, installations),
-            (InstallationStore.clock, []),
         ])
         let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
         let open = try answers[4].map { row in try Self.fence(row, slugs: slugs) }
@@ -34,7 +33,7 @@ package struct RegistryBatchStore {
         let predecessors = try lockPredecessors(Self.moves(answers[2]), of: &rows)
         let batch = RegistryBatch(
             installations: rows, tokens: try answers[3].map { row in try Self.token(row) }, predecessors: predecessors,
-            now: try answers[5].only().timestampMilliseconds(0))
+            now: try answers[0].only().timestampMilliseconds(1))
         return Loaded(batch: batch, openFences: open.map(\.fence))
     }
 
