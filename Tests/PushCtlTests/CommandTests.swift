@@ -9,12 +9,12 @@ struct CommandTests {
     @Test(
         "Contradicting or missing arguments are refused before anything is sent",
         arguments: [
-            ["send", "--app", "shop", "--title", "t"],
-            ["send", "--app", "shop", "--title", "t", "--user", "a", "--installation", "b"],
-            ["send", "--app", "shop", "--user", "a"],
-            ["send", "--app", "shop", "--user", "a", "--title", "t", "--payload", "f"],
+            ["send", "shop", "--title", "t"],
+            ["send", "shop", "--title", "t", "--user", "a", "--installation", "b"],
+            ["send", "shop", "--user", "a"],
+            ["send", "shop", "--user", "a", "--title", "t", "--payload", "f"],
             ["keys", "create", "--name", "n"],
-            ["status", "--app", "shop"],
+            ["status", "shop"],
             ["apps", "show"],
             ["apps", "update", "shop"],
             ["apps", "update", "shop", "--stale-after-days", "9", "--never-stale"],
@@ -24,18 +24,19 @@ struct CommandTests {
             ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
             ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
             ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
-            ["installations", "list"],
-            ["installations", "list", "--app", "shop", "--limit", "0"],
-            ["installations", "list", "--app", "shop", "--full-tokens"],
-            ["installations", "show", "--app", "shop"],
-            ["installations", "search", "--app", "shop", "00c0ffee"],
+            ["send", "--user", "a", "--title", "t"], ["send", "--app", "shop", "--user", "a", "--title", "t"],
+            ["installations", "list"], ["installations", "list", "--app", "shop"], ["installations", "show", "i1"],
+            ["installations", "list", "shop", "--limit", "0"],
+            ["installations", "list", "shop", "--full-tokens"],
+            ["installations", "show", "shop"],
+            ["installations", "search", "shop", "00c0ffee"],
         ])
     func refused(arguments: [String]) {
         #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(arguments) }
     }
 
     @Test("A complete command line is understood") func understood() throws {
-        let command = try PushCommand.parseAsRoot(["send", "--app", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
+        let command = try PushCommand.parseAsRoot(["send", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
         let send = try #require(command as? SendCommand)
         #expect(send.user == "ada" && send.body == "hello" && send.ttlSeconds == 60)
     }

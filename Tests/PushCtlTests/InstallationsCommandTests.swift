@@ -53,10 +53,11 @@ struct InstallationsCommandTests {
                 """)
     }
 
-    @Test("A token among the arguments is refused in words that do not repeat it") func misplacedToken() throws {
-        let error = #expect(throws: (any Error).self) {
-            try PushCommand.parseAsRoot(["installations", "search", "--app", "shop", "00c0ffee"])
-        }
+    @Test(
+        "A token among the arguments is refused in words that do not repeat it, also in the app's place",
+        arguments: [["shop", "00c0ffee"], [String(repeating: "00c0ffee", count: 8)]])
+    func misplacedToken(arguments: [String]) throws {
+        let error = #expect(throws: (any Error).self) { try PushCommand.parseAsRoot(["installations", "search"] + arguments) }
         let words = PushCommand.message(for: try #require(error))
         #expect(words.contains("--token-file") && !words.contains("00c0ffee"))
     }

@@ -140,7 +140,7 @@ struct BadInputTests {
         }
     }
 
-    @Test func appsAreMadeOnceAndNeverChange() async throws {
+    @Test func makingAnAppAgainNeverChangesIt() async throws {
         try await RunningService.run { running in
             let admin = running.client
             _ = try await admin.makeApp()

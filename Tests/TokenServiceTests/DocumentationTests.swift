@@ -8,10 +8,13 @@ import TokenService
 
 @Suite("The README and the API's description say what the code does")
 struct DocumentationTests {
-    private static func readme() throws -> String {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        return String(decoding: try Data(contentsOf: root.appending(path: "Services/TokenService/README.md")), as: UTF8.self)
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    private static func text(of path: String) throws -> String {
+        String(decoding: try Data(contentsOf: root.appending(path: path)), as: UTF8.self)
     }
+
+    private static func readme() throws -> String { try text(of: "Services/TokenService/README.md") }
 
     /// The words in back-quotes that begin the rows of one section's table.
     private static func table(_ heading: String) throws -> [String] {
@@ -40,6 +43,22 @@ struct DocumentationTests {
     }
 
     @Test(arguments: [
+        "README.md", "deploy/README.md", "Tests/README.md", "Tests/Benchmarks/README.md", "Services/TokenService/README.md",
+        "Services/Dispatcher/README.md", "Services/APNsSimulator/README.md",
+    ])
+    func everyLinkLeadsSomewhere(page: String) throws {
+        let folder = Self.root.appending(path: page).deletingLastPathComponent()
+        for link in try Self.text(of: page).matches(of: /\]\(([^)\s]+)\)/).map(\.output.1) where !link.contains("://") {
+            let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+            let target = parts[0].isEmpty ? Self.root.appending(path: page) : folder.appending(path: String(parts[0])).standardizedFileURL
+            #expect(FileManager.default.fileExists(atPath: target.path), "\(link)")
+            guard parts.count == 2 else { continue }
+            let headings = String(decoding: try Data(contentsOf: target), as: UTF8.self).components("\n").filter { $0.hasPrefix("#") }
+            #expect(headings.map(\.anchor).contains(String(parts[1])), "\(link)")
+        }
+    }
+
+    @Test(arguments: [
         (["HTTP_PORT": "70000"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"70000\"."),
         (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
         (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
@@ -59,5 +78,11 @@ struct DocumentationTests {
 extension String {
     fileprivate func components(_ separator: String) -> [String] {
         split(separator: separator, omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// What a link to this heading ends with, as forges make it.
+    fileprivate var anchor: String {
+        let words = drop { $0 == "#" }.drop { $0 == " " }.lowercased()
+        return String(words.filter { $0.isLetter || $0.isNumber || $0 == "-" || $0 == "_" || $0 == " " }.map { $0 == " " ? "-" : $0 })
     }
 }

@@ -61,51 +61,26 @@ package struct APIClient {
     private func call(
         _ method: HTTPMethod, _ path: String, idempotencyKey: String? = nil, _ body: [UInt8]? = nil
     ) async throws -> JSONValue {
-        var request = HTTPClientRequest(url: baseURL + path)
-        request.method = method
-        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
+        var request = request(method, path, type: body == nil ? nil : "application/json")
         if let idempotencyKey { request.headers.add(name: "idempotency-key", value: idempotencyKey) }
-        if let body {
-            request.headers.add(name: "content-type", value: "application/json")
-            request.body = .bytes(body)
-        }
-        let status: UInt
+        request.body = body.map { .bytes($0) }
+        let response = try await accepted(request, path, timeout: .seconds(70))
         let bytes: [UInt8]
-        do {
-            let response = try await http.execute(request, timeout: .seconds(70))
-            status = response.status.code
-            bytes = Array((try await response.body.collect(upTo: 16 << 20)).readableBytesView)
-        } catch {
+        do { bytes = Array((try await response.body.collect(upTo: 16 << 20)).readableBytesView) } catch {
             throw CommandFailure("\(method.rawValue) \(baseURL)\(path): no answer (\(error))")
         }
-        let json = bytes.isEmpty ? nil : try? JSONValue.parse(bytes, maximumBytes: 16 << 20)
-        guard (200..<300).contains(status) else {
-            throw CommandFailure("\(method.rawValue) \(path) was refused: \(Self.explanation(status, json))")
+        guard !bytes.isEmpty else { return try JSONValue.parse(Array("null".utf8)) }
+        do { return try JSONValue.parse(bytes, maximumBytes: 16 << 20) } catch {
+            throw CommandFailure("\(method.rawValue) \(path) was answered with something that is not JSON")
         }
-        if let json { return json }
-        guard bytes.isEmpty else { throw CommandFailure("\(method.rawValue) \(path) was answered with something that is not JSON") }
-        return try JSONValue.parse(Array("null".utf8))
     }
 
     /// A POST's answer, whose body is still to come.
     /// - Throws: ``CommandFailure`` when it is a refusal.
     func response(to path: String, _ body: (inout JSONWriter) -> Void) async throws -> HTTPClientResponse {
-        var request = HTTPClientRequest(url: baseURL + path)
-        request.method = .POST
-        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
-        request.headers.add(name: "content-type", value: "application/json")
+        var request = request(.POST, path, type: "application/json")
         request.body = .bytes(Self.object(body))
-        let response: HTTPClientResponse
-        do { response = try await http.execute(request, timeout: .hours(24)) } catch {
-            throw CommandFailure("POST \(baseURL)\(path): no answer (\(error))")
-        }
-        guard !(200..<300).contains(response.status.code) else { return response }
-        var bytes: [UInt8] = []
-        do { bytes = Array((try await response.body.collect(upTo: 1 << 20)).readableBytesView) } catch {
-            throw CommandFailure("POST \(path) was refused: status \(response.status.code)")
-        }
-        let problem = try? JSONValue.parse(bytes, maximumBytes: 1 << 20)
-        throw CommandFailure("POST \(path) was refused: \(Self.explanation(response.status.code, problem))")
+        return try await accepted(request, path, timeout: .hours(24))
     }
 
     /// A request whose answer is a stream of lines, which may begin while `body` is still being sent.
@@ -118,16 +93,13 @@ package struct APIClient {
         _ method: HTTPMethod, _ path: String, body: (some AsyncSequence<ByteBuffer, any Error> & Sendable)?,
         _ onLine: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
-        var request = HTTPClientRequest(url: baseURL + path)
-        request.method = method
-        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
-        if let body {
-            request.headers.add(name: "content-type", value: "application/x-ndjson")
-            request.body = .stream(body, length: .unknown)
-        }
+        var request = request(method, path, type: body == nil ? nil : "application/x-ndjson")
+        request.body = body.map { .stream($0, length: .unknown) }
         let response: HTTPClientResponse
         do { response = try await http.execute(request, timeout: .seconds(60)) } catch { throw LostConnection("no answer (\(error))") }
-        guard response.status.code == 200 else { throw try await Self.refusal(response, "\(method.rawValue) \(path)") }
+        if let refusal = await Refusal(response, to: "\(method.rawValue) \(path)") {
+            throw refusal.isLasting ? CommandFailure(refusal.words) : LostConnection(refusal.words)
+        }
         var rest: [UInt8] = []
         var buffers = response.body.makeAsyncIterator()
         while true {
@@ -145,33 +117,22 @@ package struct APIClient {
         guard rest.isEmpty else { throw LostConnection("the answer broke off inside a line") }
     }
 
-    private static func refusal(_ response: HTTPClientResponse, _ call: String) async throws -> any Error {
-        let bytes: [UInt8]
-        do {
-            bytes = Array((try await response.body.collect(upTo: 1 << 20)).readableBytesView)
-        } catch {
-            return LostConnection("the connection broke (\(error))")
-        }
-        let problem: JSONValue?
-        do { problem = try JSONValue.parse(bytes) } catch { problem = nil }
-        let words = "\(call) was refused: \(explanation(response.status.code, problem))"
-        return response.status.code == 429 || response.status.code >= 500 ? LostConnection(words) : CommandFailure(words)
+    /// A request with the key and, where it has a body, the body's type.
+    private func request(_ method: HTTPMethod, _ path: String, type: String?) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: baseURL + path)
+        request.method = method
+        if let key { request.headers.add(name: "authorization", value: "Bearer \(key)") }
+        if let type { request.headers.add(name: "content-type", value: type) }
+        return request
     }
 
-    /// One line out of a problem document (RFC 9457).
-    private static func explanation(_ status: UInt, _ problem: JSONValue?) -> String {
-        guard let problem else { return "status \(status)" }
-        let title = problem["detail"]?.stringValue ?? problem["title"]?.stringValue ?? "no explanation"
-        let fields = (problem["errors"]?.arrayValue ?? []).map { error in
-            "\(error["pointer"]?.stringValue ?? "?"): \(error["detail"]?.stringValue ?? "?")"
+    /// The head of an answer that is no refusal.
+    private func accepted(_ request: HTTPClientRequest, _ path: String, timeout: TimeAmount) async throws -> HTTPClientResponse {
+        let response: HTTPClientResponse
+        do { response = try await http.execute(request, timeout: timeout) } catch {
+            throw CommandFailure("\(request.method.rawValue) \(baseURL)\(path): no answer (\(error))")
         }
-        return (["\(status) \(problem["code"]?.stringValue ?? "")", title] + fields).joined(separator: "; ")
+        if let refusal = await Refusal(response, to: "\(request.method.rawValue) \(path)") { throw CommandFailure(refusal.words) }
+        return response
     }
-}
-
-/// What may go better when it is tried again.
-struct LostConnection: Error, CustomStringConvertible {
-    let description: String
-
-    init(_ description: String) { self.description = description }
 }

@@ -50,18 +50,19 @@ package struct TokenService: Sendable {
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
             graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, metrics: metrics, logger: logger)
 
+        let apps = AppStore(pool: pool)
         let keys = KeyStore(pool: pool)
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
         let server = Self.server(
-            configuration, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
+            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
-            pool: pool, apps: AppStore(pool: pool), fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
+            pool: pool, apps: apps, fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
             logger: logger)
         services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper, server]
     }
@@ -87,11 +88,11 @@ package struct TokenService: Sendable {
     }
 
     private static func server(
-        _ configuration: TokenServiceConfiguration, keys: KeyStore, pool: PostgresPool, outbox: Outbox, metrics: TokenServiceMetrics,
+        _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, pool: PostgresPool, outbox: Outbox,
+        metrics: TokenServiceMetrics,
         operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void,
         routes: inout [String]
     ) -> some Service {
-        let apps = AppStore(pool: pool)
         let authenticator = Authenticator(store: keys)
         let limits = configuration.limits
         let shedding = LoadShedding(limits: limits, pool: pool)

@@ -35,7 +35,6 @@ struct ReachabilityTests {
         "Signed out: when and why, as far as history knows",
         arguments: [
             ("logout", "logout"), ("superseded", "superseded: the user signed in on installation \(PushID(high: 2, low: 2))"),
-            ("moved", "moved: its token was registered by installation \(PushID(high: 2, low: 2))"),
             ("stale", "stale: no registration for too long"),
             ("erased", "its user's data was erased"),
         ]) func signedOut(reason: String, words: String)

@@ -8,7 +8,7 @@ extension AppsCommand {
         @Argument(help: "Its short name.") var slug: String
 
         func run() async throws {
-            print(appTable([try await connection.withClient { client in try await client.get("/v1/admin/apps/\(slug)") }]))
+            print(appTable([try await connection.withClient { client in try await client.get("/v1/admin/apps/\(slug.percentEncoded)") }]))
         }
     }
 
@@ -42,7 +42,7 @@ extension AppsCommand {
 
         func run() async throws {
             let app = try await connection.withClient { client in
-                try await client.patch("/v1/admin/apps/\(slug)") { body in
+                try await client.patch("/v1/admin/apps/\(slug.percentEncoded)") { body in
                     body.field("bundle_id", bundleID)
                     body.field("device_policy", devicePolicy)
                     if let environments { body.field("environments", environments.split(separator: ",").map(String.init)) }

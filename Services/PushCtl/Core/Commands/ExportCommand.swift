@@ -24,7 +24,7 @@ struct ExportCommand: AsyncParsableCommand {
         do {
             count = try await connection.withClient { client in
                 let run = ExportRun(
-                    client: client, app: app, maximumAttempts: attempts, pause: ImportCommand.pause,
+                    client: client, app: app, maximumAttempts: attempts, pause: LostConnection.pause,
                     onLine: { line in try file.append(line: line) },
                     onProgress: { count in
                         progress.show { "\(count) lines, \(Int($0 > 0 ? Double(count) / $0 : 0)) per second" }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import UnixSignals
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -33,7 +32,7 @@ struct ImportCommand: AsyncParsableCommand {
         do {
             counts = try await connection.withClient { client in
                 let run = ImportRun(
-                    client: client, app: app, source: source, maximumAttempts: attempts, pause: Self.pause,
+                    client: client, app: app, source: source, maximumAttempts: attempts, pause: LostConnection.pause,
                     onFailure: { line in try errors.append(line: line) },
                     onProgress: { counts, bytes in
                         progress.show { Self.progress(counts, first: source.firstLine, bytes: bytes, size: size, seconds: $0) }
@@ -53,11 +52,6 @@ struct ImportCommand: AsyncParsableCommand {
         if counts.failed > 0 { throw ExitCode(2) }
     }
 
-    /// Half a second, doubling up to ten.
-    static func pause(attempt: Int) async throws {
-        try await Task.sleep(for: .milliseconds(min(10_000, 250 << min(attempt, 6))))
-    }
-
     static func progress(_ counts: ImportCounts, first: Int, bytes: Int, size: Int?, seconds: Double) -> String {
         let lines = counts.through - first + 1
         let rate = seconds > 0 ? Double(lines) / seconds : 0
@@ -73,31 +67,5 @@ struct ImportCommand: AsyncParsableCommand {
         guard let handle else { throw CommandFailure("the file \(file) cannot be read") }
         let size = file == "-" ? nil : try FileManager.default.attributesOfItem(atPath: file)[.size] as? Int
         return ({ Array(try handle.read(upToCount: 1 << 16) ?? Data()) }, size)
-    }
-}
-
-/// Ctrl-C, turned into an error that says what to do next.
-enum Interruption {
-    private enum Ending<Value: Sendable>: Sendable {
-        case value(Value)
-        case interrupted
-    }
-
-    static func orResult<Value: Sendable>(
-        of body: @escaping @Sendable () async throws -> Value, failure: @Sendable () async -> CommandFailure
-    ) async throws -> Value {
-        try await withThrowingTaskGroup(of: Ending<Value>.self) { group in
-            group.addTask { .value(try await body()) }
-            group.addTask {
-                for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) { return .interrupted }
-                try await Task.sleep(for: .seconds(1 << 30))
-                return .interrupted
-            }
-            defer { group.cancelAll() }
-            switch try await group.next() {
-            case .value(let value): return value
-            case .interrupted, nil: throw await failure()
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ struct InstallationsCommand: AsyncParsableCommand {
 
 /// What every one of these commands takes.
 struct InstallationOptions: ParsableArguments {
-    @Option(help: "The app.") var app: String
+    @Argument(help: "The app.") var app: String
     @Flag(help: "Print the answer as JSON.") var json = false
 }
 

@@ -23,7 +23,7 @@ extension KeysCommand {
 
         func run() async throws {
             let rotated = try await connection.withClient { client in
-                try await client.post("/v1/admin/keys/\(id)/rotate") { body in
+                try await client.post("/v1/admin/keys/\(id.percentEncoded)/rotate") { body in
                     body.field("overlap_seconds", overlapSeconds)
                     body.field("expires_at", expiresAt)
                 }

@@ -59,7 +59,7 @@ struct KeysCommand: AsyncParsableCommand {
         @Argument(help: "The key's id, as 'pushctl keys list' shows it.") var id: String
 
         func run() async throws {
-            try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id)") }
+            try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id.percentEncoded)") }
             print("revoked")
         }
     }

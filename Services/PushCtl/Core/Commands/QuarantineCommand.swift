@@ -85,7 +85,8 @@ extension APIClient {
         var cursor: String?
         repeat {
             let size = min(1000, limit - tokens.count)
-            let page = try await get("/v1/apps/\(app)/quarantine?limit=\(size)" + (cursor.map { "&cursor=\($0)" } ?? ""))
+            let page = try await get(
+                "/v1/apps/\(app.percentEncoded)/quarantine?limit=\(size)" + (cursor.map { "&cursor=\($0.percentEncoded)" } ?? ""))
             tokens += page["tokens"]?.arrayValue ?? []
             total = page["total"]?.integerValue ?? 0
             cursor = page["next_cursor"]?.stringValue
@@ -101,7 +102,7 @@ extension APIClient {
         repeat {
             let before = sum
             try sum.add(
-                await post("/v1/apps/\(app)/quarantine/restore") { body in
+                await post("/v1/apps/\(app.percentEncoded)/quarantine/restore") { body in
                     if !installations.isEmpty { body.field("installations", installations) }
                 })
             // What is in quarantine anew while we restore is another day's work.

@@ -8,7 +8,7 @@ struct SendCommand: AsyncParsableCommand {
         commandName: "send", abstract: "Send a notification to a user or to one installation.",
         discussion: "Either --title and/or --body, or --payload FILE with the whole APNs payload, which is sent verbatim.")
     @OptionGroup var connection: ConnectionOptions
-    @Option(help: "The app.") var app: String
+    @Argument(help: "The app.") var app: String
     @Option(help: "To every device of this user.") var user: String?
     @Option(help: "To this installation.") var installation: String?
     @Option(help: "The alert's title.") var title: String?
@@ -26,7 +26,7 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         let content = try content()
         let accepted = try await connection.withClient { client in
-            try await client.post("/v1/apps/\(app)/notifications", idempotencyKey: idempotencyKey) { request in
+            try await client.post("/v1/apps/\(app.percentEncoded)/notifications", idempotencyKey: idempotencyKey) { request in
                 request.object("to") { to in
                     to.field("user", user)
                     to.field("installation", installation)

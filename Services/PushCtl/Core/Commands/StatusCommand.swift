@@ -4,11 +4,13 @@ import StrictJSON
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "status", abstract: "What became of a notification, device by device.")
     @OptionGroup var connection: ConnectionOptions
-    @Option(help: "The app.") var app: String
+    @Argument(help: "The app.") var app: String
     @Argument(help: "The notification's id.") var id: String
 
     func run() async throws {
-        let status = try await connection.withClient { client in try await client.get("/v1/apps/\(app)/notifications/\(id)") }
+        let status = try await connection.withClient { client in
+            try await client.get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
+        }
         print(
             "\(status["state"]?.stringValue ?? "?"), accepted \(status["accepted_at"]?.stringValue ?? "?"), expires \(status["expires_at"]?.stringValue ?? "?")"
         )

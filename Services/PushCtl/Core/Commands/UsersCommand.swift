@@ -81,11 +81,8 @@ struct UsersCommand: AsyncParsableCommand {
 
 /// Users are named by the app: whatever they hold is one part of the path.
 func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
-    let allowed = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-    guard !user.isEmpty, user != ".", user != "..", let escaped = user.addingPercentEncoding(withAllowedCharacters: allowed) else {
-        throw CommandFailure("this cannot be a user's name")
-    }
-    return "/v1/apps/\(app)/users/\(escaped)/\(verb)"
+    guard !user.isEmpty, user != ".", user != ".." else { throw CommandFailure("this cannot be a user's name") }
+    return "/v1/apps/\(app.percentEncoded)/users/\(user.percentEncoded)/\(verb)"
 }
 
 /// How much was erased, one row per kind.

@@ -2,7 +2,7 @@ import PushModel
 import StrictJSON
 
 extension Demonstration {
-    func path(_ device: DemoDevice) -> String { "/v1/apps/\(app)/installations/\(device.installation)" }
+    func path(_ device: DemoDevice) -> String { "/v1/apps/\(app.percentEncoded)/installations/\(device.installation)" }
 
     /// Tells the simulated Apple that the app is on the device.
     func install(_ device: DemoDevice) async throws {
@@ -28,7 +28,7 @@ extension Demonstration {
 
     /// - Returns: the notification's id.
     func send(_ title: String, _ text: String, to user: String) async throws -> String {
-        let accepted = try await backend.post("/v1/apps/\(app)/notifications") { request in
+        let accepted = try await backend.post("/v1/apps/\(app.percentEncoded)/notifications") { request in
             request.object("to") { $0.field("user", user) }
             request.object("payload") { payload in
                 payload.object("aps") { aps in
@@ -80,7 +80,7 @@ extension Demonstration {
     /// The status document, once every delivery has its outcome.
     func settled(_ id: String) async throws -> JSONValue {
         try await eventually("notification \(id) is completed") {
-            let status = try await backend.get("/v1/apps/\(app)/notifications/\(id)")
+            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(id)")
             return status["state"]?.stringValue == "completed" ? status : nil
         }
     }
@@ -88,7 +88,7 @@ extension Demonstration {
     /// The status document, once the delivery to `device` waits for another attempt because of `outcome`.
     func lastAttempt(of id: String, on device: DemoDevice, is outcome: String) async throws -> JSONValue {
         try await eventually("the delivery to \(device.name) is \(outcome)") {
-            let status = try await backend.get("/v1/apps/\(app)/notifications/\(id)")
+            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(id)")
             let delivery = status["deliveries"]?.arrayValue?.first { $0["installation"]?.stringValue == device.installation.description }
             return delivery?["last_attempt"]?["class"]?.stringValue == outcome ? status : nil
         }

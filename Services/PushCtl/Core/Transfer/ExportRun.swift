@@ -35,8 +35,8 @@ struct ExportRun {
 
     private func once(_ last: inout String?, _ count: inout Int) async throws -> Bool {
         var isDone = false
-        let query = last.map { "?after=\($0)" } ?? ""
-        try await client.lines(.GET, "/v1/apps/\(app)/export\(query)", body: ImportSource.Lines?.none) { bytes in
+        let query = last.map { "?after=\($0.percentEncoded)" } ?? ""
+        try await client.lines(.GET, "/v1/apps/\(app.percentEncoded)/export\(query)", body: ImportSource.Lines?.none) { bytes in
             let line: JSONValue
             do { line = try JSONValue.parse(Array(bytes)) } catch { throw LostConnection("the answer is not an export's") }
             if let error = line["error"] { throw LostConnection(error["detail"]?.stringValue ?? "the server could not go on") }

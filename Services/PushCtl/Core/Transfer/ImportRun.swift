@@ -48,7 +48,7 @@ struct ImportRun {
         // Told when their chunk is committed: a chunk that is sent again tells of them again.
         var failures: [ArraySlice<UInt8>] = []
         let body = await source.begin()
-        try await client.lines(.POST, "/v1/apps/\(app)/import?from_line=\(base.through + 1)", body: body) { bytes in
+        try await client.lines(.POST, "/v1/apps/\(app.percentEncoded)/import?from_line=\(base.through + 1)", body: body) { bytes in
             let line: JSONValue
             do { line = try JSONValue.parse(Array(bytes)) } catch { throw LostConnection("the answer is not an import's") }
             if line["line"] != nil { return failures.append(ArraySlice(Array(bytes))) }

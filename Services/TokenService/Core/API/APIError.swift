@@ -87,13 +87,7 @@ extension APIError {
             object.field("detail", detail)
             if !errors.isEmpty {
                 object.array("errors") { array in
-                    for error in errors {
-                        array.object { entry in
-                            entry.field("pointer", error.pointer)
-                            entry.field("code", error.code)
-                            entry.field("detail", error.detail)
-                        }
-                    }
+                    for error in errors { error.write(to: &array) }
                 }
             }
             object.field("retryable", isRetryable)
@@ -106,5 +100,16 @@ extension APIError {
         if let retryAfterSeconds { headers[.retryAfter] = "\(retryAfterSeconds)" }
         if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
         return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body())))
+    }
+}
+
+extension JSONProblem {
+    /// Writes one entry of `errors`.
+    func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("pointer", pointer)
+            object.field("code", code)
+            object.field("detail", detail)
+        }
     }
 }

@@ -34,28 +34,15 @@ struct DocumentationController: Sendable {
         }
 
         func response(to request: Request) -> Response {
-            if let known = request.headers[.ifNoneMatch], isNamed(by: known) { return Response(status: .notModified, headers: headers) }
-            return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
-        }
-
-        /// The weak comparison that `If-None-Match` asks for (RFC 9110 section 13.1.2).
-        private func isNamed(by list: String) -> Bool {
-            list.split(separator: ",").map { $0.trimming(while: { $0 == " " || $0 == "\t" }) }.contains { known in
-                known == "*" || known == tag || known == "W/" + tag
+            if EntityTags(.ifNoneMatch, of: request.headers)?.nameWeakly(tag) == true {
+                return Response(status: .notModified, headers: headers)
             }
+            return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
         }
     }
 
     /// What a Content-Security-Policy allows an inline style by.
     private static func sourceHash(_ text: String) -> String {
         "sha256-" + Data(Digest.sha256(Array(text.utf8))).base64EncodedString()
-    }
-}
-
-extension Substring {
-    fileprivate func trimming(while isBlank: (Character) -> Bool) -> String {
-        var text = drop(while: isBlank)
-        while let last = text.last, isBlank(last) { text.removeLast() }
-        return String(text)
     }
 }

@@ -25,7 +25,8 @@ struct ReadingController: Sendable {
         guard let found else { throw APIError.notFound }
         let etag = found.etag
         // Whole tokens are always told: the tag is that of the answer without them as well.
-        if shown == .hints, call.alreadyHas(etag) { return Response(status: .notModified, headers: [.eTag: etag]) }
+        let known = EntityTags(.ifNoneMatch, of: call.request.headers)
+        if shown == .hints, known?.nameWeakly(etag) == true { return Response(status: .notModified, headers: [.eTag: etag]) }
         return JSONAnswer.response(.ok, headers: [.eTag: etag]) { found.write(to: &$0, app: app.slug, tokens: shown) }
     }
 
@@ -109,16 +110,5 @@ struct ReadingController: Sendable {
         }
         guard let page else { throw APIError.notFound }
         return JSONAnswer.response(.ok) { page.write(to: &$0, list: list, app: app) }
-    }
-}
-
-extension APICall {
-    /// `If-None-Match` (RFC 9110 section 13.1.2), which compares weakly.
-    fileprivate func alreadyHas(_ etag: String) -> Bool {
-        guard let text = request.headers[.ifNoneMatch] else { return false }
-        return text.split(separator: ",").contains { word in
-            let tag = word.drop { $0 == " " || $0 == "\t" }
-            return tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == etag
-        }
     }
 }

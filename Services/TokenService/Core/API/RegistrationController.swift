@@ -42,19 +42,17 @@ struct RegistrationController: Sendable {
 extension APICall {
     /// `If-Match` (RFC 9110 section 13.1.1). Our tags are strong, so a weak one never matches.
     fileprivate func precondition() throws -> Precondition {
-        guard let text = request.headers[.ifMatch] else { return .none }
-        if text == "*" { return .exists }
-        let tags = text.split(separator: ",").map { $0.trimming { $0 == " " || $0 == "\t" } }
+        switch EntityTags(.ifMatch, of: request.headers) {
+        case nil: return .none
+        case .any: return .exists
+        case .listed(let tags): return .matches(try Self.wellFormed(tags))
+        }
+    }
+
+    private static func wellFormed(_ tags: [String]) throws -> [String] {
         guard tags.allSatisfy({ $0.count >= 2 && ($0.hasPrefix("\"") || $0.hasPrefix("W/\"")) && $0.hasSuffix("\"") }) else {
             throw APIError.invalid("If-Match", "invalid_entity_tag", "must be * or entity tags in quotes, separated by commas")
         }
-        return .matches(tags)
-    }
-}
-
-extension Substring {
-    fileprivate func trimming(_ isBlank: (Character) -> Bool) -> String {
-        guard let first = firstIndex(where: { !isBlank($0) }), let last = lastIndex(where: { !isBlank($0) }) else { return "" }
-        return String(self[first...last])
+        return tags
     }
 }

@@ -43,13 +43,3 @@ package struct BulkFault: Sendable {
         }
     }
 }
-
-extension JSONProblem {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("pointer", pointer)
-            object.field("code", code)
-            object.field("detail", detail)
-        }
-    }
-}

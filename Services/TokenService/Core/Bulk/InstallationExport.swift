@@ -88,14 +88,12 @@ package struct InstallationExport: Sendable {
 
     /// Reads, and again while the database is away.
     fileprivate func patiently<Value>(_ read: () async throws -> Value) async throws -> Value {
-        let deadline = ContinuousClock.now + patience
-        var pause = Duration.milliseconds(50)
+        var wait = DatabaseWait(patience: patience)
         while true {
             do {
                 return try await read()
-            } catch let error as PostgresError where error.isUnavailable && ContinuousClock.now + pause < deadline {
-                try await Task.sleep(for: pause)
-                pause = min(pause * 2, .seconds(2))
+            } catch let error as PostgresError where error.isUnavailable && !wait.isOver {
+                try await wait.pause()
             }
         }
     }

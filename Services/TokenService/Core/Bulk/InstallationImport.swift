@@ -129,8 +129,7 @@ package struct InstallationImport: Sendable {
             case .nothing: break
             }
         }
-        let deadline = ContinuousClock.now + patience
-        var pause = Duration.milliseconds(50)
+        var wait = DatabaseWait(patience: patience)
         var wasNew: Set<Int> = []
         while !wanted.isEmpty {
             let results = await register(wanted.map(\.registration), app)
@@ -147,9 +146,8 @@ package struct InstallationImport: Sendable {
             }
             wanted.removeFirst(firstAway)
             guard !wanted.isEmpty else { break }
-            guard ContinuousClock.now + pause < deadline, !Task.isCancelled else { return nil }
-            do { try await Task.sleep(for: pause) } catch { return nil }
-            pause = min(pause * 2, .seconds(2))
+            guard !wait.isOver else { return nil }
+            do { try await wait.pause() } catch { return nil }
         }
         answer.failures.sort { $0.line < $1.line }
         return answer

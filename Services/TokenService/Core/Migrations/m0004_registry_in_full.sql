@@ -13,7 +13,7 @@ ALTER TABLE installations
     ADD COLUMN stale_since timestamptz,
     DROP CONSTRAINT installations_signed_out_reason_check,
     ADD CONSTRAINT installations_signed_out_reason_check
-        CHECK (signed_out_reason IN ('logout', 'superseded', 'deregistered', 'moved', 'stale', 'erased'));
+        CHECK (signed_out_reason IN ('logout', 'superseded', 'deregistered', 'stale', 'erased'));
 CREATE INDEX installations_by_tag ON installations USING gin (tags) WHERE tags <> '{}';
 
 ALTER TABLE tokens

@@ -30,7 +30,7 @@ package struct InstallationState: Sendable {
 
 /// Why an installation has no owner.
 package enum SignOutReason: String, Sendable {
-    case logout, superseded, deregistered, moved, stale, erased
+    case logout, superseded, deregistered, stale, erased
 }
 
 /// A row of `tokens` while a batch is worked out.

@@ -6,7 +6,7 @@ package struct HistoryEntry: Equatable, Sendable {
         /// For the first time, or again after a deregistration.
         case registered
         case signedIn = "signed_in"
-        /// `reason` says why: logout, superseded, moved, stale.
+        /// `reason` says why: logout, superseded, another_user.
         case signedOut = "signed_out"
         case deregistered
         case tokenAdded = "token_added"

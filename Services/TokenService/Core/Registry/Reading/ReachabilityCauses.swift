@@ -88,7 +88,6 @@ struct ReachabilityCauses {
         let other = entry?.otherInstallation.map { " \($0)" } ?? ""
         return switch reason {
         case "superseded": "superseded: the user signed in on \(other.isEmpty ? "another installation" : "installation\(other)")"
-        case "moved": "moved: its token was registered by \(other.isEmpty ? "another installation" : "installation\(other)")"
         case "stale": "stale: no registration for too long"
         case "erased": "its user's data was erased"
         default: reason

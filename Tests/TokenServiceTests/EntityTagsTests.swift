@@ -1,0 +1,13 @@
+import Testing
+
+@testable import TokenService
+
+@Suite("Entity tags in a condition (RFC 9110 section 13.1)")
+struct EntityTagsTests {
+    @Test(arguments: [
+        ("*", true), (#""a""#, true), (#"W/"a""#, true), ("\"b\",\t \"a\" ", true), (#""b", W/"c""#, false), ("a", false), ("", false),
+    ])
+    func whatIsNamed(field: String, isNamed: Bool) {
+        #expect(EntityTags(field).nameWeakly(#""a""#) == isNamed)
+    }
+}
