@@ -216,7 +216,8 @@ struct QuarantineTests {
             #expect(QuarantineStore.retentionDays == 30)
             try await running.execute(
                 "UPDATE tokens SET quarantined_at = now() - interval '30 days 1 second' WHERE id <= (SELECT min(id) + 4 FROM tokens)")
-            try await running.pool.session { session in try OutboxStore(session: session).sweep() }
+            let step = try await running.pool.session { session in try Retention(session: session).sweep(.quarantine) }
+            #expect(step == .init(removed: 5, isDone: true))
             #expect(try await brake.states() == ["active": 5, "quarantined": 15, "retired": 5])
         }
     }

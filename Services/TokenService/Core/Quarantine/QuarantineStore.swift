@@ -2,7 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The tokens in quarantine of one app, within one transaction. They are retired rows with a mark: a registration that names such a token
-/// takes the mark away, and the relay does after ``retentionDays``.
+/// takes the mark away, and the housekeeping does after ``retentionDays``.
 package struct QuarantineStore {
     /// How long a token can be restored. What nobody restored in this time stays retired.
     package static let retentionDays = 30
