@@ -51,6 +51,17 @@ struct BulkTests {
         }
     }
 
+    @Test func aStreamKnowsItsParametersAndNoOthers() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for (method, path) in [("POST", "/v1/apps/shop/import"), ("GET", "/v1/apps/shop/export")] {
+                let refused = try await shop.call(method, "\(path)?colour=red")
+                #expect(refused.status == 400 && refused.code == "unknown_parameter", "\(path)")
+            }
+            #expect(try await shop.call("POST", "/v1/apps/shop/import?from_line=1&from_line=1").code == "repeated_parameter")
+        }
+    }
+
     @Test func anImportTellsOfEachBadLineInOrderAndGoesOn() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

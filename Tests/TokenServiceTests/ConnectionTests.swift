@@ -55,6 +55,21 @@ struct ConnectionTests {
         }
     }
 
+    /// The status of an import is said before its lines are read.
+    @Test func anImportThatStopsIsCutAndNo408IsPromised() async throws {
+        try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
+            let shop = try await running.client.makeApp()
+            let answer = try await RawConnection.open(running.client.port) { connection in
+                await connection.send(Self.head("POST", "/v1/apps/shop/import", "Content-Length: 100\r\n", key: shop.key) + "{")
+                return await connection.readToEnd()
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"))
+            #expect(!answer.contains("body_timeout") && !answer.contains(#""done""#))
+        }
+        let operation = try #require(OpenAPIDocument.operations.first { $0.id == "importInstallations" })
+        #expect(!operation.problems.contains(.bodyTimeout))
+    }
+
     /// Each byte alone would be in time.
     @Test func aBodyThatTricklesIsA408AsWell() async throws {
         try await RunningService.run(Self.options(["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in

@@ -131,6 +131,19 @@ struct QuarantineTests {
         }
     }
 
+    @Test func aPageThatTakesTheLastOnesIsTheLastAndACursorIsGoodForItsAppAlone() async throws {
+        try await RunningService.run { running in
+            _ = try await Brake.engaged(running)
+            _ = try await running.client.makeApp("other")
+            let reader = try await running.client.makeKey(app: nil, scopes: ["read"])
+            let half = try await reader.get("/v1/apps/shop/quarantine?limit=10").json
+            let cursor = try #require(half.text("next_cursor"))
+            let rest = try await reader.get("/v1/apps/shop/quarantine?limit=10&cursor=\(cursor)").json
+            #expect(rest["tokens"]?.arrayValue?.count == 10 && rest.text("next_cursor") == nil)
+            #expect(try await reader.get("/v1/apps/other/quarantine?cursor=\(cursor)").code == "cursor_of_another_list")
+        }
+    }
+
     @Test func restoringNeverOverwritesWhatCameLater() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
@@ -203,8 +216,13 @@ struct QuarantineTests {
                 #expect(answer.status == 400)
                 #expect(answer.problems == [problem])
             }
-            for query in ["limit=0", "limit=1001", "cursor=-1", "cursor=!"] {
-                #expect(try await admin.get("/v1/apps/shop/quarantine?\(query)").status == 400)
+            for (query, code) in [
+                ("limit=0", "out_of_range"), ("limit=1001", "out_of_range"), ("cursor=-1", "invalid_cursor"),
+                ("cursor=!", "invalid_cursor"),
+                ("colour=red", "unknown_parameter"), ("limit=1&limit=1", "repeated_parameter"),
+            ] {
+                let refused = try await admin.get("/v1/apps/shop/quarantine?\(query)")
+                #expect(refused.status == 400 && refused.code == code, "\(query)")
             }
             #expect(try await brake.states()["quarantined"] == 20)
         }
@@ -216,7 +234,8 @@ struct QuarantineTests {
             #expect(QuarantineStore.retentionDays == 30)
             try await running.execute(
                 "UPDATE tokens SET quarantined_at = now() - interval '30 days 1 second' WHERE id <= (SELECT min(id) + 4 FROM tokens)")
-            try await running.pool.session { session in try OutboxStore(session: session).sweep() }
+            let step = try await running.pool.session { session in try Retention(session: session).sweep(.quarantine) }
+            #expect(step == .init(removed: 5, isDone: true))
             #expect(try await brake.states() == ["active": 5, "quarantined": 15, "retired": 5])
         }
     }

@@ -97,6 +97,8 @@ package struct TokenService: Sendable {
         let limits = configuration.limits
         let shedding = LoadShedding(limits: limits, pool: pool)
         metrics.observe(shedding)
+        let streams = StreamLimit(limits, metrics: metrics)
+        metrics.observe(streams)
         let router = APIRouter(
             gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
             shedding: shedding, metrics: metrics, logger: logger)
@@ -107,13 +109,13 @@ package struct TokenService: Sendable {
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(registration: registration, metrics: metrics),
             reading: ReadingController(pool: pool),
-            bulk: BulkController(pool: pool, registration: registration, metrics: metrics, logger: logger),
+            bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(pool: pool, publisher: outbox.jobs, backlog: outbox.backlog), metrics: metrics),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(
-                erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), metrics: metrics)
+                erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics)
         ).bind(to: router)
         routes = router.routes
         return Application(

@@ -33,6 +33,11 @@ package struct TokenServiceMetrics: Sendable {
         registry.observe(MetricName.requestsInProgress, "Requests that are being worked on.") { Double(shedding.requestsInProgress) }
     }
 
+    /// The imports and exports that are under way.
+    func observe(_ streams: StreamLimit) {
+        registry.observe(MetricName.streamsInProgress, "Imports and exports that are under way.") { Double(streams.streamsInProgress) }
+    }
+
     func rateLimited() { count(MetricName.requestsRateLimited, []) }
     func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
 
@@ -94,7 +99,10 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.requests, "Requests answered, by route and status."),
         (MetricName.requestTime, "Time to answer a request, by route."),
         (MetricName.requestsRateLimited, "Requests refused because their key makes too many."),
-        (MetricName.requestsShed, "Requests refused because too many are being worked on or wait for the database, by reason."),
+        (
+            MetricName.requestsShed,
+            "Requests refused because too many are being worked on, are streamed or wait for the database, by reason."
+        ),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),

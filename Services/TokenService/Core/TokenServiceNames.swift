@@ -19,6 +19,7 @@ package enum MetricName {
     package static let requests = "push_token_service_http_requests_total"
     package static let requestTime = "push_token_service_http_request_duration_seconds"
     package static let requestsInProgress = "push_token_service_http_requests_in_progress"
+    package static let streamsInProgress = "push_token_service_http_streams_in_progress"
     package static let requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
     package static let requestsShed = "push_token_service_http_requests_shed_total"
     package static let registrations = "push_token_service_registrations_total"
@@ -47,6 +48,7 @@ package enum MetricName {
         requests,
         requestTime,
         requestsInProgress,
+        streamsInProgress,
         requestsRateLimited,
         requestsShed,
         registrations,

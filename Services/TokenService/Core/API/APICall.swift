@@ -47,9 +47,9 @@ struct APICall: Sendable {
         request.uri.queryParameters.get(name)
     }
 
-    /// Counts this request as so many in all. Later requests of the key wait for what it has no room for, at most a minute; the next
+    /// Counts this request as so many more. Later requests of the key wait for what it has no room for, at most a minute; the next
     /// answer's `RateLimit-Remaining` shows it.
-    func charge(_ requests: Int) { rates.charge(requests - 1, to: caller) }
+    @Sendable func charge(_ requests: Int) { rates.charge(requests, to: caller) }
 
     func body(maximumBytes: Int = RequestBody.maximumBytes) async throws -> RequestBody {
         try await RequestBody(of: request, maximumBytes: maximumBytes)

@@ -13,8 +13,9 @@ struct BulkController: Sendable {
     private let registration: BulkRegistration
     private let importing: InstallationImport
     private let exporting: InstallationExport
+    private let streams: StreamLimit
 
-    init(pool: PostgresPool, registration: InstallationRegistration, metrics: TokenServiceMetrics, logger: Logger) {
+    init(pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics, logger: Logger) {
         let register: InstallationImport.Register = { registrations, app in
             let results = await registration.register(registrations, app: app)
             let created = results.count { (try? $0.get())?.isNew == true }
@@ -22,6 +23,7 @@ struct BulkController: Sendable {
             metrics.registered(created: created, updated: updated)
             return results
         }
+        self.streams = streams
         let store = ExportStore(pool: pool)
         self.registration = BulkRegistration(register: register, logger: logger)
         importing = InstallationImport(logger: logger, register: register)
@@ -39,6 +41,7 @@ struct BulkController: Sendable {
     @Sendable private func registerMany(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let items = try await call.body(maximumBytes: BulkRegistration.maximumBodyBytes).object { BulkRegistration.Items(&$0, app: app) }
+        call.charge(items.items.count - 1)
         let outcomes = await registration.register(items, app: app)
         return JSONAnswer.response(.ok) { writer in
             writer.object { object in
@@ -50,6 +53,7 @@ struct BulkController: Sendable {
     }
 
     @Sendable private func importLines(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["from_line"])
         let app = try call.app()
         let firstLine = try Self.firstLine(call.query("from_line"))
         if let type = call.request.headers[.contentType], !type.lowercased().hasPrefix(Self.lineDelimited) {
@@ -57,8 +61,8 @@ struct BulkController: Sendable {
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be \(Self.lineDelimited)")
         }
         let body = call.request.body
-        return Self.stream { [importing] writer in
-            var answers = importing.begin(body, app: app, firstLine: firstLine)
+        return try stream { [importing] writer in
+            var answers = importing.begin(body, app: app, firstLine: firstLine, onChunk: call.charge)
             do {
                 while let answer = await answers.next() { try await writer.write(answer) }
                 try await writer.finish(nil)
@@ -71,18 +75,26 @@ struct BulkController: Sendable {
     }
 
     @Sendable private func exportLines(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["after"])
         let app = try call.app()
         let after = try Self.id(call.query("after"))
-        return Self.stream { [exporting] writer in
+        return try stream { [exporting] writer in
             var answers = exporting.begin(app: app, after: after)
             while let answer = await answers.next() { try await writer.write(answer) }
             try await writer.finish(nil)
         }
     }
 
-    private static func stream(_ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void) -> Response {
-        Response(
-            status: .ok, headers: [.contentType: lineDelimited, .cacheControl: "no-store"], body: ResponseBody(write))
+    private func stream(
+        _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
+    ) throws -> Response {
+        let place = try streams.enter()
+        return Response(
+            status: .ok, headers: [.contentType: Self.lineDelimited, .cacheControl: "no-store"],
+            body: ResponseBody { writer in
+                defer { place.end() }
+                try await write(&writer)
+            })
     }
 
     private static func firstLine(_ text: String?) throws -> Int {

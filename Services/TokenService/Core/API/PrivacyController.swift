@@ -8,6 +8,7 @@ import StrictJSON
 struct PrivacyController: Sendable {
     let erasure: Erasure
     let export: UserExport
+    let streams: StreamLimit
     let metrics: TokenServiceMetrics
 
     func bind(to router: APIRouter) {
@@ -50,11 +51,13 @@ struct PrivacyController: Sendable {
             body.finish()
             return ()
         }
+        let place = try streams.enter()
         // Whatever keeps the database from answering is said while there can still be a status.
         let first = try await export.firstPage(user: user, app: app)
         return Response(
             status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
             body: ResponseBody { writer in
+                defer { place.end() }
                 try await export.write(user: user, app: app, first: first, to: &writer)
                 try await writer.finish(nil)
             })

@@ -5,8 +5,6 @@ import StrictJSON
 
 /// `/v1/apps/{app}/quarantine`
 struct QuarantineController: Sendable {
-    static let maximumPage = 1000
-    static let defaultPage = 100
     /// Installations that one request may name.
     static let maximumNamed = 1000
 
@@ -20,11 +18,12 @@ struct QuarantineController: Sendable {
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["limit", "cursor"])
         let app = try call.app()
-        let limit = try Self.limit(call.query("limit"))
-        let cursor = try Self.cursor(call.query("cursor"))
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try QuarantineList.position(text, app: app) }
         let page = try await pool.session { session in
-            try QuarantineStore(session: session, app: app.id).page(after: cursor, limit: limit)
+            try QuarantineStore(session: session, app: app.id).page(after: position ?? 0, limit: limit)
         }
         return JSONAnswer.response(.ok) { writer in
             writer.object { object in
@@ -32,8 +31,8 @@ struct QuarantineController: Sendable {
                 object.array("tokens") { array in
                     for token in page.tokens { Self.write(token, to: &array) }
                 }
-                if page.tokens.count == limit, let last = page.tokens.last {
-                    object.field("next_cursor", String(last.id, radix: 36))
+                if let last = page.last {
+                    object.field("next_cursor", QuarantineList.cursor(after: last, app: app))
                 } else {
                     object.null("next_cursor")
                 }
@@ -80,22 +79,5 @@ struct QuarantineController: Sendable {
             object.time("retired_at", token.retiredAt)
             object.time("quarantined_at", token.quarantinedAt)
         }
-    }
-
-    private static func limit(_ text: String?) throws -> Int {
-        guard let text else { return defaultPage }
-        guard let limit = Int(text), (1...maximumPage).contains(limit) else {
-            throw APIError.invalid("limit", "out_of_range", "must be from 1 to \(maximumPage)")
-        }
-        return limit
-    }
-
-    /// The last token's number of the page before, in 36 digits and letters: nothing that anyone should read.
-    private static func cursor(_ text: String?) throws -> Int64 {
-        guard let text else { return 0 }
-        guard let cursor = Int64(text, radix: 36), cursor > 0 else {
-            throw APIError.invalid("cursor", "invalid_cursor", "must be a next_cursor of this list")
-        }
-        return cursor
     }
 }

@@ -25,9 +25,12 @@ package struct InstallationImport: Sendable {
     }
 
     /// Begins to read. ``Answers/next()`` commits, chunk by chunk; ``Answers/end()`` must be called at the end, however it comes.
-    /// - Parameter firstLine: The number of the first line that comes.
+    /// - Parameters:
+    ///   - firstLine: The number of the first line that comes.
+    ///   - onChunk: Told how many lines are about to be registered.
     package func begin<Bytes: AsyncSequence & Sendable>(
-        _ body: Bytes, app: App, firstLine: Int, queue: LineQueue = LineQueue(limit: chunk)
+        _ body: Bytes, app: App, firstLine: Int, queue: LineQueue = LineQueue(limit: chunk),
+        onChunk: @escaping @Sendable (Int) -> Void = { _ in }
     ) -> Answers where Bytes.Element == ByteBuffer {
         let reader = Task {
             await withGracefulShutdownHandler {
@@ -36,7 +39,8 @@ package struct InstallationImport: Sendable {
                 queue.finish(.stopped)
             }
         }
-        return Answers(importing: self, app: app, queue: queue, reader: reader, totals: ImportTotals(through: firstLine - 1))
+        return Answers(
+            importing: self, app: app, queue: queue, reader: reader, totals: ImportTotals(through: firstLine - 1), onChunk: onChunk)
     }
 
     /// What the client is told, in turn. One owner.
@@ -46,14 +50,19 @@ package struct InstallationImport: Sendable {
         fileprivate let queue: LineQueue
         fileprivate let reader: Task<Void, Never>
         fileprivate var totals: ImportTotals
+        private let onChunk: @Sendable (Int) -> Void
         private var isOver = false
 
-        fileprivate init(importing: InstallationImport, app: App, queue: LineQueue, reader: Task<Void, Never>, totals: ImportTotals) {
+        fileprivate init(
+            importing: InstallationImport, app: App, queue: LineQueue, reader: Task<Void, Never>, totals: ImportTotals,
+            onChunk: @escaping @Sendable (Int) -> Void
+        ) {
             self.importing = importing
             self.app = app
             self.queue = queue
             self.reader = reader
             self.totals = totals
+            self.onChunk = onChunk
         }
 
         /// Waits for lines, commits them and tells; nil after the last answer.
@@ -62,6 +71,7 @@ package struct InstallationImport: Sendable {
             var report = JSONLines()
             switch await queue.take() {
             case .lines(let lines):
+                onChunk(lines.count)
                 if let answer = await importing.settle(lines, app: app) {
                     totals.add(answer, lines: lines)
                     report.failures(answer)

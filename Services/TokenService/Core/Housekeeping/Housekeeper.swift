@@ -3,7 +3,7 @@ package import Postgres
 import PushModel
 import ServiceLifecycle
 
-/// The background work on old rows: stale installations and retention. One process of the fleet at a time does it, in small steps with
+/// The background work on old rows: stale installations, sweeps and retention. One process of the fleet at a time does it, in small steps with
 /// pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Terms: Sendable {
@@ -123,6 +123,7 @@ extension Housekeeper {
     }
 
     private func keepRetention(_ lease: HousekeepingLease) async throws {
+        for sweep in Sweep.all { try await remove(sweep.kind, lease) { try Retention(session: $0).sweep(sweep) } }
         let terms = terms
         try await remove(.history, lease) { try Retention(session: $0).removeHistory(olderThan: terms.historyDays) }
         try await removeNotifications(lease)

@@ -4,7 +4,12 @@ package import PushModel
 /// Removes what nobody needs any more, step by step: bounded batches, by index, each far below a statement's time limit.
 package struct Retention {
     /// What is removed; the metric's dimension.
-    package enum Kind: String, Sendable { case history, tokens, notifications }
+    package enum Kind: String, Sendable {
+        case history, tokens, notifications, fences, quarantine
+        case idempotencyRecords = "idempotency_records"
+        case outcomeCounts = "outcome_counts"
+        case tokenMoves = "token_moves"
+    }
 
     package static let historyBatch: Int64 = 5000
     package static let tokenBatch: Int64 = 500
@@ -18,6 +23,17 @@ package struct Retention {
         package var removed = 0
         /// Nothing older follows.
         package var isDone = false
+
+        package init(removed: Int = 0, isDone: Bool = false) {
+            self.removed = removed
+            self.isDone = isDone
+        }
+    }
+
+    /// One step of a sweep, the oldest first.
+    package func sweep(_ sweep: Sweep) throws -> Step {
+        let removed = try session.execute(sweep.statement, [.int32(Int32(sweep.days)), .int64(Sweep.batch)]).affected
+        return Step(removed: removed, isDone: removed < Sweep.batch)
     }
 
     /// The history's oldest rows. Its ids grow with time, so the walk is over where a page holds nothing old any more.

@@ -100,3 +100,9 @@ CREATE TABLE housekeeping (
     free_from timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO housekeeping DEFAULT VALUES;
+
+-- What the housekeeping sweeps by.
+CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS NOT NULL;
+CREATE INDEX token_moves_by_time ON token_moves (moved_at);
+CREATE INDEX outcome_counts_by_minute ON outcome_counts (minute);
+CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;

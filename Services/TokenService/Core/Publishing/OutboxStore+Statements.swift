@@ -74,16 +74,4 @@ extension OutboxStore {
         SELECT f.id, a.slug, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
         WHERE f.published_at IS NULL AND f.created_at < now() - interval '2 seconds' ORDER BY f.id LIMIT $1
         """
-    static let sweeps: [PostgresStatement] = [
-        "DELETE FROM idempotency_records WHERE expires_at < now()",
-        "DELETE FROM outcome_counts WHERE minute < now() - interval '1 day'",
-        "DELETE FROM token_moves WHERE moved_at < now() - interval '4 days'",
-        "DELETE FROM fences WHERE published_at < now() - interval '7 days'",
-        // As long as a token can be restored: QuarantineStore.retentionDays.
-        """
-        UPDATE tokens SET quarantined_at = NULL WHERE id IN (
-            SELECT id FROM tokens WHERE quarantined_at < now() - interval '30 days' ORDER BY id LIMIT 5000 FOR NO KEY UPDATE SKIP LOCKED
-        )
-        """,
-    ]
 }

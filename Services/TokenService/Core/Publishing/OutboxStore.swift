@@ -72,11 +72,6 @@ package struct OutboxStore {
         }
     }
 
-    /// Removes what nothing refers to any more.
-    package func sweep() throws {
-        for statement in Self.sweeps { try session.execute(statement) }
-    }
-
     private static func notification(_ row: PostgresRow) throws -> Notification {
         guard let app = AppSlug(try row.text(1)), let lane = Lane(rawValue: try row.text(4)),
             let type = PushType(rawValue: try row.text(5)), let onUnknown = PushJob.OnUnknown(rawValue: try row.text(9))

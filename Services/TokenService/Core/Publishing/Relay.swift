@@ -11,7 +11,6 @@ package final class Relay: Service {
     private static let maximumUnderWay = 1000
     private static let maximumClaim = 200
     private static let maximumFences = 500
-    private static let sweepInterval: Duration = .seconds(600)
 
     private let pool: PostgresPool
     private let publisher: Publisher
@@ -53,10 +52,8 @@ package final class Relay: Service {
             await withTaskGroup(of: Void.self) { group in
                 // The first round is an interval away: a fresh database is migrated meanwhile.
                 group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
-                var nextSweep = ContinuousClock.now
                 for await _ in pulse.beats {
-                    let succeeded = await round(sweeping: nextSweep <= .now)
-                    if succeeded, nextSweep <= .now { nextSweep = .now + Self.sweepInterval }
+                    let succeeded = await round()
                     // After a failure the settlements go first: what they still have to write down must not be claimed.
                     if !succeeded { _ = await Pause.of(timing.interval) }
                 }
@@ -67,7 +64,7 @@ package final class Relay: Service {
         }
     }
 
-    private func round(sweeping: Bool) async -> Bool {
+    private func round() async -> Bool {
         do {
             let limit = backlog.limit + 1
             backlog.measured(try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) })
@@ -75,7 +72,6 @@ package final class Relay: Service {
                 try await publishFences()
                 try await publishNotifications()
             }
-            if sweeping { try await pool.session { session in try OutboxStore(session: session).sweep() } }
             return true
         } catch {
             logger.warning("The relay could not do its round", metadata: [LogKey.error: "\(String(describing: error))"])

@@ -2,7 +2,7 @@ package import Postgres
 package import PushModel
 
 /// The tokens in quarantine of one app, within one transaction. They are retired rows with a mark: a registration that names such a token
-/// takes the mark away, and the relay does after ``retentionDays``.
+/// takes the mark away, and the housekeeping does after ``retentionDays``.
 package struct QuarantineStore {
     /// How long a token can be restored. What nobody restored in this time stays retired.
     package static let retentionDays = 30
@@ -19,6 +19,8 @@ package struct QuarantineStore {
         package var tokens: [QuarantinedToken]
         /// In quarantine, on all pages.
         package var total: Int
+        /// The last token that is shown, where more follow.
+        package var last: Int64?
     }
 
     package struct Restored: Equatable, Sendable {
@@ -36,9 +38,12 @@ package struct QuarantineStore {
 
     package func page(after id: Int64, limit: Int) throws -> Page {
         let answers = try session.pipeline([
-            (Self.page, [.int64(app), .int64(id), .int64(Int64(limit))]), (Self.countAll, [.int64(app)]),
+            (Self.page, [.int64(app), .int64(id), .int64(Int64(limit) + 1)]), (Self.countAll, [.int64(app)]),
         ])
-        return Page(tokens: try answers[0].map { row in try Self.token(row) }, total: Int(try answers[1].only().int64(0)))
+        let tokens = try answers[0].map { row in try Self.token(row) }
+        return Page(
+            tokens: Array(tokens.prefix(limit)), total: Int(try answers[1].only().int64(0)),
+            last: tokens.count > limit ? tokens[limit - 1].id : nil)
     }
 
     /// How many are in quarantine; of these installations only, where some are named.

@@ -122,8 +122,9 @@ package struct OperationBody: Sendable {
     package var isLines: Bool { mediaTypes == [Self.linesType] }
 
     fileprivate var problems: [ProblemCode] {
+        // Lines are read when the status is said already: one that stops is cut.
         isLines
-            ? [.unsupportedMediaType, .bodyTimeout]
+            ? [.unsupportedMediaType]
             : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType, .httpError]
     }
 }

@@ -41,8 +41,12 @@ package enum ProblemCode: String, CaseIterable, Sendable {
         .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
     ]
     /// What everything that reads its query strictly can answer.
-    static let query: [ProblemCode] = [.unknownParameter, .repeatedParameter, .unsupportedValue]
-    static let page: [ProblemCode] = query + [.outOfRange, .invalidCursor, .cursorOfAnotherList]
+    static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter]
+    /// The same where a parameter is one of some words.
+    static let query: [ProblemCode] = strictQuery + [.unsupportedValue]
+    /// Of a list.
+    static let cursor: [ProblemCode] = strictQuery + [.outOfRange, .invalidCursor, .cursorOfAnotherList]
+    static let page: [ProblemCode] = cursor + [.unsupportedValue]
 }
 
 /// One row of the table of problems.

@@ -29,7 +29,7 @@ extension Resource {
         ],
         request: .lines("NamedRegistration", "One registration per line, at most 64 KiB; blank lines are passed over."),
         answers: [Answer(200, "The import has begun.", .lines("ImportAnswer", "A refused line, or how far it has come."))],
-        problems: [.outOfRange])
+        problems: ProblemCode.strictQuery + [.outOfRange])
 
     private static let exportAll = Operation(
         .exportInstallations, "exportInstallations", "Export all installations as a stream",
@@ -38,7 +38,7 @@ extension Resource {
         answers: [
             Answer(200, "The export has begun.", .lines("ExportLine", "An installation; at the end how many, or what broke it off."))
         ],
-        problems: [.invalidID])
+        problems: ProblemCode.strictQuery + [.invalidID])
 
     private static let named = JSONSchema(.object([.required("id", .uuid, "The installation's id.")] + registrationFields, isClosed: true))
 

@@ -18,7 +18,7 @@ extension Resource {
 
     private static let list = Operation(
         .listQuarantine, "listQuarantine", "What is quarantined, page by page", parameters: Parameter.page,
-        answers: [Answer(200, "One page, the oldest tokens first.", .json("Quarantine"))], problems: [.outOfRange, .invalidCursor])
+        answers: [Answer(200, "One page, the oldest tokens first.", .json("Quarantine"))], problems: ProblemCode.cursor)
 
     private static let restore = Operation(
         .restoreQuarantine, "restoreQuarantine", "Bring quarantined tokens back to life", "Idempotent.",

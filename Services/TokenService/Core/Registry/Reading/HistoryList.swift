@@ -17,14 +17,11 @@ package struct HistoryList: Hashable, Sendable {
 
     /// - Parameter entry: The last one that was shown.
     package func cursor(after entry: Int64, app: App) -> String {
-        let bits = UInt64(bitPattern: entry)
-        return PageCursor.encode((0..<8).map { UInt8(truncatingIfNeeded: bits >> UInt64(56 - 8 * $0)) }, list: identity(app))
+        PageCursor.encode(entry, list: identity(app))
     }
 
     package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Int64 {
-        let place = try PageCursor.decode(cursor, list: identity(app))
-        guard place.count == 8 else { throw .unreadable }
-        return Int64(bitPattern: place.reduce(0) { $0 << 8 | UInt64($1) })
+        try PageCursor.decodeNumber(cursor, list: identity(app))
     }
 
     private func identity(_ app: App) -> [String?] { ["history", "\(app.id)", installation.description, order.rawValue] }

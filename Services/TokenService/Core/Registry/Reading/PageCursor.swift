@@ -24,6 +24,18 @@ package enum PageCursor {
         return Array(bytes.dropFirst(1 + fingerprintBytes))
     }
 
+    /// A place that is a row's number.
+    package static func encode(_ number: Int64, list: [String?]) -> String {
+        let bits = UInt64(bitPattern: number)
+        return encode((0..<8).map { UInt8(truncatingIfNeeded: bits >> UInt64(56 - 8 * $0)) }, list: list)
+    }
+
+    package static func decodeNumber(_ text: String, list: [String?]) throws(Fault) -> Int64 {
+        let place = try decode(text, list: list)
+        guard place.count == 8 else { throw .unreadable }
+        return Int64(bitPattern: place.reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
     /// Lengths are part of it: `["ab", nil]` is not `["a", "b"]`.
     private static func fingerprint(_ list: [String?]) -> [UInt8] {
         var text: [UInt8] = []

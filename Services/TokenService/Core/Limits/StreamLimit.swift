@@ -1,0 +1,42 @@
+import Synchronization
+
+/// Long answers that are written while they are worked on: import, export, a user's export. They outlive their handler, and each holds a
+/// chunk in memory and comes to the database again and again, so they are counted by themselves.
+final class StreamLimit: Sendable {
+    private let maximum: Int
+    private let metrics: TokenServiceMetrics
+    private let count = Atomic<Int>(0)
+
+    init(_ limits: RequestLimits, metrics: TokenServiceMetrics) {
+        maximum = limits.concurrentStreams
+        self.metrics = metrics
+    }
+
+    var streamsInProgress: Int { count.load(ordering: .relaxed) }
+
+    /// - Throws: ``APIError`` 503 `overloaded` where there is no room.
+    func enter() throws -> Place {
+        guard count.add(1, ordering: .relaxed).oldValue < maximum else {
+            leave()
+            metrics.shed(.streams)
+            throw APIError.overloaded
+        }
+        return Place(self)
+    }
+
+    private func leave() { count.subtract(1, ordering: .relaxed) }
+
+    /// One stream's. Given back when the body of the answer ends, however it does, or goes away without having been begun.
+    final class Place: Sendable {
+        private let limit: StreamLimit
+        private let isOver = Atomic<Bool>(false)
+
+        fileprivate init(_ limit: StreamLimit) { self.limit = limit }
+
+        func end() {
+            if !isOver.exchange(true, ordering: .relaxed) { limit.leave() }
+        }
+
+        deinit { end() }
+    }
+}

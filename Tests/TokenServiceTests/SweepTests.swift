@@ -1,0 +1,107 @@
+import Observability
+import Postgres
+import StrictJSON
+import Testing
+import TokenService
+
+@Suite("What nothing refers to any more is swept in bounded steps", .serialized, .timeLimit(.minutes(1)))
+struct SweepTests {
+    private static let fill: [(Sweep, index: PostgresValue, PostgresStatement)] = [
+        (
+            .idempotencyRecords, .text("idempotency_records_by_expiry"),
+            """
+            INSERT INTO idempotency_records (app_id, api_key_id, key, fingerprint, notification, expires_at)
+            SELECT a.id, k.id, n::text, decode(repeat('00', 32), 'hex'), gen_random_uuid(),
+                now() + CASE WHEN n > $1 THEN interval '1 minute' ELSE interval '-1 second' END
+            FROM generate_series(1, $1 + $2) AS n, apps a, (SELECT id FROM api_keys LIMIT 1) AS k
+            """
+        ),
+        (
+            .outcomeCounts, .text("outcome_counts_by_minute"),
+            """
+            INSERT INTO outcome_counts
+            SELECT a.id, date_trunc('minute', now()) - CASE WHEN n > $1 THEN interval '23 hours' ELSE interval '25 hours' END, n::text, 1
+            FROM generate_series(1, $1 + $2) AS n, apps a
+            """
+        ),
+        (
+            .tokenMoves, .text("token_moves_by_time"),
+            """
+            INSERT INTO token_moves
+            SELECT app_id, predecessor, successor, now() - CASE WHEN n > $1 THEN interval '95 hours' ELSE interval '97 hours' END
+            FROM (
+                SELECT i.app_id, i.id AS predecessor, j.id AS successor, row_number() OVER () AS n FROM installations i, installations j
+            ) AS pairs WHERE n <= $1 + $2
+            """
+        ),
+        (
+            .fences, .text("fences_by_publishing"),
+            """
+            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
+            SELECT i.app_id, i.id, 1, now(), now() - CASE WHEN n > $1 THEN interval '167 hours' ELSE interval '169 hours' END
+            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
+            """
+        ),
+        (
+            .quarantine, .text("tokens_by_quarantine"),
+            """
+            INSERT INTO tokens (app_id, installation, token, environment, purpose, state, registered_at, retired_at, retired_reason, quarantined_at)
+            SELECT i.app_id, i.id, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
+                now() - CASE WHEN n > $1 THEN interval '719 hours' ELSE interval '721 hours' END
+            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
+            """
+        ),
+    ]
+
+    /// Rows that are old enough to go, then rows that are not.
+    private static func fill(_ running: RunningService, old: Int, young: Int) async throws {
+        let shop = try await running.client.makeApp()
+        #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
+        try await running.fill(user: "ada", count: 100)
+        for (_, _, statement) in Self.fill {
+            try await running.execute(statement, [.int32(Int32(old)), .int32(Int32(young))])
+        }
+    }
+
+    @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay })) { running in
+            try await Self.fill(running, old: 5001, young: 4000)
+            try await running.execute("ANALYZE idempotency_records, outcome_counts, token_moves, fences, tokens")
+            #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
+            for (sweep, index, _) in Self.fill {
+                let steps = try await running.pool.transaction { session in
+                    let steps = try (1...2).map { _ in try Retention(session: session).sweep(sweep) }
+                    let scans = try session.execute("SELECT pg_stat_get_xact_numscans($1::text::regclass)", [index]).only().int64(0)
+                    #expect(scans == 2, "\(sweep.kind) does not go by its index")
+                    return steps
+                }
+                #expect(steps == [.init(removed: 5000), .init(removed: 1, isDone: true)], "\(sweep.kind)")
+            }
+        }
+    }
+
+    @Test func theHousekeepingSweepsEverythingAndTheRelayNothing() async throws {
+        try await RunningService.run(.init(without: { $0 is Housekeeper })) { running in
+            try await Self.fill(running, old: 3, young: 2)
+            let left: PostgresStatement = """
+                SELECT (SELECT count(*) FROM idempotency_records) + (SELECT count(*) FROM outcome_counts)
+                    + (SELECT count(*) FROM token_moves) + (SELECT count(*) FROM fences)
+                    + (SELECT count(*) FROM tokens WHERE quarantined_at IS NOT NULL)
+                """
+            let before = try await running.count(left)
+            // A left-over fence is published: the relay has done its round.
+            try await running.execute(
+                "UPDATE fences SET published_at = NULL, created_at = now() - interval '1 hour' WHERE id = (SELECT max(id) FROM fences)")
+            _ = try await eventually { try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil }
+            #expect(try await running.count(left) == before)
+            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { other in
+                _ = try await eventually { try await running.count(left) == before - 15 ? true : nil }
+                for kind in ["idempotency_records", "outcome_counts", "token_moves", "fences", "quarantine"] {
+                    _ = try await eventually {
+                        other.metrics.render().contains(#"push_token_service_retention_removed_total{kind="\#(kind)"} 3"#) ? true : nil
+                    }
+                }
+            }
+        }
+    }
+}
