@@ -27,6 +27,14 @@ struct UsersCommandTests {
         #expect(throws: CommandFailure.self) { try userPath("shop", "..", "erase") }
     }
 
+    @Test("The record says where, when and with whose key") func heading() throws {
+        let answer = try JSONValue.parse(
+            Array(#"{"app":"shop","user_erased":true,"erased_at":"2026-11-21T06:30:00.000Z","key_id":"0123456789abcdef"}"#.utf8))
+        #expect(
+            erasureHeading(answer)
+                == "A user of shop was erased at 2026-11-21T06:30:00.000Z, as the key 0123456789abcdef asked.")
+    }
+
     @Test("What was erased is counted per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(

@@ -58,7 +58,8 @@ struct AuthorisationMatrixTests {
                     var answers: Set<[String]> = []
                     for path in paths { answers.insert(try await Self.answer(to: stranger, route, path)) }
                     #expect(answers.count == 1, "\(name) tells \(stranger.name) what exists")
-                    #expect(answers.first.map { Array($0.prefix(2)) } == ["\(stranger.status)", stranger.code], "\(name) for \(stranger.name)")
+                    #expect(
+                        answers.first.map { Array($0.prefix(2)) } == ["\(stranger.status)", stranger.code], "\(name) for \(stranger.name)")
                 }
             }
             #expect(try await Self.fingerprint(running) == before, "a refused request changed something")

@@ -24,6 +24,9 @@ struct ErasureTests {
             let answer = try await running.client.erase("ada")
             #expect(answer.status == 200)
             #expect(answer.json["user_erased"]?.boolValue == true)
+            #expect(answer.json.text("app") == "shop")
+            #expect(answer.json.text("erased_at") != nil)
+            #expect(answer.json.text("key_id") == RunningService.admin.id)
             #expect(answer.json.text("fence") == "effective")
             let erased = try #require(answer.json["erased"])
             #expect(erased.number("installations") == 3)
@@ -38,7 +41,8 @@ struct ErasureTests {
             #expect(Set(try await running.fences()).isSuperset(of: (1...3).map { .init(installation: installation($0), epochsBelow: 2) }))
 
             let again = try await running.client.erase("ada")
-            #expect(again.json.text("fence") == "effective")
+            #expect(again.json.text("fence") != "pending")
+            #expect(try await running.client.erase("nobody").json.text("fence") == "none")
             for kind in ["installations", "tokens", "history", "notifications", "deliveries", "idempotency_records"] {
                 #expect(again.json["erased"]?.number(kind) == 0)
             }
@@ -70,18 +74,72 @@ struct ErasureTests {
         }
     }
 
-    @Test func aNotificationOfSomebodyElseLosesTheReceiptsAndCompletes() async throws {
+    @Test func whatTheUserLeftBehindGoesAndWhatOthersHadThereStays() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            var sent: [String: String] = [:]
+            // One device, three people, one after the other.
+            for user in ["grace", "ada", "eve"] {
+                try await shop.register(installation(1), user: user, token: token(1))
+                sent[user] = try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id")
+            }
+            // One that Ada logged out of, one that she deregistered, and one that somebody else logged out of after her.
+            for number in 2...4 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            sent["left"] = try await shop.send(#"{"installation":"\#(installation(2))"}"#).json.text("id")
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+            _ = try await shop.delete("/v1/apps/shop/installations/\(installation(3))")
+            try await shop.register(installation(4), user: "grace", token: token(4))
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(4))/logout")
+
+            let erased = try await running.client.erase("ada").json["erased"]
+            #expect(erased?.number("installations") == 2)
+            #expect(erased?.number("tokens") == 2)
+            #expect(erased?.number("notifications") == 2)
+            #expect(erased?.number("deliveries") == 2)
+            try await running.expectNothing(of: "ada", shells: 2)
+            for name in ["ada", "left"] {
+                #expect(try await shop.get("/v1/apps/shop/notifications/\(try #require(sent[name]))").status == 404)
+            }
+            for name in ["grace", "eve"] { #expect(try await shop.status(try #require(sent[name]))["counts"]?.number("total") == 1) }
+            #expect(try await shop.record(installation(1)).text("user") == "eve")
+            #expect(try await shop.record(installation(4)).tokenStates == ["\(hint(4)) active"])
+            let rows = try await running.count(
+                "SELECT count(*) FROM installation_history WHERE owner = 'grace' AND event IN ('registered', 'signed_in', 'signed_out')")
+            #expect(rows == 4)
+            #expect(try await running.client.erase("ada").json["erased"]?.number("installations") == 0)
+        }
+    }
+
+    @Test func whatThePreviousOwnerHadOnTheDeviceStays() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
             let job = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)
-            // One of Grace's devices is Ada's now; its delivery still waits.
             try await shop.register(installation(1), user: "ada", token: token(1))
+            let erased = try await running.client.erase("ada").json["erased"]
+            #expect(erased?.number("installations") == 1)
+            #expect(erased?.number("deliveries") == 0)
+            #expect(try await shop.status(job.notification.description)["counts"]?.number("pending") == 2)
+            let rows = try await running.count(
+                "SELECT count(*) FROM installation_history WHERE owner = 'grace' AND installation = $1", [.id(installation(1))])
+            #expect(rows == 2)
+        }
+    }
+
+    /// Where nothing tells of a previous owner any more, what the installation has is the user's.
+    @Test func aNotificationThatLosesReceiptsCompletes() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
+            let job = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("DELETE FROM installation_history WHERE owner = 'grace'")
             #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
             let waiting = try await shop.status(job.notification.description)
             #expect(waiting["counts"]?.number("total") == 1)
             #expect(waiting["counts"]?.number("pending") == 1)
             try await shop.register(installation(2), user: "ada", token: token(2))
+            try await running.execute("DELETE FROM installation_history WHERE owner = 'grace'")
             _ = try await running.client.erase("ada")
             let status = try await shop.status(job.notification.description)
             #expect(status.text("state") == "completed")
@@ -112,7 +170,7 @@ struct ErasureTests {
                     let job = try PushJob(decoding: try await signal.next().body)
                     #expect(job.notification.description == toGrace)
                 }
-                _ = try await eventually { try await running.client.erase("ada").json.text("fence") == "effective" ? true : nil }
+                _ = try await eventually { try await running.client.erase("ada").json.text("fence") != "pending" ? true : nil }
                 #expect(try await running.fences().contains(.init(installation: installation(1), epochsBelow: 2)))
             }
         }
@@ -141,9 +199,10 @@ struct ErasureTests {
     @Test func aCallThatWasCutShortIsFinishedByTheNext() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            for number in 1...2 { try await shop.register(installation(number), user: "grace", token: token(number)) }
+            try await shop.register(installation(1), user: "grace", token: token(1))
             _ = try await running.sendAndTake(#"{"user":"grace"}"#, with: shop)
             try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await running.sendAndTake(#"{"installation":"\#(installation(1))"}"#, with: shop)
             // Receipts that somebody else holds locked keep the call from its second part.
             let held = Signal<Void>()
             let release = Signal<Void>()
@@ -216,6 +275,18 @@ struct ErasureTests {
             #expect(sent[0]["payload"]?["aps"]?.text("alert") == "hello")
             #expect(sent[0]["deliveries"]?.arrayValue?.count == 1)
             #expect(try await shop.post("/v1/apps/shop/users/ada/export").status == 403)
+        }
+    }
+
+    @Test func theExportTellsNothingOfTheDeviceBeforeTheUserCame() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(1), user: "grace", token: token(number)) }
+            for number in 2...3 { try await shop.register(installation(1), user: "ada", token: token(number)) }
+            let events = try await running.client.post("/v1/apps/shop/users/ada/export").json["history"]?.arrayValue ?? []
+            let hints = events.compactMap { $0.text("token_hint") }
+            #expect(Set(hints) == [hint(2), hint(3)])
+            #expect(events.compactMap { $0.text("event") } == ["signed_in", "token_replaced", "token_added"])
         }
     }
 

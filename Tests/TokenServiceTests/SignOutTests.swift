@@ -1,6 +1,9 @@
+import Broker
+import Postgres
 import PushModel
 import StrictJSON
 import Testing
+import TokenService
 
 @Suite("Logging out and deregistering (rule 7)", .serialized, .timeLimit(.minutes(2)))
 struct SignOutTests {
@@ -75,6 +78,38 @@ struct SignOutTests {
             let left = try await shop.get("/v1/apps/shop/users/ada%2F1/installations")
             #expect(left.json["installations"]?.arrayValue?.compactMap { $0.text("id") } == [installation(2).description])
             #expect(try await running.fences().count == 2)
+        }
+    }
+
+    @Test func aUserOfManyInstallationsIsSignedOutInSeveralTransactions() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(user: "ada", count: 250)
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let out = try await shop.post("/v1/apps/shop/users/ada/logout", #"{"except":"\#(installation(1))"}"#)
+            #expect(out.json.number("signed_out") == 250)
+            #expect(out.json.text("fence") == "effective")
+            #expect(try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'") == 1)
+            #expect(try await running.count("SELECT count(DISTINCT xmin::text) FROM installations WHERE owner IS NULL") == 3)
+            #expect(try await running.fences().count == 250)
+        }
+    }
+
+    @Test func aRepetitionAnswersForFencesThatAreStillOpen() async throws {
+        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dead in
+            let shop = try await dead.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for number in [Int64(1), 0] {
+                let out = try await shop.post("/v1/apps/shop/users/ada/logout")
+                #expect(out.json.number("signed_out") == number)
+                #expect(out.json.text("fence") == "pending")
+            }
+            #expect(try await shop.post("/v1/apps/shop/users/grace/logout").json.text("fence") == "none")
+            try await dead.another(.init(without: { $0 is Relay })) { running in
+                let out = try await shop.with(port: running.client.port).post("/v1/apps/shop/users/ada/logout")
+                #expect(out.json.text("fence") == "effective")
+                #expect(try await running.fences() == [.init(installation: installation(1), epochsBelow: 2)])
+            }
         }
     }
 

@@ -1,15 +1,22 @@
 /// Every log metadata key of this service. Units are in the name.
 package enum LogKey {
+    package static let app = "app"
     package static let appID = "app.id"
     package static let appIDs = "app.ids"
     package static let count = "count"
+    package static let deliveries = "erased.deliveries"
     package static let error = "error"
     package static let flagged = "stale.flagged"
+    package static let history = "erased.history"
+    package static let installations = "erased.installations"
+    package static let keyID = "key.id"
     package static let messageID = "message.id"
+    package static let notifications = "erased.notifications"
     package static let port = "http.port"
     package static let reason = "reason"
     package static let removed = "stale.removed"
     package static let route = "http.route"
+    package static let tokens = "erased.tokens"
     package static let version = "version"
     package static let versions = "schema.versions"
 }

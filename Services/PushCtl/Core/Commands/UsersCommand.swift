@@ -30,6 +30,7 @@ struct UsersCommand: AsyncParsableCommand {
             let answer = try await connection.withClient { client in
                 try await client.post(try userPath(app, user, "erase")) { $0.field("confirm", user) }
             }
+            print(erasureHeading(answer))
             print(erasureTable(answer))
             if answer["fence"]?.stringValue == "pending" {
                 print("The broker has not confirmed the sign-out yet; the service goes on trying. Repeat the command to see it confirmed.")
@@ -83,6 +84,12 @@ struct UsersCommand: AsyncParsableCommand {
 func userPath(_ app: String, _ user: String, _ verb: String) throws -> String {
     guard !user.isEmpty, user != ".", user != ".." else { throw CommandFailure("this cannot be a user's name") }
     return "/v1/apps/\(app.percentEncoded)/users/\(user.percentEncoded)/\(verb)"
+}
+
+/// What makes the output a record: where, when, and with whose key. The user's name is not repeated.
+func erasureHeading(_ answer: JSONValue) -> String {
+    func text(_ name: String) -> String { answer[name]?.stringValue ?? "?" }
+    return "A user of \(text("app")) was erased at \(text("erased_at")), as the key \(text("key_id")) asked."
 }
 
 /// How much was erased, one row per kind.

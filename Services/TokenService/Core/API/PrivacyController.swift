@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import Logging
 import Postgres
 import PushModel
 import StrictJSON
@@ -10,6 +11,7 @@ struct PrivacyController: Sendable {
     let export: UserExport
     let streams: StreamLimit
     let metrics: TokenServiceMetrics
+    let logger: Logger
 
     func bind(to router: APIRouter) {
         router.on(.eraseUser, erase)
@@ -26,11 +28,23 @@ struct PrivacyController: Sendable {
             body.finish()
             return confirmed
         }
-        let result = try await erasure.erase(user: user, app: call.app())
+        let app = try call.app()
+        let result = try await erasure.erase(user: user, app: app)
         metrics.erased(result)
+        // Who asked, and how much there was; never whose it was.
+        logger.notice(
+            "A user was erased",
+            metadata: [
+                LogKey.app: "\(app.slug.text)", LogKey.keyID: "\(call.caller.keyID)", LogKey.installations: "\(result.installations)",
+                LogKey.tokens: "\(result.tokens)", LogKey.history: "\(result.history)",
+                LogKey.notifications: "\(result.receipts.notifications)", LogKey.deliveries: "\(result.receipts.deliveries)",
+            ])
         return JSONAnswer.response(.ok) { writer in
             writer.object { object in
+                object.field("app", app.slug.text)
                 object.field("user_erased", true)
+                object.time("erased_at", UnixTime.milliseconds())
+                object.field("key_id", call.caller.keyID)
                 object.field("fence", result.fence.rawValue)
                 object.object("erased") { counts in
                     counts.field("installations", result.installations)

@@ -67,10 +67,11 @@ package final class Housekeeper: Service {
         }
     }
 
-    /// So that another process need not wait for the lease to run out.
+    /// So that another process need not wait for the lease to run out. In a task of its own: at shutdown this one is cancelled.
     private func letGo(_ lease: HousekeepingLease) async {
+        let pool = pool
         do {
-            try await pool.session { session in try lease.release(after: 5, in: session) }
+            try await Task { try await pool.session { session in try lease.release(after: 5, in: session) } }.value
         } catch {
             logger.info("The housekeeping's lease runs out by itself", metadata: [LogKey.error: "\(String(describing: error))"])
         }

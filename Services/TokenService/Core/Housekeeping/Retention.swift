@@ -42,7 +42,7 @@ package struct Retention {
         return Step(removed: removed, isDone: removed == 0)
     }
 
-    /// Retired tokens to which nothing was sent since. Their installations are locked first: a registration that brings a token back
+    /// Retired tokens to which nothing was sent since; quarantine ends in its own time. Their installations are locked first: a registration that brings a token back
     /// to life has read its row under that lock.
     package func removeTokens(olderThan days: Int) throws -> Step {
         let found = try session.execute(Self.retired, [.int32(Int32(days)), .int64(Self.tokenBatch)])
@@ -81,7 +81,7 @@ package struct Retention {
     private static let retired: PostgresStatement = """
         SELECT t.id, t.app_id, t.installation FROM tokens t
         WHERE t.retired_at < now() - make_interval(days => $1)
-            AND (t.quarantined_at IS NULL OR t.quarantined_at < now() - make_interval(days => $1))
+            AND t.quarantined_at IS NULL
             AND NOT EXISTS (
                 SELECT FROM deliveries d WHERE d.installation = t.installation AND d.token_id = t.id
                     AND (d.class IS NULL OR d.updated_at > now() - make_interval(days => $1)))
@@ -98,7 +98,7 @@ package struct Retention {
         WITH locked AS (
             SELECT id FROM tokens
             WHERE id = ANY ($1::bigint[]) AND retired_at < now() - make_interval(days => $2)
-                AND (quarantined_at IS NULL OR quarantined_at < now() - make_interval(days => $2))
+                AND quarantined_at IS NULL
             ORDER BY id FOR UPDATE
         )
         DELETE FROM tokens t USING locked WHERE t.id = locked.id

@@ -80,17 +80,21 @@ CREATE INDEX idempotency_records_by_notification ON idempotency_records (notific
 CREATE INDEX token_moves_by_predecessor ON token_moves (app_id, predecessor);
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
 
--- Installations of an erased user whose history and receipts are still to be removed. Written with the fence, so that a call that
--- was cut short can be repeated although the installation names the user no more; empty when nobody is being erased.
+-- The times of an erased user at installations whose history and receipts are still to be removed, these and those left long ago.
+-- Written with the fence, so that a call that was cut short can be repeated although the installation names the user no more; empty
+-- when nobody is being erased.
 CREATE TABLE erasures (
     app_id bigint NOT NULL,
     owner text NOT NULL,
     installation uuid NOT NULL,
-    -- What is of this epoch, or later in the history, belongs to whoever registered afterwards.
+    -- What is of an earlier or later epoch, or earlier or later in the history, belongs to whoever was there before or came afterwards.
+    epochs_from bigint NOT NULL,
     epochs_below bigint NOT NULL,
+    history_from bigint NOT NULL,
     history_to bigint NOT NULL,
-    erased_at timestamptz NOT NULL,
-    PRIMARY KEY (app_id, owner, installation)
+    began_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, owner, installation, epochs_below)
 );
 
 -- One row: which process of the fleet does the housekeeping, or when the next round is due.

@@ -4,8 +4,9 @@ import PushModel
 /// `POST /v1/apps/{app}/users/{user}/erase`: removes everything that is of one user in one app.
 ///
 /// First the fences: from the first committed batches on, nothing that was queued for the user reaches a device. Then what the
-/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The list of what is left to do is in
-/// the table `erasures`, so a call that was cut short is finished by repeating it.
+/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The history tells which installations
+/// the user has left: of those that are somebody else's now, only what is of the user's time goes. The list of what is left to do is
+/// in the table `erasures`, so a call that was cut short is finished by repeating it.
 ///
 /// What was registered or sent before the call began is erased. What races with the call is either erased or survives as new.
 package struct Erasure: Sendable {
@@ -33,6 +34,7 @@ package struct Erasure: Sendable {
     package func erase(user: String, app: App) async throws -> Result {
         let historyEnd = try await pool.session { session in try ErasureStore(session, app: app, user: user).historyEnd() }
         var result = try await endInstallations(user: user, app: app)
+        try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
         try await removeNotifications(user: user, app: app, into: &result)
         while true {
             let ended = try await pool.session { session in
@@ -64,6 +66,27 @@ package struct Erasure: Sendable {
             result.installations += page.installations
             result.tokens += page.tokens
             guard let last = page.last else { return result }
+            cursor = last
+        }
+    }
+
+    /// Installations that the user has left, known from the history alone: read before any of it is removed.
+    private func endLeft(user: String, app: App, upTo historyEnd: Int64, into result: inout Result) async throws {
+        var cursor: Int64 = 0
+        while true {
+            let from = cursor
+            let left = try await pool.transaction { session in
+                try ErasureStore(session, app: app, user: user).noteLeft(after: from, upTo: historyEnd, limit: Self.installationBatch)
+            }
+            if !left.installations.isEmpty {
+                let page = try await pool.transaction { session in
+                    try ErasureStore(session, app: app, user: user).endAbandoned(left.installations)
+                }
+                result.fence = result.fence.combined(with: await fences.publish(page.fences))
+                result.installations += page.installations
+                result.tokens += page.tokens
+            }
+            guard let last = left.last else { return }
             cursor = last
         }
     }
@@ -115,6 +138,6 @@ package struct Erasure: Sendable {
     /// A call that finds nothing may be the repetition of one whose fences the broker did not confirm.
     private func fenceOfEarlierCalls(_ app: App) async throws -> FenceState {
         let open = try await pool.session { session in try ErasureStore.openFences(of: app, in: session) }
-        return await fences.publish(open) == .pending ? .pending : .effective
+        return await fences.publish(open)
     }
 }

@@ -25,13 +25,25 @@ struct ErasureStore {
         var last: PushID?
     }
 
-    /// An installation that is an empty shell already, whose history and receipts are not removed yet.
+    /// A time of the user at an installation that is over, whose history and receipts are not removed yet. Two of one installation
+    /// may overlap.
     struct Ended: Sendable {
         var installation: PushID
+        var epochsFrom: Int64
         var epochsBelow: Int64
+        var historyFrom: Int64
         var historyTo: Int64
         /// UNIX milliseconds.
+        var beganAt: Int64
+        /// UNIX milliseconds.
         var at: Int64
+    }
+
+    /// What the history tells of installations that the user may have left.
+    struct Left: Sendable {
+        var installations: [PushID] = []
+        /// The last row that was looked at; nil at the end.
+        var last: Int64?
     }
 
     /// The newest history row; what comes later was written after the call began.
@@ -48,25 +60,62 @@ struct ErasureStore {
         guard let last = owned.last else { return Page() }
         let store = InstallationStore(session: session, app: app)
         let rows = try store.lockInstallations(owned)
-        // Registrations of a multi policy do not take the user's lock: somebody else may be signed in there by now.
-        let theirs = owned.filter { rows[$0]?.owner == user }
+        // A registration that names nobody does not take the user's lock: it may have signed the user out since the page was read.
+        let theirs = owned.filter { rows[$0]?.owner.hasSameBytes(as: user) == true }
         guard !theirs.isEmpty else { return Page(last: last) }
+        var page = try empty(theirs, in: store)
+        page.last = last
+        return page
+    }
+
+    /// Notes the user's earlier times at installations, as far as the next rows of the history tell of them.
+    func noteLeft(after cursor: Int64, upTo end: Int64, limit: Int) throws -> Left {
+        var left = Left()
+        var installations: Set<PushID> = []
+        for row in try session.execute(
+            Self.noteLeft, [.int64(app.id), .text(user), .int64(cursor), .int64(end), .int64(Int64(limit))])
+        {
+            left.last = try row.int64(0)
+            installations.insert(try row.id(1))
+        }
+        left.installations = try abandoned(among: installations.sorted())
+        return left
+    }
+
+    /// Makes empty shells of those that the user was the last to be signed in to, as of those that the user owns.
+    func endAbandoned(_ installations: [PushID]) throws -> Page {
+        var lock = RegistryLock(app: app.id)
+        lock.add(user: user)
+        for installation in installations { lock.add(installation: installation) }
+        try lock.take(in: session)
+        let store = InstallationStore(session: session, app: app)
+        _ = try store.lockInstallations(installations)
+        let theirs = try abandoned(among: installations)
+        return theirs.isEmpty ? Page() : try empty(theirs, in: store)
+    }
+
+    private func abandoned(among installations: [PushID]) throws -> [PushID] {
+        guard !installations.isEmpty else { return [] }
+        return try session.execute(Self.abandoned, [.int64(app.id), .ids(installations), .text(user)]).map { row in try row.id(0) }
+    }
+
+    /// The rows are locked.
+    private func empty(_ installations: [PushID], in store: InstallationStore) throws -> Page {
         let now = try store.clock()
-        let scope: [PostgresValue] = [.int64(app.id), .ids(theirs)]
+        let scope: [PostgresValue] = [.int64(app.id), .ids(installations)]
         let tokens = try session.execute(Self.deleteTokens, scope).affected
         try session.execute(Self.clear, scope + [.timestamp(milliseconds: now)])
-        let fenced = try store.fence(theirs, at: now)
+        let fenced = try store.fence(installations, at: now)
         try session.execute(Self.deleteMoves, scope)
         try session.execute(Self.note, scope + [.text(user), .timestamp(milliseconds: now)])
-        return Page(
-            fences: try store.unpublishedFences(of: fenced), installations: theirs.count, tokens: tokens, last: last)
+        return Page(fences: try store.unpublishedFences(of: fenced), installations: installations.count, tokens: tokens)
     }
 
     func ended(limit: Int) throws -> [Ended] {
         try session.execute(Self.ended, [.int64(app.id), .text(user), .int64(Int64(limit))]).map { row in
             Ended(
-                installation: try row.id(0), epochsBelow: try row.int64(1), historyTo: try row.int64(2),
-                at: try row.timestampMilliseconds(3))
+                installation: try row.id(0), epochsFrom: try row.int64(1), epochsBelow: try row.int64(2), historyFrom: try row.int64(3),
+                historyTo: try row.int64(4), beganAt: try row.timestampMilliseconds(5), at: try row.timestampMilliseconds(6))
         }
     }
 
@@ -82,13 +131,14 @@ struct ErasureStore {
         ).map { row in try row.id(0) }
     }
 
-    /// Those sent to the installations by id, until they ended.
+    /// Those sent to the installations by id, during these times.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             Self.notificationsToInstallations,
             [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow)),
-                .timestampArray(ended.map(\.at)), .int64(Self.notificationBatch),
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsFrom)),
+                .int64Array(ended.map(\.epochsBelow)), .timestampArray(ended.map(\.beganAt)), .timestampArray(ended.map(\.at)),
+                .int64(Self.notificationBatch),
             ]
         ).map { row in try row.id(0) }
     }
@@ -97,8 +147,8 @@ struct ErasureStore {
         let found = try session.execute(
             Self.deliveries,
             [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow)),
-                .int64(Int64(ReceiptRemoval.batch)),
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsFrom)),
+                .int64Array(ended.map(\.epochsBelow)), .int64(Int64(ReceiptRemoval.batch)),
             ]
         ).map { row in try row.id(0) }
         return try ReceiptRemoval(session: session).remove(found)
@@ -108,7 +158,8 @@ struct ErasureStore {
         try session.execute(
             Self.deleteHistory,
             [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.historyTo)), .int64(Int64(Self.historyBatch)),
+                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.historyFrom)),
+                .int64Array(ended.map(\.historyTo)), .int64(Int64(Self.historyBatch)),
             ]
         ).affected
     }

@@ -10,7 +10,7 @@ extension UserExportStore {
             apns_timestamp, delivery
         FROM installation_history WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4
         """
-    /// Installation by installation, each in the order of its index.
+    /// Installation by installation, each in the order of its index, from where the user came to it: what was before is somebody else's.
     static let ownerlessHistory: PostgresStatement = """
         SELECT h.id, h.installation, h.at, h.event, h.owner_epoch, h.owner, h.token_hint, h.environment, h.purpose,
             h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery
@@ -19,6 +19,10 @@ extension UserExportStore {
             SELECT * FROM installation_history h
             WHERE h.app_id = $1 AND h.installation = i.id AND h.owner IS NULL
                 AND h.id > CASE WHEN i.id = $3 THEN $4 ELSE -1 END
+                AND h.id > coalesce((
+                    SELECT s.id FROM installation_history s
+                    WHERE s.app_id = $1 AND s.installation = i.id AND s.owner = $2 AND s.event IN ('registered', 'signed_in')
+                    ORDER BY s.id DESC LIMIT 1), -1)
             ORDER BY h.id LIMIT $5
         ) AS h
         ORDER BY i.id, h.id LIMIT $5

@@ -45,7 +45,7 @@ struct UserExportStore {
         }
         // Whoever was signed out since the page was read is not theirs any more.
         var page = Page()
-        for record in try store.records(owned) where record.user == user {
+        for record in try store.records(owned) where record.user.hasSameBytes(as: user) {
             page.items.append(Self.installation(record, tokens: tokens[record.id] ?? []))
         }
         if owned.count == Self.pageSize, let last = owned.last { page.next = Cursor(id: last) }

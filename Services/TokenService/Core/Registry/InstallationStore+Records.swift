@@ -18,7 +18,16 @@ extension InstallationStore {
 
     /// What an answer has to wait for.
     package func unpublishedFences(of installations: [PushID]) throws -> [Fence] {
-        try session.execute(Self.unpublishedFences, [.int64(app.id), .ids(installations)]).map { row in
+        try fences(session.execute(Self.unpublishedFences, [.int64(app.id), .ids(installations)]))
+    }
+
+    /// Fences that are still to be published of installations that the user was signed out of.
+    package func openFences(of user: String) throws -> [Fence] {
+        try fences(session.execute(Self.openFencesOfUser, [.int64(app.id), .text(user)]))
+    }
+
+    private func fences(_ rows: PostgresRows) throws -> [Fence] {
+        try rows.map { row in
             Fence(
                 id: try row.int64(0), app: app.slug, installation: try row.id(1), epochsBelow: try row.int64(2),
                 at: try row.timestampMilliseconds(3))

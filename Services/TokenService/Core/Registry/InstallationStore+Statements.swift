@@ -26,9 +26,6 @@ extension InstallationStore {
         WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND state = 'active'
         ORDER BY id FOR NO KEY UPDATE
         """
-    static let owned: PostgresStatement =
-        "SELECT id FROM installations WHERE app_id = $1 AND owner = $2 ORDER BY id"
-
     static let retire: PostgresStatement = """
         UPDATE tokens SET state = 'retired', retired_reason = $2, retired_at = $3
         WHERE id = ANY ($1::bigint[]) AND state = 'active'
@@ -60,6 +57,17 @@ extension InstallationStore {
     static let unpublishedFences: PostgresStatement = """
         SELECT id, installation, epochs_below, created_at FROM fences
         WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND published_at IS NULL ORDER BY id
+        """
+    /// Of a user's latest sign-outs; nothing is searched for while no fence is open at all.
+    static let openFencesOfUser: PostgresStatement = """
+        SELECT DISTINCT f.id, f.installation, f.epochs_below, f.created_at
+        FROM (
+            SELECT installation, owner_epoch FROM installation_history
+            WHERE app_id = $1 AND owner = $2 AND event = 'signed_out' AND EXISTS (SELECT FROM fences WHERE published_at IS NULL)
+            ORDER BY id DESC LIMIT 5000
+        ) AS h
+        JOIN fences f ON f.app_id = $1 AND f.installation = h.installation AND f.epochs_below > h.owner_epoch
+        WHERE f.published_at IS NULL ORDER BY f.id
         """
     static let ownedPage: PostgresStatement = """
         SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4

@@ -49,8 +49,9 @@ package struct InstallationStore {
         return try Set(rows.map { row in try row.id(0) }).sorted()
     }
 
-    package func installations(ownedBy user: String) throws -> [PushID] {
-        try session.execute(Self.owned, [.int64(app.id), .text(user)]).map { row in try row.id(0) }
+    /// One page of them, in ascending order.
+    package func installations(ownedBy user: String, after cursor: PushID, limit: Int) throws -> [PushID] {
+        try session.execute(Self.ownedPage, [.int64(app.id), .text(user), .id(cursor), .int64(Int64(limit))]).map { row in try row.id(0) }
     }
 
     // MARK: Changes

@@ -3,8 +3,8 @@ package import PushModel
 
 /// Logout and deregistration (DESIGN.md section 3, rule 7): idempotent, and never refused because there is nothing to do.
 package struct SignOut: Sendable {
-    private let pool: PostgresPool
-    private let fences: FencePublisher
+    let pool: PostgresPool
+    let fences: FencePublisher
 
     package init(pool: PostgresPool, fences: FencePublisher) {
         self.pool = pool
@@ -45,18 +45,6 @@ package struct SignOut: Sendable {
         }
     }
 
-    /// Signs a user out everywhere, or everywhere but there.
-    package func logOut(user: String, except: PushID?, app: App) async throws -> Result {
-        try await commit(app) { store in
-            var lock = RegistryLock(app: app.id)
-            lock.add(user: user)
-            try lock.take(in: store.session)
-            let owned = try store.installations(ownedBy: user).filter { $0 != except }
-            let rows = try store.lockInstallations(owned)
-            return try Self.end(owned.filter { rows[$0]?.owner.hasSameBytes(as: user) == true }, among: rows, in: store)
-        }
-    }
-
     /// Signs out, retires the tokens and forgets what the installation told.
     package func deregister(_ installation: PushID, app: App) async throws {
         _ = try await commit(app) { store in
@@ -91,7 +79,7 @@ package struct SignOut: Sendable {
         return Committed(installation: registered.first, ended: registered, epoch: 0, fenced: fenced)
     }
 
-    private struct Committed: Sendable {
+    struct Committed: Sendable {
         var installation: PushID?
         var ended: [PushID]
         var epoch: Int64
@@ -99,7 +87,7 @@ package struct SignOut: Sendable {
         var fenced: [PushID]
     }
 
-    private static func end(
+    static func end(
         _ installations: [PushID], among rows: [PushID: InstallationRow], in store: InstallationStore
     ) throws -> Committed {
         let signedIn = installations.filter { rows[$0]?.owner != nil }

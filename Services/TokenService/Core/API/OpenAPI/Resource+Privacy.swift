@@ -23,7 +23,8 @@ extension Resource {
         request: .json("NoFields", isRequired: false), answers: [Answer(200, "Everything.", .json("UserExport"))])
 
     private static let erasureResult = JSONSchema.answer(
-        .required("user_erased", .boolean), .required("fence", .fence),
+        .required("app", .slug), .required("user_erased", .boolean), .required("erased_at", .time),
+        .required("key_id", .keyID, "The key that asked for it."), .required("fence", .fence),
         .required(
             "erased",
             .answer(
