@@ -92,9 +92,12 @@ actor ImportSource {
     /// One reading at a time, also where two attempts ask.
     private func readMore() async throws -> Bool {
         if let reading { return try await reading.value }
-        let task = Task { try await readBlock() }
+        // It ends itself: who waits for it may be resumed in any order, and must not find it again, or that one would go round for ever.
+        let task = Task {
+            defer { reading = nil }
+            return try await readBlock()
+        }
         reading = task
-        defer { reading = nil }
         return try await task.value
     }
 
