@@ -9,7 +9,7 @@ import Testing
 
 @testable import PushCtl
 
-@Suite("pushctl import and export", .serialized, .timeLimit(.minutes(2)))
+@Suite("pushctl import and export", .serialized, .timeLimit(.minutes(5)))
 struct TransferCommandTests {
     /// Gives a file piece by piece, and calls `onRead` before each.
     private static func reader(_ text: String, piece: Int = 65_536, onRead: @escaping @Sendable () -> Void = {})

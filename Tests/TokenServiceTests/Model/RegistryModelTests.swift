@@ -8,7 +8,7 @@ import TokenService
 struct RegistryModelTests {
     /// Ends earlier than its rounds would on a machine that is slow: the rounds that were done count.
     private static let patience: Duration = .seconds(40)
-    private static let rounds = 1500
+    private static let rounds = 500
 
     /// Four apps at once, so that they also share whatever the service shares between requests: connections, commits, the broker.
     @Test func everyRoundHasAnOrderThatExplainsIt() async throws {
