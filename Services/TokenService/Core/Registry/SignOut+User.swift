@@ -52,6 +52,9 @@ extension SignOut {
         let others = owned.filter { $0 != except }
         let rows = try store.lockInstallations(others)
         let committed = try end(others.filter { rows[$0]?.owner.hasSameBytes(as: user) == true }, among: rows, in: store)
-        return Page(ended: committed.ended.count, fences: try store.unpublishedFences(of: committed.fenced), last: last)
+        // Whoever has fewer than a page, nearly everybody, is signed out at one moment: looking further would also end what began since.
+        return Page(
+            ended: committed.ended.count, fences: try store.unpublishedFences(of: committed.fenced),
+            last: owned.count < batch ? nil : last)
     }
 }
