@@ -89,9 +89,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, pool: PostgresPool, outbox: Outbox,
-        metrics: TokenServiceMetrics,
-        operations: OperationsRoutes, logger: Logger, onListening: @escaping @Sendable (Int) -> Void,
-        routes: inout [String]
+        metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let authenticator = Authenticator(store: keys)
         let limits = configuration.limits

@@ -18,9 +18,10 @@ struct BulkController: Sendable {
     init(pool: PostgresPool, registration: InstallationRegistration, streams: StreamLimit, metrics: TokenServiceMetrics, logger: Logger) {
         let register: InstallationImport.Register = { registrations, app in
             let results = await registration.register(registrations, app: app)
-            let created = results.count { (try? $0.get())?.isNew == true }
-            let updated = results.count { (try? $0.get())?.isNew == false }
-            metrics.registered(created: created, updated: updated)
+            // A failure is counted where it is answered.
+            let done = results.compactMap { if case .success(let result) = $0 { result } else { nil } }
+            let created = done.count(where: \.isNew)
+            metrics.registered(created: created, updated: done.count - created)
             return results
         }
         self.streams = streams
