@@ -26,7 +26,9 @@ begin_run() {
 
 end_run() {
     local status=$? index id
-    trap - EXIT INT TERM HUP
+    trap - EXIT
+    # A second Ctrl-C would end this half-way, and leave behind what is not stopped yet. Each stop has its own bound.
+    trap '' INT TERM HUP
     set +e
     for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
         stop_process "${owned_processes[index]}"
