@@ -9,10 +9,14 @@ package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
     /// Looked up by every request; making them anew costs more than counting.
     private let requests = RequestSeries()
+    private let created: Counter
+    private let updated: Counter
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
         for (name, help) in Self.help { registry.describe(name, help) }
+        created = Counter(label: MetricName.registrations, dimensions: [("result", "created")], factory: registry)
+        updated = Counter(label: MetricName.registrations, dimensions: [("result", "updated")], factory: registry)
     }
 
     /// Gauges that are read when somebody asks.
@@ -57,10 +61,10 @@ package struct TokenServiceMetrics: Sendable {
         series.timer.record(duration: took)
     }
 
-    func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
+    func registered(isNew: Bool) { (isNew ? created : updated).increment() }
     func registered(created: Int, updated: Int) {
-        count(MetricName.registrations, [("result", "created")], by: created)
-        count(MetricName.registrations, [("result", "updated")], by: updated)
+        self.created.increment(by: created)
+        self.updated.increment(by: updated)
     }
     func signedOut(_ number: Int) { count(MetricName.signOuts, [], by: number) }
 
