@@ -61,20 +61,46 @@ extension RegistryBatchStore {
                 ) AS m
         ) SELECT app_id, successor, predecessor FROM moves
         """
-    static let selectTokens: PostgresStatement = """
-        SELECT t.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+    /// The tokens of the named installations and those with the named values, each once, and ``selectMoves``: those rows have a
+    /// predecessor, and no token. One statement, because finding the values' holders is a good part of both.
+    static let selectTokensAndMoves: PostgresStatement = """
+        WITH RECURSIVE held AS MATERIALIZED (
+            SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS named (app_id, token)
+            CROSS JOIN LATERAL (
+                SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+                    proven_at IS NOT NULL AS is_proven
+                FROM tokens WHERE app_id = named.app_id AND token = named.token OFFSET 0
+            ) AS t
+        ), moves (app_id, successor, predecessor) AS (
+            SELECT e.app_id, e.id, m.predecessor FROM (
+                SELECT app_id, id FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+                UNION SELECT app_id, installation FROM held
+                UNION SELECT wanted.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
+                    CROSS JOIN LATERAL (
+                        SELECT id FROM installations WHERE app_id = wanted.app_id AND owner = wanted.owner OFFSET 0
+                    ) AS i
+            ) AS e
+            CROSS JOIN LATERAL (
+                SELECT predecessor FROM token_moves WHERE app_id = e.app_id AND successor = e.id OFFSET 0
+            ) AS m
+            UNION SELECT s.app_id, s.predecessor, m.predecessor FROM moves s
+                CROSS JOIN LATERAL (
+                    SELECT predecessor FROM token_moves WHERE app_id = s.app_id AND successor = s.predecessor OFFSET 0
+                ) AS m
+        )
+        SELECT t.*, NULL::uuid FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
         CROSS JOIN LATERAL (
             SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
                 proven_at IS NOT NULL
             FROM tokens WHERE app_id = named.app_id AND installation = named.id OFFSET 0
         ) AS t
-        UNION
-        SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
-        CROSS JOIN LATERAL (
-            SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
-                proven_at IS NOT NULL
-            FROM tokens WHERE app_id = held.app_id AND token = held.token OFFSET 0
-        ) AS t
+        UNION ALL
+        SELECT h.*, NULL FROM held h WHERE NOT EXISTS (
+            SELECT FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+            WHERE named.app_id = h.app_id AND named.id = h.installation
+        )
+        UNION ALL
+        SELECT NULL, app_id, NULL, NULL, NULL, successor, NULL, NULL, NULL, NULL, predecessor FROM moves
         """
     static let selectOpenFences: PostgresStatement = """
         SELECT f.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
