@@ -40,8 +40,9 @@ package struct SignOut: Sendable {
             var lock = RegistryLock(app: app.id)
             lock.add(token: token)
             try lock.take(in: store.session)
-            let holders = try store.holders(of: token, environment: environment)
-            return try Self.end(holders, among: store.lockInstallations(holders), in: store)
+            let rows = try store.lockInstallations(store.holders(of: token, environment: environment))
+            // Again, now that nobody can change it: an erasure deletes tokens without having their names.
+            return try Self.end(store.holders(of: token, environment: environment), among: rows, in: store)
         }
     }
 

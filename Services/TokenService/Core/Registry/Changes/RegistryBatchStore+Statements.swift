@@ -139,7 +139,7 @@ extension RegistryBatchStore {
     static let updateTokens: PostgresStatement = """
         UPDATE tokens t SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
             retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
-            quarantined_at = CASE WHEN e.retired_at IS NULL THEN NULL ELSE t.quarantined_at END
+            quarantined_at = CASE WHEN e.retired_reason = 'rejected' THEN t.quarantined_at END
         FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::text[])
             AS e (id, installation, registered_at, retired_at, retired_reason)
         WHERE t.id = e.id
