@@ -54,7 +54,9 @@ struct RegistryWorld {
 
     /// One operation after another: a token is rejected, and under the brake a second one, so that the first is in quarantine.
     private mutating func doubt() async throws {
-        guard let model = explanations.first, let user = model.installations.indices.compactMap({ model.owner(of: $0) }).first else { return }
+        guard let model = explanations.first, let user = model.installations.indices.compactMap({ model.owner(of: $0) }).first else {
+            return
+        }
         let deliveries = try await [send(.send(user: user), to: user), send(.send(user: user), to: user)].compactMap { $0.1.first }
         guard deliveries.count == 2 else { return }
         for (delivery, isBraked) in zip(deliveries, [false, true]) {
