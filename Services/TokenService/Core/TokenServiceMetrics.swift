@@ -12,11 +12,17 @@ package struct TokenServiceMetrics: Sendable {
     private let created: Counter
     private let updated: Counter
 
+    private let changesPerCommit: Recorder
+
     package init(registry: PrometheusMetrics) {
         self.registry = registry
+        registry.describe(
+            MetricName.changesPerCommit, "Registrations and changes that shared a transaction.",
+            buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256])
         for (name, help) in Self.help { registry.describe(name, help) }
         created = Counter(label: MetricName.registrations, dimensions: [("result", "created")], factory: registry)
         updated = Counter(label: MetricName.registrations, dimensions: [("result", "updated")], factory: registry)
+        changesPerCommit = Recorder(label: MetricName.changesPerCommit, dimensions: [], aggregate: true, factory: registry)
     }
 
     /// Gauges that are read when somebody asks.
@@ -40,6 +46,18 @@ package struct TokenServiceMetrics: Sendable {
     /// The imports and exports that are under way.
     func observe(_ streams: StreamLimit) {
         registry.observe(MetricName.streamsInProgress, "Imports and exports that are under way.") { Double(streams.streamsInProgress) }
+    }
+
+    /// Changes that wait for a commit.
+    func observe(_ registration: InstallationRegistration) {
+        registry.observe(MetricName.changesWaiting, "Registrations and changes that wait for a transaction.") {
+            Double(registration.waitingCount)
+        }
+    }
+
+    func commits(_ changes: Int) { changesPerCommit.record(changes) }
+    func repeated(_ reason: InstallationRegistration.RepeatReason, _ number: Int) {
+        count(MetricName.commitsRepeated, [("reason", reason.rawValue)], by: number)
     }
 
     func rateLimited() { count(MetricName.requestsRateLimited, []) }
@@ -107,6 +125,7 @@ package struct TokenServiceMetrics: Sendable {
             MetricName.requestsShed,
             "Requests refused because too many are being worked on, are streamed or wait for the database, by reason."
         ),
+        (MetricName.commitsRepeated, "Transactions of registrations that were run once more, by reason."),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),

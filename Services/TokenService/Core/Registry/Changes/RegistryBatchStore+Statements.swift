@@ -169,7 +169,7 @@ extension RegistryBatchStore {
             retired_reason = NULL, quarantined_at = NULL
         WHEN MATCHED THEN UPDATE SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
             retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
-            quarantined_at = CASE WHEN e.retired_at IS NULL THEN NULL ELSE t.quarantined_at END
+            quarantined_at = CASE WHEN e.retired_reason = 'rejected' THEN t.quarantined_at END
         WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, registered_at, environment, purpose, token, state,
             retired_at, retired_reason)
             VALUES (e.app_id, e.installation, e.registered_at, e.environment, e.purpose, e.token,
