@@ -99,7 +99,7 @@ let package = Package(
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
-        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, signals], resources: [.copy("Migrations")]),
+        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, signals], resources: [.copy("Migrations")]),
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, lifecycle, logging, nio]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1, signals]),

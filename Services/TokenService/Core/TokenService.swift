@@ -120,7 +120,7 @@ package struct TokenService: Sendable {
         ).bind(to: router)
         routes = router.routes
         return Application(
-            responder: router.responder(), server: .loopBound(limits.connection),
+            responder: router.responder(), server: .http1(configuration: limits.connection),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),
