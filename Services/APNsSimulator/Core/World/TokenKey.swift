@@ -13,29 +13,31 @@ struct TokenKey: Hashable, Sendable {
     /// - Returns: nil unless `digits` is a positive, even number of hex digits, at most twice ``maximumBytes``.
     init?(hex digits: Span<UInt8>) {
         guard !digits.isEmpty, digits.count.isMultiple(of: 2), digits.count <= 2 * Self.maximumBytes else { return nil }
-        var index = 0
-        while index < digits.count {
-            guard let high = hexValue(digits[index]), let low = hexValue(digits[index + 1]) else { return nil }
-            append(high << 4 | low)
-            index += 2
+        var wrong: UInt8 = 0
+        func word(_ index: Int) -> UInt64 {
+            var value: UInt64 = 0
+            for position in min(16 * index, digits.count)..<min(16 * index + 16, digits.count) {
+                let nibble = hexNibble(digits[position])
+                wrong |= nibble
+                value = value << 4 | UInt64(nibble & 0x0f)
+            }
+            return value
         }
+        (first, second, third, fourth) = (word(0), word(1), word(2), word(3))
+        count = UInt16(digits.count / 2)
+        var position = 64
+        while position < digits.count {
+            let (high, low) = (hexNibble(digits[position]), hexNibble(digits[position + 1]))
+            wrong |= high | low
+            rest.append(high << 4 | low & 0x0f)
+            position += 2
+        }
+        guard wrong <= 0x0f else { return nil }
     }
 
     init?(hex text: String) {
         let digits = Array(text.utf8)
         self.init(hex: digits.span)
-    }
-
-    private mutating func append(_ byte: UInt8) {
-        let value = UInt64(byte)
-        switch count {
-        case 0..<8: first = first << 8 | value
-        case 8..<16: second = second << 8 | value
-        case 16..<24: third = third << 8 | value
-        case 24..<32: fourth = fourth << 8 | value
-        default: rest.append(byte)
-        }
-        count += 1
     }
 
     var bytes: [UInt8] {
