@@ -27,6 +27,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var threads = 1
     /// Requests that the journal keeps.
     package var journalCapacity = 200_000
+    /// Where every request is written too, for ever: see ``JournalFileReader``. Replaced at the start.
+    package var journalFile: String?
     /// UNIX milliseconds: decides how old a provider token is. A test may set it.
     package var clock: @Sendable () -> Int64 = { WallClock.milliseconds() }
 

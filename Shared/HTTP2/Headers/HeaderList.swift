@@ -116,7 +116,8 @@ package struct HeaderList: Sendable, Equatable {
         return true
     }
 
-    private mutating func append(_ name: [UInt8], _ value: [UInt8]) {
+    /// For tests: names and values that no peer's HTTP/2 would let through.
+    package mutating func append(_ name: [UInt8], _ value: [UInt8]) {
         name.withUnsafeBufferPointer { name in value.withUnsafeBufferPointer { value in _ = append(name, value) } }
     }
 

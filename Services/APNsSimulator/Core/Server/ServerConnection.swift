@@ -64,7 +64,10 @@ final class ServerConnection {
             case .bytes(let count): tls.receive(scratch.ciphertext.span.extracting(first: count))
             }
             if http2 == nil { try shakeHands() }
-            if http2 != nil { try readRequests(&scratch) }
+            if http2 != nil {
+                defer { writeJournal() }
+                try readRequests(&scratch)
+            }
         } catch {
             service.logger.debug(
                 "A connection failed", metadata: [SimulatorLogKey.connection: "\(number)", SimulatorLogKey.error: "\(error)"])
@@ -101,6 +104,11 @@ final class ServerConnection {
                 if case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
             }
         }
+    }
+
+    private func writeJournal() {
+        guard let failure = service.world.writeJournal() else { return }
+        service.logger.critical("The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
     }
 
     // MARK: Bytes out

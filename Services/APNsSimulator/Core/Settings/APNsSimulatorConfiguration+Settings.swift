@@ -29,6 +29,7 @@ extension APNsSimulatorConfiguration {
         streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)
         journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
+        journalFile = config.string(forKey: "journal.file").flatMap { $0.isEmpty ? nil : $0 }
         threads = try config.integer("threads", default: 1, in: Self.allowedThreads)
     }
 

@@ -28,6 +28,7 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
         SimulatorSetting("journal.capacity", "200000", "requests that the journal keeps"),
+        SimulatorSetting("journal.file", "(none)", "every request is written here too; `apns-simulator journal FILE` reads it"),
         SimulatorSetting("threads", "1", "event loops"),
         SimulatorSetting("log.level", "info", "debug writes a line per push"),
     ]

@@ -40,15 +40,33 @@ struct TokenKey: Hashable, Sendable {
         self.init(hex: digits.span)
     }
 
+    /// - Returns: nil unless there are 1 to ``maximumBytes``.
+    init?(_ bytes: Span<UInt8>) {
+        var digits: [UInt8] = []
+        for index in bytes.indices { digits += [bytes[index] >> 4, bytes[index] & 0x0f].map { $0 + ($0 < 10 ? 0x30 : 0x57) } }
+        self.init(hex: digits.span)
+    }
+
+    var byteCount: Int { Int(count) }
+
+    /// Without an allocation.
+    func forEachByte(_ body: (UInt8) -> Void) {
+        func word(_ word: UInt64, _ index: Int) {
+            let length = min(8, Int(count) - 8 * index)
+            guard length > 0 else { return }
+            for index in 0..<length { body(UInt8(truncatingIfNeeded: word >> UInt64(8 * (length - 1 - index)))) }
+        }
+        word(first, 0)
+        word(second, 1)
+        word(third, 2)
+        word(fourth, 3)
+        for byte in rest { body(byte) }
+    }
+
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
-        var left = Int(count)
-        for word in [first, second, third, fourth] {
-            let length = min(8, left)
-            for index in 0..<length { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * (length - 1 - index)))) }
-            left -= length
-        }
-        return bytes + rest
+        forEachByte { bytes.append($0) }
+        return bytes
     }
 
     /// The whole token in lower case: for the control API, never for a log.
