@@ -129,6 +129,7 @@ let package = Package(
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
+        benchmark("SimulatorBenchmark", ["APNsSimulator", "OpenSSL", "StrictJSON", arguments]),
         benchmark("RegistryBenchmark", ["OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
     ]
 )

@@ -1,4 +1,5 @@
 import HTTP2
+import Synchronization
 
 @testable import APNsSimulator
 
