@@ -1,5 +1,6 @@
 import APNsSimulator
 import Foundation
+import OpenSSL
 import StrictJSON
 import Testing
 
@@ -42,7 +43,6 @@ struct IndependentClientTests {
         (alert(#""token":"xyz""#), Answer(400, "BadDeviceToken")), (alert(#""token":"\#(other)""#), Answer(400, "DeviceTokenNotForTopic")),
         (alert(#""token":"\#(gone)""#), Answer(410, "Unregistered", timestamp: 1_700_000_000_123)),
         (alert(#""token":"\#(TestPush.token)","priority":7"#), Answer(400, "BadPriority")),
-        (alert(#""token":"\#(TestPush.token)","id":"not-an-id""#), Answer(400, "BadMessageId")),
         (alert(#""token":"\#(TestPush.token)","push_type":"voip""#), Answer(400, "BadTopic")),
         (alert(#""token":"\#(TestPush.token)","collapse_id":"\#(String(repeating: "c", count: 65))""#), Answer(400, "BadCollapseId")),
         (
@@ -76,7 +76,8 @@ struct IndependentClientTests {
     func unknownKey(_ client: Client) async throws {
         try await withSimulator { test in
             test.simulator.revoke(keyID: TestIdentity.keyID)
-            #expect(try run(client, test, [Self.alert(#""token":"\#(TestPush.token)""#)]) == [Answer(403, "InvalidProviderToken")])
+            let answers = try run(client, test, [Self.alert(#""token":"\#(TestPush.token)""#)])
+            #expect(answers == [Answer(403, "InvalidProviderToken")])
         }
     }
 
@@ -86,14 +87,18 @@ struct IndependentClientTests {
             let requests = [
                 Self.alert(#""token":"\#(TestPush.token)","method":"PUT""#), Self.alert(#""path":"/3/devices/00""#),
                 Self.alert(#""path":"/3/device/""#), Self.alert(#""token":"\#(TestPush.token)","push_type":"loud""#),
+                // Not with aioapns: it breaks where the answer bears another apns-id than the request.
+                Self.alert(#""token":"\#(TestPush.token)","id":"not-an-id""#),
                 Self.alert(#""token":"\#(TestPush.token)","headers":{"apns-expiration":"soon"}"#),
                 Self.alert(#""token":"\#(TestPush.token)","headers":{"authorization":""}"#),
             ]
-            #expect(
-                try run(.httpx, test, requests) == [
-                    Answer(405, "MethodNotAllowed"), Answer(404, "BadPath"), Answer(400, "MissingDeviceToken"), Answer(400, "InvalidPushType"),
-                    Answer(400, "BadExpirationDate"), Answer(403, "MissingProviderToken"),
-                ])
+            let expected = [
+                Answer(405, "MethodNotAllowed"), Answer(404, "BadPath"), Answer(400, "MissingDeviceToken"), Answer(400, "InvalidPushType"),
+                Answer(400, "BadMessageId"),
+                Answer(400, "BadExpirationDate"), Answer(403, "MissingProviderToken"),
+            ]
+            let answers = try run(.httpx, test, requests)
+            #expect(answers == expected)
         }
     }
 

@@ -22,6 +22,9 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var streamGate = true
     /// One stream after a rejection, until a push is accepted.
     package var streamPenalty = true
+    /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
+    /// nil: never.
+    package var idleTimeout: Duration? = .seconds(7200)
     package var unknownDevices = UnknownDevices.accept
     /// Event loops. Connections are dealt out in turn.
     package var threads = 1

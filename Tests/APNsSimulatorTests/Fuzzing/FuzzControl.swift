@@ -6,12 +6,15 @@ import Logging
 import NIOCore
 import NIOEmbedded
 import OpenSSL
+import Synchronization
 
 @testable import APNsSimulator
 
 /// Requests to the control API, without its socket.
 enum FuzzControl {
-    private static let responder: RouterResponder<BasicRequestContext>? = {
+    private static let channel = EmbeddedChannel()
+
+    private static let target: (simulator: APNsSimulator, responder: RouterResponder<BasicRequestContext>)? = {
         do {
             let folder = FileManager.default.temporaryDirectory.appending(path: "simulator-fuzz-\(UUID().uuidString)").path()
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -29,7 +32,7 @@ enum FuzzControl {
             // Nobody is to wait for pushes that cannot come.
             simulator.world.close()
             let logger = Logger(label: "fuzz", factory: { _ in SwiftLogNoOpLogHandler() })
-            return ControlRoutes(simulator: simulator, logger: logger).responder()
+            return (simulator, ControlRoutes(simulator: simulator, logger: logger).responder())
         } catch {
             print("no control API to fuzz: \(error)")
             return nil
@@ -43,14 +46,14 @@ enum FuzzControl {
     static func run(_ bytes: [UInt8]) {
         let parts = bytes.split(separator: UInt8(ascii: "\n"), maxSplits: 1, omittingEmptySubsequences: false)
         let line = String(decoding: parts[0], as: UTF8.self).split(separator: " ", maxSplits: 1)
-        guard let responder, line.count == 2, let method = HTTPRequest.Method(String(line[0])) else { return }
+        guard let (simulator, responder) = target, line.count == 2, let method = HTTPRequest.Method(String(line[0])) else { return }
         let body = ByteBuffer(bytes: parts.count > 1 ? Array(parts[1]) : [])
         let request = Request(
             head: HTTPRequest(method: method, scheme: "http", authority: "localhost", path: String(line[1])), body: RequestBody(buffer: body))
         let finished = DispatchSemaphore(value: 0)
         Task.detached {
             let context = BasicRequestContext(
-                source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "fuzz")))
+                source: ApplicationRequestContextSource(channel: channel, logger: Logger(label: "fuzz")))
             do {
                 let response = try await responder.respond(to: request, context: context)
                 precondition(response.status.code < 500, "a request made the simulator fail: \(response.status)")
@@ -60,5 +63,7 @@ enum FuzzControl {
             finished.signal()
         }
         finished.wait()
+        // Devices that one input installs are not for the next to find, nor to pile up.
+        simulator.world.state.withLock { $0.records = [:] }
     }
 }

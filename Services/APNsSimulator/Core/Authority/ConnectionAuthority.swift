@@ -52,6 +52,7 @@ struct ConnectionAuthority {
         }
         if let reason { return reason }
         guard let current else { return .invalidProviderToken }
+        if current.token.isSuspended { return .forbidden }
         isAuthenticated = true
         return current.token.allows(topic: topic) ? nil : .topicDisallowed
     }

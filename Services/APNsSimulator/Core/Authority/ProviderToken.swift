@@ -8,6 +8,7 @@ final class ProviderToken: Sendable {
     let issuedAt: Int64
     /// Of most keys, and then nothing else of the key need be looked at.
     private let allowsEveryTopic: Bool
+    let isSuspended: Bool
 
     /// The year 10000: a later time is not a time.
     private static let latestTime: Int64 = 253_402_300_800
@@ -28,6 +29,7 @@ final class ProviderToken: Sendable {
         self.key = key
         self.issuedAt = issuedAt
         allowsEveryTopic = key.topics == nil
+        isSuspended = key.isSuspended
     }
 
     func allows(topic: [UInt8]) -> Bool { allowsEveryTopic || key.allows(topic: topic) }

@@ -24,6 +24,8 @@ final class ServerConnection {
     /// Requests are swallowed.
     var isSilent = false
     var pending: [PendingStep] = []
+    /// When the client last sent anything, a PING for one.
+    private(set) var lastArrival = ContinuousClock.now
     private(set) var isOver = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
@@ -61,7 +63,9 @@ final class ServerConnection {
             switch try socket.read(into: &scratch.ciphertext) {
             case .wouldBlock: return
             case .endOfStream: return end()
-            case .bytes(let count): tls.receive(scratch.ciphertext.span.extracting(first: count))
+            case .bytes(let count):
+                lastArrival = .now
+                tls.receive(scratch.ciphertext.span.extracting(first: count))
             }
             if http2 == nil { try shakeHands() }
             if http2 != nil {
@@ -80,8 +84,9 @@ final class ServerConnection {
 
     private func shakeHands() throws {
         guard try tls.handshake() == .complete else { return }
-        guard tls.negotiatedALPN == "h2" else {
-            // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2).
+        // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. Who offers others only
+        // was refused in the handshake.
+        guard tls.negotiatedALPN ?? "h2" == "h2" else {
             tls.shutdown()
             return end()
         }
