@@ -35,7 +35,8 @@ struct ConformanceTests {
         var testDescription: String { "\(status) \(reason)" }
 
         init(
-            _ status: Int, _ reason: String, timestamp: Int64? = nil, configured change: @escaping @Sendable (inout APNsSimulatorConfiguration) throws -> Void = { _ in },
+            _ status: Int, _ reason: String, timestamp: Int64? = nil,
+            configured change: @escaping @Sendable (inout APNsSimulatorConfiguration) throws -> Void = { _ in },
             _ cause: @escaping @Sendable (TestSimulator) throws -> Told
         ) {
             (self.status, self.reason, self.timestamp, self.cause, self.change) = (status, reason, timestamp, cause, change)
@@ -83,9 +84,13 @@ struct ConformanceTests {
     ]
 
     private static let credentials: [Row] = [
-        Row(400, "TopicDisallowed", configured: { $0.keys = [try key(topics: ["com.example.other"])] }) { Told(try $0.client().send($0.push())) },
+        Row(400, "TopicDisallowed", configured: { $0.keys = [try key(topics: ["com.example.other"])] }) {
+            Told(try $0.client().send($0.push()))
+        },
         Row(403, "Forbidden", configured: { $0.keys = [try key(isSuspended: true)] }) { Told(try $0.client().send($0.push())) },
-        Row(403, "BadEnvironmentKeyInToken", configured: { $0.keys = [try key(environments: [.sandbox])] }) { Told(try $0.client().send($0.push())) },
+        Row(403, "BadEnvironmentKeyInToken", configured: { $0.keys = [try key(environments: [.sandbox])] }) {
+            Told(try $0.client().send($0.push()))
+        },
         Row(403, "ExpiredProviderToken") { test in
             Told(try test.client().send(TestPush().with("authorization", test.bearer(secondsAgo: 3601))))
         },

@@ -49,7 +49,8 @@ struct IndependentClientTests {
             #"{"token":"\#(TestPush.token)","payload":{"aps":{"alert":"\#(String(repeating: "x", count: 4096))"}}}"#,
             Answer(413, "PayloadTooLarge")
         ),
-        (alert(#""token":"\#(busy)""#), Answer(429, "TooManyRequests")), (alert(#""token":"\#(busy)""#), Answer(500, "InternalServerError")),
+        (alert(#""token":"\#(busy)""#), Answer(429, "TooManyRequests")),
+        (alert(#""token":"\#(busy)""#), Answer(500, "InternalServerError")),
         (alert(#""token":"\#(busy)""#), Answer(503, "ServiceUnavailable")), (alert(#""token":"\#(busy)""#), Answer(200)),
     ]
 
@@ -57,8 +58,10 @@ struct IndependentClientTests {
 
     @Test("200s, and every error with its reason", arguments: Client.allCases)
     func served(_ client: Client) async throws {
-        try await withSimulator { test in
-            // The libraries ask the system's clock.
+        try await withSimulator { configuration in
+            // aioapns 4.0 miscounts its free streams when the limit falls, and waits for ever.
+            configuration.streamPenalty = client != .aioapns
+        } _: { test in
             try test.simulator.install(Self.other, topics: ["com.example.other"])
             try test.simulator.install(Self.gone)
             try test.simulator.uninstall(Self.gone, since: 1_700_000_000_123)

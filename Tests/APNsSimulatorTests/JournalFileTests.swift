@@ -11,7 +11,9 @@ struct JournalFileTests {
         try await withSimulator { configuration in
             configuration.journalFile = path
             change(&configuration)
-        } _: { try await body($0, path) }
+        } _: {
+            try await body($0, path)
+        }
     }
 
     private func entries(_ path: String) throws -> [JournalEntry] {
@@ -25,10 +27,12 @@ struct JournalFileTests {
     func fields() async throws {
         try await withJournalFile { test, path in
             try test.simulator.install(TestPush.token)
-            try test.simulator.script("aa", [.reject(.unregistered, timestamp: 1_700_000_000_123), .answer(status: 418, reason: "Ünknown \"reason\""), .silence])
+            try test.simulator.script(
+                "aa", [.reject(.unregistered, timestamp: 1_700_000_000_123), .answer(status: 418, reason: "Ünknown \"reason\""), .silence])
             let client = try test.client()
             let pushes = [
-                test.push(), test.push().with("apns-id", "0a1b2c3d-0000-4000-8000-000000000001"), test.push().to("aa"), test.push().to("aa"),
+                test.push(), test.push().with("apns-id", "0a1b2c3d-0000-4000-8000-000000000001"), test.push().to("aa"),
+                test.push().to("aa"),
                 test.push().to(String(repeating: "AB", count: 256)), test.push().path("/"), test.push().with("apns-topic", nil),
                 test.push().with("apns-push-type", "background").with("apns-priority", "5"),
             ]

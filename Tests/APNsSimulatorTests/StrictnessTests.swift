@@ -26,19 +26,29 @@ struct StrictnessTests {
     static let connectionErrors: [Case] = [
         Case("DATA on stream 0", .protocolError, [.data(0, "x")]),
         Case("DATA on an idle stream", .protocolError, [.data(5, "x")]),
-        Case("DATA whose padding is longer than it", .protocolError, [.headers(1, request), RawFrame(kind: .data, flags: 9, stream: 1, payload: [200, 1])]),
+        Case(
+            "DATA whose padding is longer than it", .protocolError,
+            [.headers(1, request), RawFrame(kind: .data, flags: 9, stream: 1, payload: [200, 1])]),
         Case("HEADERS on stream 0", .protocolError, [.headers(0, request)]),
-        Case("HEADERS whose padding is longer than it", .protocolError, [RawFrame(kind: .headers, flags: 12, stream: 1, payload: [200, 1])]),
+        Case(
+            "HEADERS whose padding is longer than it", .protocolError, [RawFrame(kind: .headers, flags: 12, stream: 1, payload: [200, 1])]),
         Case("HEADERS on an even stream", .protocolError, [.headers(2, request)]),
         Case("HEADERS on a lower stream than before", .protocolError, [.headers(5, request), .headers(3, request)]),
-        Case("HEADERS after the request has ended", .streamClosed, [.headers(1, request, flags: whole), .headers(1, request, flags: whole)]),
+        Case(
+            "HEADERS after the request has ended", .streamClosed, [.headers(1, request, flags: whole), .headers(1, request, flags: whole)]),
         Case("DATA after the request has ended", .streamClosed, [.headers(1, request, flags: whole), .data(1, "x")]),
-        Case("headers that are not HPACK", .compressionError, [RawFrame(kind: .headers, flags: 5, stream: 1, payload: [0xff, 0xff, 0xff, 0xff])]),
+        Case(
+            "headers that are not HPACK", .compressionError,
+            [RawFrame(kind: .headers, flags: 5, stream: 1, payload: [0xff, 0xff, 0xff, 0xff])]),
         Case("an HPACK index beyond the tables", .compressionError, [RawFrame(kind: .headers, flags: 5, stream: 1, payload: [0xfe])]),
-        Case("an HPACK table larger than allowed", .compressionError, [RawFrame(kind: .headers, flags: 5, stream: 1, payload: [0x3f, 0xff, 0xff, 0x03])]),
+        Case(
+            "an HPACK table larger than allowed", .compressionError,
+            [RawFrame(kind: .headers, flags: 5, stream: 1, payload: [0x3f, 0xff, 0xff, 0x03])]),
         Case("PRIORITY on stream 0", .protocolError, [RawFrame(kind: .priority, payload: [0, 0, 0, 1, 15])]),
         Case("RST_STREAM on stream 0", .protocolError, [RawFrame(kind: .resetStream, payload: big(8))]),
-        Case("RST_STREAM of three bytes", .frameSizeError, [.headers(1, request), RawFrame(kind: .resetStream, stream: 1, payload: [0, 0, 8])]),
+        Case(
+            "RST_STREAM of three bytes", .frameSizeError,
+            [.headers(1, request), RawFrame(kind: .resetStream, stream: 1, payload: [0, 0, 8])]),
         Case("RST_STREAM on an idle stream", .protocolError, [RawFrame(kind: .resetStream, stream: 7, payload: big(8))]),
         Case("SETTINGS on a stream", .protocolError, [RawFrame(kind: .settings, stream: 1)]),
         Case("SETTINGS of five bytes", .frameSizeError, [RawFrame(kind: .settings, payload: [0, 0, 0, 0, 0])]),
@@ -47,7 +57,9 @@ struct StrictnessTests {
         Case("an initial window above 2^31 - 1", .flowControlError, [.setting(4, 0x8000_0000)]),
         Case("MAX_FRAME_SIZE below 2^14", .protocolError, [.setting(5, 16_383)]),
         Case("MAX_FRAME_SIZE above 2^24 - 1", .protocolError, [.setting(5, 1 << 24)]),
-        Case("PUSH_PROMISE from a client", .protocolError, [.headers(1, request), RawFrame(kind: .pushPromise, flags: 4, stream: 1, payload: big(2))]),
+        Case(
+            "PUSH_PROMISE from a client", .protocolError,
+            [.headers(1, request), RawFrame(kind: .pushPromise, flags: 4, stream: 1, payload: big(2))]),
         Case("PING of seven bytes", .frameSizeError, [RawFrame(kind: .ping, payload: [UInt8](repeating: 0, count: 7))]),
         Case("PING on a stream", .protocolError, [RawFrame(kind: .ping, stream: 1, payload: [UInt8](repeating: 0, count: 8))]),
         Case("GOAWAY on a stream", .protocolError, [RawFrame(kind: .goAway, stream: 1, payload: big(0) + big(0))]),
@@ -57,10 +69,15 @@ struct StrictnessTests {
         Case("WINDOW_UPDATE of three bytes", .frameSizeError, [RawFrame(kind: .windowUpdate, payload: [0, 0, 1])]),
         Case("WINDOW_UPDATE on an idle stream", .protocolError, [.windowUpdate(9, 1)]),
         Case("a connection window above 2^31 - 1", .flowControlError, [.windowUpdate(0, 0x7fff_ffff)]),
-        Case("CONTINUATION without HEADERS", .protocolError, [RawFrame(kind: .continuation, flags: 4, stream: 1, payload: RawFrame.block(request))]),
+        Case(
+            "CONTINUATION without HEADERS", .protocolError,
+            [RawFrame(kind: .continuation, flags: 4, stream: 1, payload: RawFrame.block(request))]),
         Case("another frame between HEADERS and CONTINUATION", .protocolError, [.headers(1, request, flags: 0), .data(1, "x")]),
-        Case("CONTINUATION of another stream", .protocolError, [.headers(1, request, flags: 0), RawFrame(kind: .continuation, flags: 4, stream: 3)]),
-        Case("a frame larger than MAX_FRAME_SIZE", .frameSizeError, [.headers(1, request), .data(1, String(repeating: "x", count: 16_385))]),
+        Case(
+            "CONTINUATION of another stream", .protocolError,
+            [.headers(1, request, flags: 0), RawFrame(kind: .continuation, flags: 4, stream: 3)]),
+        Case(
+            "a frame larger than MAX_FRAME_SIZE", .frameSizeError, [.headers(1, request), .data(1, String(repeating: "x", count: 16_385))]),
     ]
 
     static let streamErrors: [Case] = [
@@ -90,7 +107,8 @@ struct StrictnessTests {
         Case("more than content-length says", .protocolError, [.headers(1, with("content-length", "1")), .data(1, "{}")]),
         Case("less than content-length says", .protocolError, [.headers(1, with("content-length", "3")), .data(1, "{}")]),
         Case("no body where content-length says there is", .protocolError, [.headers(1, with("content-length", "3"), flags: whole)]),
-        Case("two content-lengths", .protocolError, [.headers(1, with("content-length", "2") + [("content-length", "2")]), .data(1, "{}")]),
+        Case(
+            "two content-lengths", .protocolError, [.headers(1, with("content-length", "2") + [("content-length", "2")]), .data(1, "{}")]),
         Case("a content-length of letters", .protocolError, [.headers(1, with("content-length", "two")), .data(1, "{}")]),
         Case("a stream's window above 2^31 - 1", .flowControlError, [.headers(1, request), .windowUpdate(1, 0x7fff_ffff)]),
     ]
@@ -133,9 +151,17 @@ struct StrictnessTests {
         "What RFC 9113 says to ignore is ignored",
         arguments: [
             Case("an unknown frame", .noError, [RawFrame(kind: .unknown, flags: 0xff, stream: 0, payload: [1, 2, 3])]),
-            Case("an unknown setting", .noError, [.setting(0x7777, 1)]), Case("PRIORITY", .noError, [RawFrame(kind: .priority, stream: 1, payload: [0, 0, 0, 3, 15])]),
-            Case("padding", .noError, [RawFrame(kind: .headers, flags: 12, stream: 1, payload: [2] + RawFrame.block(request) + [0, 0]), RawFrame(kind: .data, flags: 9, stream: 1, payload: [1, 0x7b, 0])]),
-            Case("an unknown error code", .noError, [.headers(1, request), RawFrame(kind: .resetStream, stream: 1, payload: big(0xffff_ffff))]),
+            Case("an unknown setting", .noError, [.setting(0x7777, 1)]),
+            Case("PRIORITY", .noError, [RawFrame(kind: .priority, stream: 1, payload: [0, 0, 0, 3, 15])]),
+            Case(
+                "padding", .noError,
+                [
+                    RawFrame(kind: .headers, flags: 12, stream: 1, payload: [2] + RawFrame.block(request) + [0, 0]),
+                    RawFrame(kind: .data, flags: 9, stream: 1, payload: [1, 0x7b, 0]),
+                ]),
+            Case(
+                "an unknown error code", .noError,
+                [.headers(1, request), RawFrame(kind: .resetStream, stream: 1, payload: big(0xffff_ffff))]),
             Case("trailers", .noError, [.headers(1, request), .data(1, "{}", flags: 0), .headers(1, [("x", "1")], flags: whole)]),
         ])
     func ignored(_ frames: Case) async throws {

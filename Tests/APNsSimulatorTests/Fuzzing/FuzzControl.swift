@@ -49,7 +49,8 @@ enum FuzzControl {
         guard let (simulator, responder) = target, line.count == 2, let method = HTTPRequest.Method(String(line[0])) else { return }
         let body = ByteBuffer(bytes: parts.count > 1 ? Array(parts[1]) : [])
         let request = Request(
-            head: HTTPRequest(method: method, scheme: "http", authority: "localhost", path: String(line[1])), body: RequestBody(buffer: body))
+            head: HTTPRequest(method: method, scheme: "http", authority: "localhost", path: String(line[1])),
+            body: RequestBody(buffer: body))
         let finished = DispatchSemaphore(value: 0)
         Task.detached {
             let context = BasicRequestContext(

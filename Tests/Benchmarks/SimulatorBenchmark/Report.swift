@@ -44,9 +44,12 @@ struct Report {
         print("")
         for measure in measures {
             let value = "\(Self.text(measure.value)) \(measure.unit)"
-            let baseline = measure.baseline.map { "\($0.name) \(Self.text($0.value)), ratio \(String(format: "%.2f", measure.ratio ?? 0))" } ?? ""
+            let baseline =
+                measure.baseline.map { "\($0.name) \(Self.text($0.value)), ratio \(String(format: "%.2f", measure.ratio ?? 0))" } ?? ""
             let verdict = measure.verdict
-            print(Self.padded(measure.name, 40), Self.padded(value, 20), Self.padded(baseline, 32), verdict.text, verdict.limit == nil ? "" : verdict.holds ? "holds" : "MISSED")
+            print(
+                Self.padded(measure.name, 40), Self.padded(value, 20), Self.padded(baseline, 32), verdict.text,
+                verdict.limit == nil ? "" : verdict.holds ? "holds" : "MISSED")
         }
         let object = json()
         if let path { try Data(object).write(to: URL(filePath: path)) }

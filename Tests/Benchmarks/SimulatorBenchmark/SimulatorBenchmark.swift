@@ -51,7 +51,8 @@ struct SimulatorBenchmark: ParsableCommand {
         let value = median(simulator.map(\.rate))
         let lost = try missing(of: requests * (rounds + 1))
         return [
-            Measure("rate, the same requests", value, "requests/s", baseline: ("nghttpd", median(same.map(\.rate))), bar: .ratioAtLeast(0.8)),
+            Measure(
+                "rate, the same requests", value, "requests/s", baseline: ("nghttpd", median(same.map(\.rate))), bar: .ratioAtLeast(0.8)),
             Measure(
                 "rate, nghttpd with one fixed path", value, "requests/s", baseline: ("nghttpd", median(fixed.map(\.rate))),
                 bar: .ratioAtLeast(0.8)),
@@ -68,7 +69,9 @@ struct SimulatorBenchmark: ParsableCommand {
         var reader = try JournalFileReader(path: journal)
         var expected: Int64 = 1
         while let entry = try reader.next() {
-            guard entry.sequence == expected, entry.status == 200 else { throw ValidationError("entry \(entry.sequence) of the journal is out of place") }
+            guard entry.sequence == expected, entry.status == 200 else {
+                throw ValidationError("entry \(entry.sequence) of the journal is out of place")
+            }
             expected += 1
         }
         return abs(sent - Int(expected - 1))

@@ -113,7 +113,8 @@ final class ServerConnection {
 
     private func writeJournal() {
         guard let failure = service.world.writeJournal() else { return }
-        service.logger.critical("The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
+        service.logger.critical(
+            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
     }
 
     // MARK: Bytes out
