@@ -110,7 +110,8 @@ struct IndependentClientTests {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
         let python =
             ProcessInfo.processInfo.environment["PUSH_TEST_PYTHON"]
-            ?? folder.appending(path: "../../.push/python-clients/bin/python").standardizedFileURL.path()
+            // Not `standardizedFileURL`: it would follow the link to the Python outside.
+            ?? folder.deletingLastPathComponent().deletingLastPathComponent().appending(path: ".push/python-clients/bin/python").path()
         try #require(
             FileManager.default.isExecutableFile(atPath: python),
             "\(python) is missing: run deploy/scripts/python-clients.sh, or name a Python that has the libraries in PUSH_TEST_PYTHON")
