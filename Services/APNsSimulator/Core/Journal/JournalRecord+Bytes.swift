@@ -2,7 +2,7 @@
 ///
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
 ///     4  connection    4  stream     8, 8  apns-id, most significant half first
-///     2  status        1  action, as in `actions`        1  push type, 255 for none
+///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
 ///     1  marks: 1 apns-id was made here, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other
@@ -18,8 +18,8 @@ extension JournalRecord {
         static let reason: UInt8 = 32
     }
 
-    /// Their place is what the file holds: add at the end only.
-    private static let actions: [ScriptedAnswer.Action] = [.answer, .silence, .reset, .close, .goAway]
+    /// Their place is what the file holds.
+    private static let actions = ScriptedAnswer.Action.allCases
     private static let fixedBytes = 59
 
     func write(sequence: Int64, to bytes: inout [UInt8]) {
