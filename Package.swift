@@ -24,6 +24,7 @@ let lifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "sw
 let lifecycleTesting = Target.Dependency.product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
+let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nio = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
@@ -105,7 +106,7 @@ let package = Package(
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1, signals]),
         program("TokenService", ["TokenService", "Observability", "Postgres", arguments, configuration, logging, signals]),
         program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, logging, signals]),
-        program("APNsSimulator", ["APNsSimulator", "Observability", arguments, configuration, lifecycle, logging, signals]),
+        program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, configuration, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl", arguments]),
 
         support("TestDatabase", ["Postgres"]),
@@ -121,13 +122,23 @@ let package = Package(
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
-        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, lifecycle, logging, nio, nioHTTP1]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1, nioPosix]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
         benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
+        benchmark("SimulatorBenchmark", ["APNsSimulator", "OpenSSL", "StrictJSON", arguments]),
         benchmark("RegistryBenchmark", ["OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
     ]
 )
+
+// deploy/fuzz: the same files as a program of libFuzzer's, in a build of its own.
+if Context.environment["PUSH_FUZZ"] == "1" {
+    package.targets.removeAll { $0.type == .test }
+    package.targets.append(
+        .executableTarget(
+            name: "SimulatorFuzz", dependencies: ["APNsSimulator", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio, nioEmbedded],
+            path: "Tests/APNsSimulatorTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
+}

@@ -47,7 +47,15 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A client that speaks TLS but not h2 is let go", arguments: [["http/1.1"], []])
+    @Test("A client that offers no ALPN at all is served, as Apple does")
+    func withoutALPN() async throws {
+        try await withSimulator { test in
+            let response = try PushClient(port: test.simulator.productionPort, alpn: []).send(test.push())
+            #expect(response.status == 200)
+        }
+    }
+
+    @Test("A client that speaks TLS but not h2 is let go", arguments: [["http/1.1"]])
     func notHTTP2(_ alpn: [String]) async throws {
         try await withSimulator { test in
             #expect(throws: (any Error).self) {

@@ -80,7 +80,15 @@ extension APNsSimulator {
         world.state.withLock { $0.journal.clear() }
     }
 
-    package var counters: Counters { world.state.withLock { $0.counters } }
+    package var counters: Counters {
+        var counters = world.state.withLock { state in
+            var counters = state.counters
+            counters.journalOverwritten = state.journal.overwritten
+            return counters
+        }
+        counters.journalFileLost = world.journalFile?.failure?.lostRecords ?? 0
+        return counters
+    }
 
     // MARK: Keys
 

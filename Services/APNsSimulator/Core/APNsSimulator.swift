@@ -32,9 +32,20 @@ package final class APNsSimulator: Sendable {
             throw SimulatorError(.configuration, "\(error)")
         }
         self.configuration = configuration
-        world = World(unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity)
+        world = World(
+            unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
+            journalFile: try Self.journalFile(configuration))
         keyRing = KeyRing(configuration.keys)
         service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
+    }
+
+    private static func journalFile(_ configuration: APNsSimulatorConfiguration) throws(SimulatorError) -> JournalFile? {
+        guard let path = configuration.journalFile else { return nil }
+        do {
+            return try JournalFile(path: path)
+        } catch {
+            throw SimulatorError(.configuration, "journal file \(path): \(error)")
+        }
     }
 
     deinit { stop() }

@@ -22,11 +22,16 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var streamGate = true
     /// One stream after a rejection, until a push is accepted.
     package var streamPenalty = true
+    /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
+    /// nil: never.
+    package var idleTimeout: Duration? = .seconds(7200)
     package var unknownDevices = UnknownDevices.accept
     /// Event loops. Connections are dealt out in turn.
     package var threads = 1
     /// Requests that the journal keeps.
     package var journalCapacity = 200_000
+    /// Where every request is written too, for ever: see ``JournalFileReader``. Replaced at the start.
+    package var journalFile: String?
     /// UNIX milliseconds: decides how old a provider token is. A test may set it.
     package var clock: @Sendable () -> Int64 = { WallClock.milliseconds() }
 

@@ -16,6 +16,8 @@ package final class HTTP2ServerSession {
     package internal(set) var openStreams = 0
     /// What this session accused the peer of, in a GOAWAY of its own; nil while all is well.
     package internal(set) var connectionError: HTTP2ErrorCode?
+    /// Numbers that the client can use no more.
+    var skipped = SkippedStreams()
     /// The code of the caller's own GOAWAY.
     var announcedCode: HTTP2ErrorCode?
     /// The highest stream that was begun: what a GOAWAY names when nothing is refused.

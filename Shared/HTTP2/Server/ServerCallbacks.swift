@@ -6,6 +6,11 @@ enum ServerCallbacks {
     nonisolated(unsafe) static let table: OpaquePointer? = {
         var table: OpaquePointer?
         guard nghttp2_session_callbacks_new(&table) == 0, let table else { return nil }
+        nghttp2_session_callbacks_set_on_begin_frame_callback(table) { _, head, owner in
+            guard let head else { return failure }
+            guard nghttp2_frame_type(UInt32(head.pointee.type)) == NGHTTP2_HEADERS else { return 0 }
+            return with(owner) { $0.comes(head.pointee.stream_id) }
+        }
         nghttp2_session_callbacks_set_on_begin_headers_callback(table) { _, frame, owner in
             guard let frame else { return failure }
             return with(owner) { $0.begin(frame) }
@@ -51,9 +56,18 @@ enum ServerCallbacks {
 }
 
 extension HTTP2ServerSession {
+    /// nghttp2 takes HEADERS on a number that was skipped for a late frame of a stream that is over; it is a new stream with a lower number,
+    /// which ends the connection (RFC 9113 section 5.1.1).
+    fileprivate func comes(_ stream: Int32) {
+        guard skipped.contains(stream) else { return }
+        // Fails only for want of memory.
+        _ = nghttp2_session_terminate_session(wire.handle, UInt32(NGHTTP2_PROTOCOL_ERROR.rawValue))
+    }
+
     fileprivate func begin(_ frame: UnsafePointer<nghttp2_frame>) {
         // Trailers belong to a stream that has its slot.
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return }
+        skipped.note(frame.pointee.hd.stream_id)
         let slot = streams.allocate()
         streams.base[slot].begin(frame.pointee.hd.stream_id)
         openStreams += 1

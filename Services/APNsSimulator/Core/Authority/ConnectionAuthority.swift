@@ -52,8 +52,9 @@ struct ConnectionAuthority {
         }
         if let reason { return reason }
         guard let current else { return .invalidProviderToken }
+        if current.token.isSuspended { return .forbidden }
         isAuthenticated = true
-        return current.token.key.allows(topic: topic) ? nil : .topicDisallowed
+        return current.token.allows(topic: topic) ? nil : .topicDisallowed
     }
 
     private mutating func adopt(_ authorization: [UInt8], now: Int64) -> RejectionReason? {

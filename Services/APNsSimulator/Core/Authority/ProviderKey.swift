@@ -8,16 +8,20 @@ package struct ProviderKey: Sendable {
     package let environments: Set<SimulatorEnvironment>
     /// A topic-specific key's bundle ids or whole topics; nil is a team-scoped key: every topic.
     package let topics: [String]?
+    /// The key is known, its tokens are good, and whatever they ask for is `Forbidden`.
+    package let isSuspended: Bool
 
     package init(
         teamID: String, keyID: String, publicKey: ES256PublicKey,
-        environments: Set<SimulatorEnvironment> = Set(SimulatorEnvironment.allCases), topics: [String]? = nil
+        environments: Set<SimulatorEnvironment> = Set(SimulatorEnvironment.allCases), topics: [String]? = nil,
+        isSuspended: Bool = false
     ) {
         self.teamID = teamID
         self.keyID = keyID
         self.publicKey = publicKey
         self.environments = environments
         self.topics = topics
+        self.isSuspended = isSuspended
     }
 
     /// Whether the key may be used for the topic: named itself, or as the bundle id before one of Apple's suffixes.

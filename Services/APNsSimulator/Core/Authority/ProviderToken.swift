@@ -1,11 +1,14 @@
 import OpenSSL
 import StrictJSON
 
-/// A provider token (JWT) whose signature was made by a key that the simulator knows.
-struct ProviderToken: Sendable {
+/// A provider token (JWT) whose signature was made by a key that the simulator knows. A class: every push looks at its connection's.
+final class ProviderToken: Sendable {
     let key: ProviderKey
     /// `iat`, UNIX seconds.
     let issuedAt: Int64
+    /// Of most keys, and then nothing else of the key need be looked at.
+    private let allowsEveryTopic: Bool
+    let isSuspended: Bool
 
     /// The year 10000: a later time is not a time.
     private static let latestTime: Int64 = 253_402_300_800
@@ -25,7 +28,11 @@ struct ProviderToken: Sendable {
         guard key.publicKey.isValid(signature: signature, for: signed) else { return nil }
         self.key = key
         self.issuedAt = issuedAt
+        allowsEveryTopic = key.topics == nil
+        isSuspended = key.isSuspended
     }
+
+    func allows(topic: [UInt8]) -> Bool { allowsEveryTopic || key.allows(topic: topic) }
 
     private static func object(_ part: ArraySlice<UInt8>) -> JSONValue? {
         guard let bytes = decoded(part) else { return nil }

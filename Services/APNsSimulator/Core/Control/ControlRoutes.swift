@@ -42,10 +42,11 @@ struct ControlRoutes {
 
     private func mountPages(on router: Router<BasicRequestContext>) {
         router.get("/") { _, _ in ControlPage.response }
-        router.get("/healthz") { _, _ in
-            ControlAnswer.json { writer in
+        router.get("/healthz") { [simulator] _, _ in
+            let failure = simulator.world.journalFile?.failure
+            return ControlAnswer.json(failure == nil ? .ok : .serviceUnavailable) { writer in
                 writer.object { object in
-                    object.field("status", "ok")
+                    object.field("status", failure == nil ? "ok" : "journal_file_incomplete")
                     object.field("version", BuildVersion.current.number)
                     object.field("commit", BuildVersion.current.commit)
                 }

@@ -22,7 +22,7 @@ struct JournalController {
                 object.field("first_sequence", first)
                 object.field("last_sequence", next - 1)
                 object.array("requests") { array in
-                    for entry in entries { Self.write(entry, to: &array) }
+                    for entry in entries { entry.write(to: &array) }
                 }
             }
         }
@@ -55,31 +55,16 @@ struct JournalController {
                         object.field(action.rawValue, counters.unanswered[action])
                     }
                 }
+                object.object("journal") { object in
+                    object.field("overwritten", counters.journalOverwritten)
+                    object.field("file_lost", counters.journalFileLost)
+                }
                 object.object("connections") { object in
                     object.field("opened", counters.connectionsOpened)
                     object.field("open", counters.connectionsOpen)
                     object.field("handshakes_failed", counters.handshakesFailed)
                 }
             }
-        }
-    }
-
-    private static func write(_ entry: JournalEntry, to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("sequence", entry.sequence)
-            object.field("time", rfc3339(entry.time))
-            object.field("environment", entry.environment.rawValue)
-            object.field("connection", entry.connection)
-            object.field("stream", entry.stream)
-            object.field("token", entry.token)
-            object.field("apns_id", entry.apnsID)
-            object.field("topic", entry.topic)
-            object.field("push_type", entry.pushType)
-            object.field("action", entry.action.rawValue)
-            object.field("status", entry.status)
-            object.field("reason", entry.reason)
-            object.field("timestamp_ms", entry.timestamp)
-            object.field("shown", entry.isShown)
         }
     }
 }

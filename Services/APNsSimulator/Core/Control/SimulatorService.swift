@@ -35,6 +35,8 @@ package struct SimulatorService: Service {
         try await withGracefulShutdownHandler {
             try await application.run()
         } onGracefulShutdown: {
+            // As Apple's servers say good-bye (APNS.md 5.4). It leaves before `stop` closes the connections: their loops take things in order.
+            simulator.goAway()
             simulator.world.close()
         }
         logger.info("The simulator has stopped")

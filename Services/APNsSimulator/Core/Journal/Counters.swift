@@ -25,6 +25,11 @@ package struct Counters: Sendable, Equatable {
     /// Connections that ended before HTTP/2 began: no TLS, no ALPN `h2`, not HTTP/2.
     package var handshakesFailed: Int64 = 0
 
+    /// Requests that the journal in memory does not hold any more because others came.
+    package var journalOverwritten: Int64 = 0
+    /// Requests that the journal's file did not take.
+    package var journalFileLost: Int64 = 0
+
     package var connectionsOpen: Int64 { connectionsOpened - connectionsClosed }
 
     mutating func note(_ step: ScriptedAnswer, isShown: Bool) {

@@ -5,20 +5,29 @@ struct Journal {
     /// The next request's number; the first request is 1.
     private(set) var nextSequence: Int64 = 1
 
-    init(capacity: Int) {
+    /// How many were overwritten because the ring was full. Those that `clear` took away do not count.
+    private(set) var overwritten: Int64 = 0
+    /// With a journal file: what is not written to it yet, see `JournalFile`.
+    private var unwritten: [UInt8] = []
+    private let hasFile: Bool
+
+    init(capacity: Int, hasFile: Bool = false) {
         self.capacity = max(1, capacity)
+        self.hasFile = hasFile
     }
 
     /// The number of the oldest request still held, or the next one's if none is.
     var firstSequence: Int64 { nextSequence - Int64(records.count) }
 
     mutating func append(_ record: JournalRecord) {
+        if hasFile { record.write(sequence: nextSequence, to: &unwritten) }
         if records.count < capacity {
             records.append(record)
         } else {
             // Sequence numbers count on over `clear`, so the slot follows from the number only while the ring is full: see `start`.
             records[start] = record
             start = start + 1 == capacity ? 0 : start + 1
+            overwritten += 1
         }
         nextSequence += 1
     }
@@ -30,6 +39,12 @@ struct Journal {
     mutating func clear() {
         records = []
         start = 0
+    }
+
+    /// Exchanges what is to be written for an empty buffer, so that two buffers take turns.
+    mutating func takeUnwritten(_ buffer: inout [UInt8]) {
+        buffer.removeAll(keepingCapacity: true)
+        swap(&buffer, &unwritten)
     }
 
     /// - Returns: Records with a number above `sequence`, oldest first, at most `limit`, each with its number.

@@ -13,6 +13,24 @@ struct JournalRecord {
     let answer: Answer
     let isShown: Bool
 
+    init(
+        time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, idWasGenerated: Bool, topic: [UInt8],
+        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool
+    ) {
+        self.time = time
+        self.connection = connection
+        self.stream = stream
+        self.token = token
+        self.id = id
+        self.idWasGenerated = idWasGenerated
+        self.topic = topic
+        self.type = type
+        self.environment = environment
+        self.action = action
+        self.answer = answer
+        self.isShown = isShown
+    }
+
     init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, isShown: Bool, _ origin: RequestOrigin, _ now: Int64) {
         time = now
         connection = origin.connection

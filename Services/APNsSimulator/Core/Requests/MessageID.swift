@@ -13,17 +13,19 @@ struct MessageID: Hashable, Sendable {
         guard text.count == 36 else { return nil }
         var high: UInt64 = 0
         var low: UInt64 = 0
-        var digits = 0
+        var wrong: UInt8 = 0
         for position in text.indices {
             let byte = text[position]
             if position == 8 || position == 13 || position == 18 || position == 23 {
                 guard byte == UInt8(ascii: "-") else { return nil }
                 continue
             }
-            guard let nibble = hexValue(byte), !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte) else { return nil }
-            if digits < 16 { high = high << 4 | UInt64(nibble) } else { low = low << 4 | UInt64(nibble) }
-            digits += 1
+            // Bit 5 tells lower case from upper case; digits have it too.
+            let nibble = hexNibble(byte) | (byte & 0x20 == 0 ? 0xf0 : 0)
+            wrong |= nibble
+            if position < 18 { high = high << 4 | UInt64(nibble & 0x0f) } else { low = low << 4 | UInt64(nibble & 0x0f) }
         }
+        guard wrong <= 0x0f else { return nil }
         self.init(high: high, low: low)
     }
 
@@ -43,17 +45,18 @@ struct MessageID: Hashable, Sendable {
 
     /// - Parameter text: Has 36 elements.
     func write(into text: inout [UInt8], upperCase: Bool) {
-        let letters = UInt8(ascii: upperCase ? "A" : "a") - 10
-        var position = 0
-        for index in 0..<32 {
-            if index == 8 || index == 12 || index == 16 || index == 20 {
+        let letters = UInt8(ascii: upperCase ? "A" : "a") - UInt8(ascii: "0") - 10
+        var digit = 0
+        var text = text.mutableSpan
+        for position in 0..<36 {
+            if position == 8 || position == 13 || position == 18 || position == 23 {
                 text[position] = UInt8(ascii: "-")
-                position += 1
+                continue
             }
-            let word = index < 16 ? high : low
-            let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16))) & 0x0f
-            text[position] = nibble < 10 ? UInt8(ascii: "0") + nibble : letters + nibble
-            position += 1
+            let nibble = UInt8(truncatingIfNeeded: (digit < 16 ? high : low) >> UInt64(60 - 4 * (digit & 15))) & 0x0f
+            // Without a branch, see `hexNibble`.
+            text[position] = UInt8(ascii: "0") + nibble + (nibble > 9 ? letters : 0)
+            digit += 1
         }
     }
 }
@@ -73,12 +76,11 @@ struct FastRandom: RandomNumberGenerator {
     }
 }
 
-/// The value of one ASCII hex digit, either case.
-func hexValue(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
-    }
+/// The value of one ASCII hex digit, either case; 0xff for anything else. Without a branch: tokens are random, and a processor would guess
+/// wrong at every other digit.
+@inline(__always)
+func hexNibble(_ byte: UInt8) -> UInt8 {
+    let digit = byte &- UInt8(ascii: "0")
+    let letter = (byte | 0x20) &- UInt8(ascii: "a")
+    return digit < 10 ? digit : letter < 6 ? letter + 10 : 0xff
 }

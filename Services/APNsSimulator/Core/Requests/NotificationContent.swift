@@ -1,4 +1,5 @@
 import StrictJSON
+import SystemIO
 
 /// What a device would read out of a payload (APNS.md section 3). Shared by every push that carries the same bytes.
 package struct NotificationContent: Sendable, Equatable {
@@ -49,14 +50,20 @@ struct PayloadReader {
     /// Boxed, so that a thousand inboxes share one.
     final class Reading: Sendable {
         let content: NotificationContent?
-        init(_ content: NotificationContent?) { self.content = content }
+        /// The payload is a JSON object. Asked for every push, and cheaper than a copy of what it says.
+        let isObject: Bool
+
+        init(_ content: NotificationContent?) {
+            self.content = content
+            isObject = content != nil
+        }
     }
 
     private var payload: [UInt8] = []
     private var reading = Reading(nil)
 
     mutating func read(_ payload: [UInt8]) -> Reading {
-        if payload != self.payload {
+        if !payload.isSame(as: self.payload) {
             reading = Reading(NotificationContent(payload: payload))
             self.payload = payload
         }

@@ -14,8 +14,8 @@ enum Parsed<Value> {
     }
 }
 
-/// The headers that APNs reads, read.
-struct PushHeaders {
+/// The headers that APNs reads, read. Not copyable: a copy would count references for every push.
+struct PushHeaders: ~Copyable {
     enum Path {
         /// Not `/3/device/` with something without a slash after it.
         case other

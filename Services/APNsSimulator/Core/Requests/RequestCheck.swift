@@ -49,7 +49,7 @@ struct RequestCheck {
             ?? checkPayload(body, facts: &facts)
     }
 
-    private func checkDelivery(_ headers: PushHeaders, facts: inout PushFacts) -> RejectionReason? {
+    private func checkDelivery(_ headers: borrowing PushHeaders, facts: inout PushFacts) -> RejectionReason? {
         switch headers.collapseID {
         case .absent: break
         case .invalid: return .badCollapseID
@@ -72,7 +72,7 @@ struct RequestCheck {
         }
     }
 
-    private func checkPath(_ headers: PushHeaders, facts: inout PushFacts) -> RejectionReason? {
+    private func checkPath(_ headers: borrowing PushHeaders, facts: inout PushFacts) -> RejectionReason? {
         guard case .value(let path) = headers.path else { return .badPath }
         switch path {
         case .other: return .badPath
@@ -90,6 +90,6 @@ struct RequestCheck {
         let reading = payloads.read(body)
         facts.content = reading
         // APNs has no reason of its own for a body that is not a JSON object: it finds nothing in it.
-        return reading.content == nil ? .payloadEmpty : nil
+        return reading.isObject ? nil : .payloadEmpty
     }
 }

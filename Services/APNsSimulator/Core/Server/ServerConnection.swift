@@ -24,6 +24,8 @@ final class ServerConnection {
     /// Requests are swallowed.
     var isSilent = false
     var pending: [PendingStep] = []
+    /// When the client last sent anything, a PING for one.
+    private(set) var lastArrival = ContinuousClock.now
     private(set) var isOver = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
@@ -61,10 +63,15 @@ final class ServerConnection {
             switch try socket.read(into: &scratch.ciphertext) {
             case .wouldBlock: return
             case .endOfStream: return end()
-            case .bytes(let count): tls.receive(scratch.ciphertext.span.extracting(first: count))
+            case .bytes(let count):
+                lastArrival = .now
+                tls.receive(scratch.ciphertext.span.extracting(first: count))
             }
             if http2 == nil { try shakeHands() }
-            if http2 != nil { try readRequests(&scratch) }
+            if http2 != nil {
+                defer { writeJournal() }
+                try readRequests(&scratch)
+            }
         } catch {
             service.logger.debug(
                 "A connection failed", metadata: [SimulatorLogKey.connection: "\(number)", SimulatorLogKey.error: "\(error)"])
@@ -77,8 +84,9 @@ final class ServerConnection {
 
     private func shakeHands() throws {
         guard try tls.handshake() == .complete else { return }
-        guard tls.negotiatedALPN == "h2" else {
-            // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2).
+        // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. Who offers others only
+        // was refused in the handshake.
+        guard tls.negotiatedALPN ?? "h2" == "h2" else {
             tls.shutdown()
             return end()
         }
@@ -101,6 +109,12 @@ final class ServerConnection {
                 if case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
             }
         }
+    }
+
+    private func writeJournal() {
+        guard let failure = service.world.writeJournal() else { return }
+        service.logger.critical(
+            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
     }
 
     // MARK: Bytes out

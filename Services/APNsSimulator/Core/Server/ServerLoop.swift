@@ -6,6 +6,7 @@ final class ServerLoop {
     enum Task {
         case act(connection: UInt32, PendingStep)
         case handshakeDeadline(connection: UInt32)
+        case idleDeadline(connection: UInt32)
         case resumeAccepting
     }
 
@@ -112,6 +113,9 @@ final class ServerLoop {
             connections[number] = connection
             service.world.noteConnectionOpened()
             timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+            if let timeout = service.configuration.idleTimeout {
+                timers.schedule(.idleDeadline(connection: number), at: connection.lastArrival + timeout)
+            }
         } catch {
             service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
         }
@@ -157,10 +161,21 @@ final class ServerLoop {
                 settle(connection)
             case .handshakeDeadline(let number):
                 if let connection = connections[number], !connection.isEstablished { close(connection) }
+            case .idleDeadline(let number): if let connection = connections[number] { endIfIdle(connection, now) }
             case .resumeAccepting:
                 do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
             }
         }
+    }
+
+    /// A connection that was busy since its deadline was set gets another one.
+    private func endIfIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
+        guard let timeout = service.configuration.idleTimeout else { return }
+        let deadline = connection.lastArrival + timeout
+        guard deadline <= now else { return timers.schedule(.idleDeadline(connection: connection.number), at: deadline) }
+        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
+        connection.flush(&scratch)
+        settle(connection)
     }
 
     // MARK: Commands

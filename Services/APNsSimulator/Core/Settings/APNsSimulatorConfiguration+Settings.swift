@@ -27,8 +27,11 @@ extension APNsSimulatorConfiguration {
         streams = try config.integer("streams", default: 1000, in: Self.allowedStreams)
         streamGate = try config.choice("stream.gate", default: Switch.on) == .on
         streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
+        let idleSeconds = try config.integer("idle.timeout.seconds", default: 7200, in: 0...86_400)
+        idleTimeout = idleSeconds == 0 ? nil : .seconds(idleSeconds)
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)
         journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
+        journalFile = config.string(forKey: "journal.file").flatMap { $0.isEmpty ? nil : $0 }
         threads = try config.integer("threads", default: 1, in: Self.allowedThreads)
     }
 

@@ -52,6 +52,7 @@ enum KeysFile {
         let privateKeyFile: String?
         let environments: [String]?
         let topics: [String]?
+        let isSuspended: Bool
 
         init(_ reader: JSONObjectReader) {
             var reader = reader
@@ -61,6 +62,7 @@ enum KeysFile {
             privateKeyFile = reader.optionalString("key_file", maximumBytes: 4096)
             environments = reader.strings("environments", maximumCount: 2, maximumBytes: 16)
             topics = reader.optionalStrings("topics", maximumCount: 400, maximumBytes: 255)
+            isSuspended = reader.optionalBool("suspended") ?? false
             if (publicKeyFile == nil) == (privateKeyFile == nil) {
                 reader.problem("public_key_file", "missing", "either this or key_file")
             }
@@ -83,7 +85,8 @@ enum KeysFile {
             }
             return ProviderKey(
                 teamID: teamID ?? "", keyID: keyID ?? "", publicKey: publicKey,
-                environments: Set(environments?.compactMap { SimulatorEnvironment(rawValue: $0) } ?? []), topics: topics)
+                environments: Set(environments?.compactMap { SimulatorEnvironment(rawValue: $0) } ?? []), topics: topics,
+                isSuspended: isSuspended)
         }
 
         private func path(_ path: String, _ folder: URL) -> String {

@@ -26,8 +26,10 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("streams", "1000", "MAX_CONCURRENT_STREAMS once a connection is authenticated"),
         SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
+        SimulatorSetting("idle.timeout.seconds", "7200", "a connection that says nothing for so long gets GOAWAY IdleTimeout; 0 for never"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
         SimulatorSetting("journal.capacity", "200000", "requests that the journal keeps"),
+        SimulatorSetting("journal.file", "(none)", "every request is written here too; `apns-simulator journal FILE` reads it"),
         SimulatorSetting("threads", "1", "event loops"),
         SimulatorSetting("log.level", "info", "debug writes a line per push"),
     ]

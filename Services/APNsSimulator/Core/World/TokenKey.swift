@@ -13,12 +13,26 @@ struct TokenKey: Hashable, Sendable {
     /// - Returns: nil unless `digits` is a positive, even number of hex digits, at most twice ``maximumBytes``.
     init?(hex digits: Span<UInt8>) {
         guard !digits.isEmpty, digits.count.isMultiple(of: 2), digits.count <= 2 * Self.maximumBytes else { return nil }
-        var index = 0
-        while index < digits.count {
-            guard let high = hexValue(digits[index]), let low = hexValue(digits[index + 1]) else { return nil }
-            append(high << 4 | low)
-            index += 2
+        var wrong: UInt8 = 0
+        func word(_ index: Int) -> UInt64 {
+            var value: UInt64 = 0
+            for position in min(16 * index, digits.count)..<min(16 * index + 16, digits.count) {
+                let nibble = hexNibble(digits[position])
+                wrong |= nibble
+                value = value << 4 | UInt64(nibble & 0x0f)
+            }
+            return value
         }
+        (first, second, third, fourth) = (word(0), word(1), word(2), word(3))
+        count = UInt16(digits.count / 2)
+        var position = 64
+        while position < digits.count {
+            let (high, low) = (hexNibble(digits[position]), hexNibble(digits[position + 1]))
+            wrong |= high | low
+            rest.append(high << 4 | low & 0x0f)
+            position += 2
+        }
+        guard wrong <= 0x0f else { return nil }
     }
 
     init?(hex text: String) {
@@ -26,27 +40,33 @@ struct TokenKey: Hashable, Sendable {
         self.init(hex: digits.span)
     }
 
-    private mutating func append(_ byte: UInt8) {
-        let value = UInt64(byte)
-        switch count {
-        case 0..<8: first = first << 8 | value
-        case 8..<16: second = second << 8 | value
-        case 16..<24: third = third << 8 | value
-        case 24..<32: fourth = fourth << 8 | value
-        default: rest.append(byte)
+    /// - Returns: nil unless there are 1 to ``maximumBytes``.
+    init?(_ bytes: Span<UInt8>) {
+        var digits: [UInt8] = []
+        for index in bytes.indices { digits += [bytes[index] >> 4, bytes[index] & 0x0f].map { $0 + ($0 < 10 ? 0x30 : 0x57) } }
+        self.init(hex: digits.span)
+    }
+
+    var byteCount: Int { Int(count) }
+
+    /// Without an allocation.
+    func forEachByte(_ body: (UInt8) -> Void) {
+        func word(_ word: UInt64, _ index: Int) {
+            let length = min(8, Int(count) - 8 * index)
+            guard length > 0 else { return }
+            for index in 0..<length { body(UInt8(truncatingIfNeeded: word >> UInt64(8 * (length - 1 - index)))) }
         }
-        count += 1
+        word(first, 0)
+        word(second, 1)
+        word(third, 2)
+        word(fourth, 3)
+        for byte in rest { body(byte) }
     }
 
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
-        var left = Int(count)
-        for word in [first, second, third, fourth] {
-            let length = min(8, left)
-            for index in 0..<length { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * (length - 1 - index)))) }
-            left -= length
-        }
-        return bytes + rest
+        forEachByte { bytes.append($0) }
+        return bytes
     }
 
     /// The whole token in lower case: for the control API, never for a log.

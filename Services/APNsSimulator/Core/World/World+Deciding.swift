@@ -30,6 +30,12 @@ extension World {
         return decision.step
     }
 
+    /// Writes what was noted to the journal's file, if there is one. Before the answers leave: whoever has an answer finds the request there.
+    /// - Returns: the file's first failure.
+    func writeJournal() -> JournalFile.Failure? {
+        journalFile?.write { buffer in state.withLock { $0.journal.takeUnwritten(&buffer) } }
+    }
+
     func noteConnectionOpened() {
         state.withLock { $0.counters.connectionsOpened += 1 }
     }

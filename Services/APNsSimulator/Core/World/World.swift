@@ -14,10 +14,13 @@ final class World: Sendable {
 
     let unknownDevices: UnknownDevices
     let state: Mutex<State>
+    /// nil: the journal lives in memory only.
+    let journalFile: JournalFile?
 
-    init(unknownDevices: UnknownDevices, journalCapacity: Int) {
+    init(unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil) {
         self.unknownDevices = unknownDevices
-        state = Mutex(State(journal: Journal(capacity: journalCapacity)))
+        self.journalFile = journalFile
+        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil)))
     }
 
     // MARK: Devices

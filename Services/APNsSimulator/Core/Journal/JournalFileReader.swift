@@ -1,0 +1,41 @@
+import SystemIO
+
+/// Reads a journal file from its beginning, also one that is being written. Holds about a mebibyte, however long the file is.
+package struct JournalFileReader {
+    private static let pieceBytes = 1 << 20
+
+    private let file: InputFile
+    private var buffer: [UInt8] = []
+    private var position = 0
+
+    /// - Throws: `SystemError` where the file cannot be read, ``SimulatorError`` where it is no journal.
+    package init(path: String) throws {
+        file = try InputFile(path: path)
+        guard try has(JournalFile.magic.count), buffer.starts(with: JournalFile.magic) else {
+            throw SimulatorError(.configuration, "\(path) is not a journal of the simulator")
+        }
+        position = JournalFile.magic.count
+    }
+
+    /// The next request; nil where no whole one stands there. Asked again later, it goes on.
+    package mutating func next() throws -> JournalEntry? {
+        guard try has(4) else { return nil }
+        let length = (0..<4).reduce(0) { $0 | Int(buffer[position + $1]) << (8 * $1) }
+        guard try has(4 + length) else { return nil }
+        defer { position += 4 + length }
+        guard let found = JournalRecord.read(buffer.span.extracting(position + 4..<position + 4 + length)) else {
+            throw SimulatorError(.configuration, "the journal holds something else than a request")
+        }
+        return JournalEntry(sequence: found.sequence, found.record)
+    }
+
+    /// Whether so many bytes lie behind the position, reading on if need be.
+    private mutating func has(_ count: Int) throws(SystemError) -> Bool {
+        while buffer.count - position < count {
+            buffer.removeSubrange(..<position)
+            position = 0
+            guard try file.read(max(Self.pieceBytes, count), into: &buffer) > 0 else { return buffer.count >= count }
+        }
+        return true
+    }
+}

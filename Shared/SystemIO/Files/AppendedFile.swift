@@ -1,0 +1,25 @@
+import Glibc
+
+/// A file that only grows: open(2) with O_APPEND, so that every write lands at its end. One writer at a time.
+package final class AppendedFile: Sendable {
+    private let descriptor: Int32
+
+    /// Makes the file, readable by its owner and group; one of that name loses its content.
+    package init(replacing path: String) throws(SystemError) {
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o640)
+        if descriptor < 0 { throw SystemError("open") }
+    }
+
+    deinit { _ = Glibc.close(descriptor) }
+
+    /// Writes all of it, however many calls of write(2) that takes. After an error a part may stand in the file.
+    package func append(_ bytes: Span<UInt8>) throws(SystemError) {
+        try bytes.withUnsafeBytes { (bytes) throws(SystemError) in
+            var written = 0
+            while written < bytes.count {
+                let count = Glibc.write(descriptor, bytes.baseAddress.map { $0 + written }, bytes.count - written)
+                if count >= 0 { written += count } else if errno != EINTR { throw SystemError("write") }
+            }
+        }
+    }
+}

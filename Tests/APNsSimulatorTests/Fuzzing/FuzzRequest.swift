@@ -1,0 +1,35 @@
+import HTTP2
+
+@testable import APNsSimulator
+
+/// One request's headers and body through every check, the provider token's signature excepted.
+enum FuzzRequest {
+    private static let now: Int64 = 1_800_000_000_000
+
+    static func run(_ bytes: [UInt8]) {
+        var headers = HeaderList()
+        var rest = bytes[...]
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            let line = rest[..<end]
+            rest = rest[(end + 1)...]
+            guard let colon = line.dropFirst().firstIndex(of: UInt8(ascii: ":")) else { break }
+            headers.append(Array(line[..<colon]), Array(line[line.index(after: colon)...].drop { $0 == UInt8(ascii: " ") }))
+        }
+        var check = RequestCheck(authority: ConnectionAuthority(environment: .production, keyRing: FuzzProviderToken.keyRing))
+        // Twice: what is compared with the last request's takes another way the second time.
+        for _ in 0..<2 {
+            var facts = PushFacts()
+            let refusal = check.check(headers, body: Array(rest), now: now, facts: &facts)
+            let world = World(unknownDevices: .reject, journalCapacity: 2)
+            if let token = facts.token {
+                precondition(TokenKey(hex: token.hex) == token, "a token that was read is written as it was")
+                world.put(TokenRecord.Installation(environment: .production, state: .installed), for: token)
+            }
+            let id = facts.id ?? MessageID(high: 1, low: 2)
+            precondition(MessageID(id.text(upperCase: false).span) == id, "an id that was read is written as it was")
+            _ = world.settle(
+                facts, id: id, refusal: refusal, from: RequestOrigin(environment: .production, connection: 1, stream: 1), now: now)
+            _ = facts.token.map { world.inbox(of: $0) }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+@testable import APNsSimulator
+
+/// A parser of the simulator that strangers reach, fed with any bytes. Whatever comes, nothing may trap, hang or grow.
+/// The tests replay the corpus of each; `deploy/fuzz` looks for more.
+enum FuzzTarget: String, CaseIterable {
+    /// HTTP/2 as it comes out of TLS, up to the answer.
+    case connection
+    /// One request: lines of `name: value`, an empty line, the body.
+    case request
+    /// The text after `bearer `; signed properly where the first byte is even.
+    case providerToken = "provider-token"
+    case payload
+    /// `METHOD PATH`, a line feed, the body.
+    case control
+
+    func run(_ bytes: [UInt8]) {
+        switch self {
+        case .connection: FuzzConnection.run(bytes)
+        case .request: FuzzRequest.run(bytes)
+        case .providerToken: FuzzProviderToken.run(bytes)
+        case .payload: _ = NotificationContent(payload: bytes)
+        case .control: FuzzControl.run(bytes)
+        }
+    }
+}
