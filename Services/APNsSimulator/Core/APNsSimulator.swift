@@ -17,7 +17,7 @@ package final class APNsSimulator: Sendable {
     package let configuration: APNsSimulatorConfiguration
     let world: World
     let keyRing: KeyRing
-    private let service: SharedService
+    let service: SharedService
     private let running = Mutex(Running.idle)
 
     /// Reads the certificate; opens nothing yet.
@@ -27,7 +27,8 @@ package final class APNsSimulator: Sendable {
         let tls: TLSContext
         do {
             tls = try TLSContext.server(
-                certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"])
+                certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"],
+                clientTrust: configuration.clientCAFile, admitsAnyClient: true)
         } catch {
             throw SimulatorError(.configuration, "\(error)")
         }
@@ -44,6 +45,7 @@ package final class APNsSimulator: Sendable {
         try running.withLock { running throws(SimulatorError) in
             guard case .idle = running else { throw SimulatorError(.listening, "the simulator was started before") }
             let listeners = try Self.listen(configuration)
+            if let scenario = configuration.scenario { service.scenario = try run(of: scenario) }
             let loops = try LoopHandle.start(count: configuration.threads, listeners: listeners, service: service)
             running = .running(loops: loops, ports: listeners.mapValues(\.port))
         }

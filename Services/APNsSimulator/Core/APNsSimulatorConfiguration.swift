@@ -16,6 +16,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var keyFile: String
     /// Whose provider tokens are good.
     package var keys: [ProviderKey]
+    /// PEM: whose client certificates are good; nil asks for none.
+    package var clientCAFile: String?
     /// MAX_CONCURRENT_STREAMS once authenticated.
     package var streams = 1000
     /// One stream until a request with a valid token was seen.
@@ -25,6 +27,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var unknownDevices = UnknownDevices.accept
     /// Event loops. Connections are dealt out in turn.
     package var threads = 1
+    /// What goes wrong from the start; nil is nothing.
+    package var scenario: Scenario?
     /// Requests that the journal keeps.
     package var journalCapacity = 200_000
     /// UNIX milliseconds: decides how old a provider token is. A test may set it.

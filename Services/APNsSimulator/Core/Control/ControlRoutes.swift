@@ -28,6 +28,11 @@ struct ControlRoutes {
         on(router, .get, "/v1/counters") { _ in journal.counters() }
         let commands = CommandsController(simulator: simulator)
         on(router, .post, "/v1/commands") { try await commands.post($0) }
+        let scenarios = ScenarioController(simulator: simulator)
+        on(router, .get, "/v1/scenario") { _ in scenarios.read() }
+        on(router, .put, "/v1/scenario") { try await scenarios.put($0) }
+        on(router, .delete, "/v1/scenario") { _ in try scenarios.remove() }
+        on(router, .get, "/v1/scenarios") { _ in try scenarios.list() }
         return router.buildResponder()
     }
 

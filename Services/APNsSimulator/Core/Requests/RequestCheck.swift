@@ -23,6 +23,11 @@ struct RequestCheck {
         self.authority = authority
     }
 
+    /// The connection's client has shown a certificate.
+    mutating func present(_ certificate: ClientCertificate) {
+        authority.present(certificate)
+    }
+
     /// - Parameters:
     ///   - body: nil where it was longer than any that is allowed.
     ///   - now: UNIX milliseconds.
@@ -38,7 +43,9 @@ struct RequestCheck {
         }
         guard headers.isPost else { return .methodNotAllowed }
         switch headers.topic {
-        case .absent: return .missingTopic
+        case .absent:
+            guard let only = authority.certificate?.onlyTopic else { return .missingTopic }
+            facts.topic = only
         case .invalid: return .badTopic
         case .value(let topic): facts.topic = topic
         }

@@ -8,5 +8,6 @@ enum LoopCommand: Sendable {
     case setStreams(APNsSimulator.Selection, UInt32)
     case setSilent(APNsSimulator.Selection, Bool)
     case close(APNsSimulator.Selection)
+    case begin(ScenarioRun)
     case stop
 }

@@ -1,3 +1,4 @@
+import HTTP2
 import Logging
 import SystemIO
 
@@ -7,6 +8,8 @@ final class ServerLoop {
         case act(connection: UInt32, PendingStep)
         case handshakeDeadline(connection: UInt32)
         case resumeAccepting
+        case resumeHandshake(connection: UInt32)
+        case scenarioEvent(ScenarioRun, Int)
     }
 
     private enum Key {
@@ -29,6 +32,7 @@ final class ServerLoop {
     private var timers = TimerHeap<Task>()
     private var nextPeer = 0
     private var isStopping = false
+    private var scenario: ScenarioRun?
 
     /// The thread's whole body.
     static func run(
@@ -55,6 +59,7 @@ final class ServerLoop {
         poller = try Poller()
         try poller.add(handle.wakeUp.descriptor, key: Key.wakeUp, interest: .read)
         try watchListeners()
+        if let run = service.scenario { begin(run) }
     }
 
     private func run() throws(SystemError) {
@@ -107,11 +112,22 @@ final class ServerLoop {
     private func adopt(_ socket: TCPSocket, _ environment: SimulatorEnvironment) {
         do {
             let number = service.nextConnectionNumber()
-            let connection = try ServerConnection(number: number, environment: environment, socket: socket, service: service)
+            let place = scenario?.admit(environment, now: service.configuration.clock())
+            if place?.entrance == .refuse {
+                service.world.noteConnectionOpened()
+                service.world.noteConnectionClosed(handshakeFailed: true)
+                return socket.close()
+            }
+            let connection = try ServerConnection(
+                number: number, environment: environment, socket: socket, service: service, scenario: place)
             try poller.add(socket.descriptor, key: Key.connections + UInt64(number), interest: .read)
             connections[number] = connection
             service.world.noteConnectionOpened()
-            timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+            if case .stallTLS(let time) = place?.entrance {
+                if let time { timers.schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
+            } else {
+                timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+            }
         } catch {
             service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
         }
@@ -157,6 +173,13 @@ final class ServerLoop {
                 settle(connection)
             case .handshakeDeadline(let number):
                 if let connection = connections[number], !connection.isEstablished { close(connection) }
+            case .resumeHandshake(let number):
+                guard let connection = connections[number] else { continue }
+                connection.resumeHandshake()
+                connection.flush(&scratch)
+                settle(connection)
+                timers.schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
+            case .scenarioEvent(let run, let index): strike(run, index)
             case .resumeAccepting:
                 do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
             }
@@ -173,7 +196,39 @@ final class ServerLoop {
         case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
         case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
         case .close(let selection): forEach(selection) { $0.end() }
+        case .begin(let run): begin(run)
         case .stop: isStopping = true
+        }
+    }
+
+    // MARK: Scenario
+
+    private func begin(_ run: ScenarioRun) {
+        scenario = run
+        let now = service.configuration.clock()
+        for connection in connections.values.sorted(by: { $0.number < $1.number }) {
+            connection.begin(run.admit(connection.environment, now: now, isNew: false))
+            connection.flush(&scratch)
+            settle(connection)
+        }
+        for (index, event) in run.scenario.events.enumerated() {
+            timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(event.at))
+        }
+    }
+
+    /// The moment of an event: nothing where another scenario has taken over.
+    private func strike(_ run: ScenarioRun, _ index: Int) {
+        guard run === scenario else { return }
+        let event = run.scenario.events[index]
+        if let every = event.every { timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
+        // Every loop strikes its own connections; one of them counts.
+        if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
+        forEach(event.environment.map { .environment($0) } ?? .all) { connection in
+            do throws(HTTP2Error) {
+                try connection.suffer(event.effect, causedBy: nil)
+            } catch {
+                connection.end()
+            }
         }
     }
 

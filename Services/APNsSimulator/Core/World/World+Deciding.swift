@@ -7,6 +7,8 @@ struct RequestOrigin {
     let stream: Int32
     /// The connection was told to answer nothing.
     var isSilent = false
+    /// What the scenario does to it, whatever its checks and its device say.
+    var forced: ScriptedAnswer?
 }
 
 extension World {
@@ -47,11 +49,11 @@ extension World {
         _ unknownDevices: UnknownDevices, _ state: inout State
     ) -> (step: ScriptedAnswer, isShown: Bool) {
         if origin.isSilent { return (.silence, false) }
-        if let refusal { return (.reject(refusal), false) }
+        if let refusal, origin.forced == nil { return (.reject(refusal), false) }
         guard let token = facts.token, let index = state.records.index(forKey: token) else {
-            return (unknownDevices == .accept ? .accept : .reject(.badDeviceToken), false)
+            return (origin.forced ?? (unknownDevices == .accept ? .accept : .reject(.badDeviceToken)), false)
         }
-        let scripted = state.records.values[index].script?.next()
+        let scripted = origin.forced ?? state.records.values[index].script?.next()
         let step =
             scripted
             ?? ScriptedAnswer(
