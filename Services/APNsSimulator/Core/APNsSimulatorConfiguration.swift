@@ -9,6 +9,9 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// 0 takes any free port; ``APNsSimulator`` says which.
     package var productionPort = 0
     package var sandboxPort = 0
+    /// Where broadcast channels are managed.
+    package var productionManagementPort = 0
+    package var sandboxManagementPort = 0
     /// nil: no control API.
     package var controlPort: Int?
     /// PEM, the certificate first and its chain after it.

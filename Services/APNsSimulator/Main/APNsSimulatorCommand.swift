@@ -11,7 +11,7 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apns-simulator", abstract: "Stands in for Apple's push service, over real TLS and HTTP/2.",
         discussion: SimulatorSetting.help, version: BuildVersion.current.description,
-        subcommands: [Serve.self, Scenarios.self], defaultSubcommand: Serve.self)
+        subcommands: [Serve.self, Scenarios.self, Watch.self], defaultSubcommand: Serve.self)
 
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

@@ -14,6 +14,8 @@ final class PushClient {
         var apnsID: String?
         var uniqueID: String?
         var contentType: String?
+        var requestID: String?
+        var channelID: String?
         var body = ""
     }
 
@@ -41,7 +43,7 @@ final class PushClient {
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
         socket = try TCPSocket.connect(to: address, timeout: .seconds(5))
         http2 = try HTTP2ClientSession(
-            initialPeerStreamLimit: streams, wantedHeaders: ["apns-id", "apns-unique-id", "content-type"])
+            initialPeerStreamLimit: streams, wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
         try shakeHands()
@@ -143,7 +145,8 @@ final class PushClient {
         switch event {
         case .headers(let stream, let status, let fields, _):
             responses[stream] = Response(
-                status: status, apnsID: fields["apns-id"], uniqueID: fields["apns-unique-id"], contentType: fields["content-type"])
+                status: status, apnsID: fields["apns-id"], uniqueID: fields["apns-unique-id"], contentType: fields["content-type"],
+                requestID: fields["apns-request-id"], channelID: fields["apns-channel-id"])
         case .data(let stream, let bytes):
             responses[stream]?.body += String(decoding: bytes, as: UTF8.self)
             pieces[stream, default: 0] += 1

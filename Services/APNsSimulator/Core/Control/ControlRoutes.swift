@@ -16,9 +16,17 @@ struct ControlRoutes {
         let devices = DevicesController(simulator: simulator)
         on(router, .get, "/v1/devices") { _ in devices.list() }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
-        on(router, .get, "/v1/devices/{token}") { try devices.read($0.token()) }
+        on(router, .get, "/v1/devices/{token}") { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
-        on(router, .get, "/v1/devices/{token}/inbox") { try await devices.inbox($0) }
+        let actions = DeviceActionsController(simulator: simulator)
+        on(router, .post, "/v1/devices/{token}/actions") { try await actions.post($0) }
+        on(router, .put, "/v1/devices/{token}/channels") { try await actions.putChannels($0) }
+        let inboxes = InboxController(simulator: simulator)
+        on(router, .get, "/v1/devices/{token}/inbox") { try await inboxes.read($0) }
+        on(router, .get, "/v1/arrivals") { try await inboxes.arrivals($0) }
+        let channels = ChannelsController(simulator: simulator)
+        on(router, .get, "/v1/channels") { _ in channels.list() }
+        on(router, .put, "/v1/apps/{bundle}/broadcast") { try await channels.putCapability($0) }
         let scripts = ScriptsController(simulator: simulator)
         on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }
         on(router, .delete, "/v1/devices/{token}/script") { scripts.remove(try $0.token()) }

@@ -4,8 +4,11 @@ import Logging
 extension ServerConnection {
     /// One request from its headers to what happens to it.
     func take(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
+        if isManagement { return try takeChannelRequest(stream, headers, body, now: now) }
         var facts = PushFacts()
         let refusal = check.check(headers, body: body.count > PushType.largestPayloadBytes ? nil : body, now: now, facts: &facts)
+        // Never accepted by the checks of a push, so that pushes do not pay for it.
+        if refusal != nil, ChannelRequest.isBroadcast(headers) { return try takeChannelRequest(stream, headers, body, now: now) }
         let id = facts.id ?? MessageID.make(using: &random)
         let blow = scenario?.next(facts, refusal: refusal, environment: environment, now: now)
         let origin = RequestOrigin(

@@ -12,6 +12,8 @@ final class ServerConnection {
 
     let number: UInt32
     let environment: SimulatorEnvironment
+    /// Of a port for channels, not for pushes.
+    let isManagement: Bool
     let socket: TCPSocket
     let service: SharedService
     let tls: TLSSession
@@ -33,10 +35,11 @@ final class ServerConnection {
     private var wantedInterest: Poller.Interest = .read
 
     init(
-        number: UInt32, environment: SimulatorEnvironment, socket: TCPSocket, service: SharedService, scenario: ConnectionScenario?
+        number: UInt32, port: SimulatorPort, socket: TCPSocket, service: SharedService, scenario: ConnectionScenario?
     ) throws(TLSError) {
         self.number = number
-        self.environment = environment
+        environment = port.environment
+        isManagement = port.isManagement
         self.socket = socket
         self.service = service
         let configuration = service.configuration

@@ -14,8 +14,8 @@ final class ServerLoop {
 
     private enum Key {
         static let wakeUp: UInt64 = 1
-        static let production: UInt64 = 2
-        static let sandbox: UInt64 = 3
+        /// Listener n of `SimulatorPort.all` is this plus n.
+        static let listeners: UInt64 = 2
         /// Connection n is this plus n.
         static let connections: UInt64 = 16
     }
@@ -24,7 +24,7 @@ final class ServerLoop {
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
-    private let listeners: [SimulatorEnvironment: TCPListener]
+    private let listeners: [SimulatorPort: TCPListener]
     private let service: SharedService
     private let poller: Poller
     private var scratch = ConnectionScratch()
@@ -36,7 +36,7 @@ final class ServerLoop {
 
     /// The thread's whole body.
     static func run(
-        handle: LoopHandle, peers: [LoopHandle], listeners: [SimulatorEnvironment: TCPListener], service: SharedService
+        handle: LoopHandle, peers: [LoopHandle], listeners: [SimulatorPort: TCPListener], service: SharedService
     ) {
         do {
             let loop = try ServerLoop(handle, peers, listeners, service)
@@ -50,7 +50,7 @@ final class ServerLoop {
     }
 
     private init(
-        _ handle: LoopHandle, _ peers: [LoopHandle], _ listeners: [SimulatorEnvironment: TCPListener], _ service: SharedService
+        _ handle: LoopHandle, _ peers: [LoopHandle], _ listeners: [SimulatorPort: TCPListener], _ service: SharedService
     ) throws(SystemError) {
         self.handle = handle
         self.peers = peers
@@ -76,8 +76,7 @@ final class ServerLoop {
         case Key.wakeUp:
             handle.wakeUp.clear()
             for command in handle.mailbox.takeAll() { obey(command) }
-        case Key.production: try accept(.production)
-        case Key.sandbox: try accept(.sandbox)
+        case Key.listeners..<Key.connections: try accept(SimulatorPort.all[Int(event.key - Key.listeners)])
         default:
             guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
             if event.isReadable { connection.receive(&scratch) }
@@ -89,17 +88,19 @@ final class ServerLoop {
     // MARK: Accepting
 
     private func watchListeners() throws(SystemError) {
-        if let listener = listeners[.production] { try poller.add(listener.descriptor, key: Key.production, interest: .read) }
-        if let listener = listeners[.sandbox] { try poller.add(listener.descriptor, key: Key.sandbox, interest: .read) }
+        for (index, port) in SimulatorPort.all.enumerated() {
+            guard let listener = listeners[port] else { continue }
+            try poller.add(listener.descriptor, key: Key.listeners + UInt64(index), interest: .read)
+        }
     }
 
-    private func accept(_ environment: SimulatorEnvironment) throws(SystemError) {
-        guard let listener = listeners[environment] else { return }
+    private func accept(_ port: SimulatorPort) throws(SystemError) {
+        guard let listener = listeners[port] else { return }
         do throws(SystemError) {
             while let socket = try listener.accept() {
                 let peer = peers[nextPeer % peers.count]
                 nextPeer += 1
-                if peer === handle { adopt(socket, environment) } else { peer.post(.adopt(socket, environment)) }
+                if peer === handle { adopt(socket, port) } else { peer.post(.adopt(socket, port)) }
             }
         } catch {
             // Out of descriptors, mostly: the queue would wake this loop without end, so it looks away for a moment.
@@ -109,17 +110,17 @@ final class ServerLoop {
         }
     }
 
-    private func adopt(_ socket: TCPSocket, _ environment: SimulatorEnvironment) {
+    private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
         do {
             let number = service.nextConnectionNumber()
-            let place = scenario?.admit(environment, now: service.configuration.clock())
+            let place = scenario?.admit(port.environment, now: service.configuration.clock())
             if place?.entrance == .refuse {
                 service.world.noteConnectionOpened()
                 service.world.noteConnectionClosed(handshakeFailed: true)
                 return socket.close()
             }
             let connection = try ServerConnection(
-                number: number, environment: environment, socket: socket, service: service, scenario: place)
+                number: number, port: port, socket: socket, service: service, scenario: place)
             try poller.add(socket.descriptor, key: Key.connections + UInt64(number), interest: .read)
             connections[number] = connection
             service.world.noteConnectionOpened()
@@ -190,7 +191,7 @@ final class ServerLoop {
 
     private func obey(_ command: LoopCommand) {
         switch command {
-        case .adopt(let socket, let environment): adopt(socket, environment)
+        case .adopt(let socket, let port): adopt(socket, port)
         case .goAway(let selection, let lastStream, let code, let debug):
             forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
         case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }

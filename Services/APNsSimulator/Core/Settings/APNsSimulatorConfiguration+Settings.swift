@@ -23,6 +23,8 @@ extension APNsSimulatorConfiguration {
         host = config.text("host", default: "127.0.0.1")
         productionPort = try config.integer("production.port", default: 2197, in: 0...65_535)
         sandboxPort = try config.integer("sandbox.port", default: 2198, in: 0...65_535)
+        productionManagementPort = try config.integer("production.management.port", default: 0, in: 0...65_535)
+        sandboxManagementPort = try config.integer("sandbox.management.port", default: 0, in: 0...65_535)
         controlPort = try config.integer("control.port", default: 2199, in: 0...65_535)
         clientCAFile = try config.optionalFile("client.ca.file", logger: logger)
         scenario = try Self.scenario(config, logger)

@@ -16,9 +16,11 @@ package struct SimulatorSetting: Sendable {
     }
 
     package static let all = [
-        SimulatorSetting("host", "127.0.0.1", "where all three ports listen"),
+        SimulatorSetting("host", "127.0.0.1", "where all ports listen"),
         SimulatorSetting("production.port", "2197", "APNs, production; 0 takes any free port, which the log names"),
         SimulatorSetting("sandbox.port", "2198", "APNs, sandbox"),
+        SimulatorSetting("production.management.port", "0", "broadcast channels, production (Apple: 2196); 0 takes any free port"),
+        SimulatorSetting("sandbox.management.port", "0", "broadcast channels, sandbox (Apple: 2195); 0 takes any free port"),
         SimulatorSetting("control.port", "2199", "the control API and the page that shows the devices"),
         SimulatorSetting("tls.certificate.file", "(required)", "PEM: the server's certificate and its chain"),
         SimulatorSetting("tls.key.file", "(required)", "PEM: the certificate's private key"),

@@ -58,24 +58,11 @@ extension World {
             scripted
             ?? ScriptedAnswer(
                 .answer,
-                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic)
+                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic, now: now)
                     ?? (unknownDevices == .accept ? .accepted : Answer(.badDeviceToken)))
         guard step.action == .answer, step.answer.isAccepted else { return (step, false) }
-        return (step, state.records.values[index].installation?.receive(facts, id: id, now: now) ?? false)
-    }
-}
-
-extension TokenRecord.Installation {
-    /// - Returns: Whether a person sees it. A background push never shows, and one that tries is dropped in silence (APNS.md 2).
-    fileprivate mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Bool {
-        accepted += 1
-        guard facts.type != .background, let reading = facts.content, let content = reading.content, content.isVisible else { return false }
-        if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
-        inbox.show(
-            Inbox.Entry(
-                receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type,
-                collapseID: facts.collapseID,
-                content: reading))
-        return true
+        guard let reception = state.records.values[index].installation?.receive(facts, id: id, now: now) else { return (step, false) }
+        state.arrivals.append(Arrival(reception, token: token, facts, id: id, now: now))
+        return (step, reception == .shown)
     }
 }
