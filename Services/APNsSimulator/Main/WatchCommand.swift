@@ -1,5 +1,6 @@
 import APNsSimulator
 import ArgumentParser
+import Foundation
 
 /// `apns-simulator watch`: arrivals on the terminal as they come.
 struct Watch: AsyncParsableCommand {
@@ -20,7 +21,8 @@ struct Watch: AsyncParsableCommand {
         var left = count ?? .max
         try await ArrivalWatch(url: url).follow(fromStart: fromStart) { line in
             if let token, !line.token.hasSuffix(token.lowercased()) { return true }
-            print(line.text)
+            // Not `print`: into a pipe that would come in blocks, late.
+            try FileHandle.standardOutput.write(contentsOf: Data((line.text + "\n").utf8))
             left -= 1
             return left > 0
         }

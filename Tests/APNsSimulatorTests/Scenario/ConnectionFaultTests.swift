@@ -95,7 +95,7 @@ struct ConnectionFaultTests {
             let hello = tls.takeOutput()
             _ = try socket.write(hello.span)
             try expectService(test)
-            #expect(test.simulator.counters.connectionsOpen == 2)
+            #expect(test.simulator.counters.connectionsOpened == 2)
             var buffer = [UInt8](repeating: 0, count: 1000)
             let answer = try socket.read(into: &buffer)
             #expect(answer == .wouldBlock)

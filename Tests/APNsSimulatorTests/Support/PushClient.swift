@@ -43,7 +43,8 @@ final class PushClient {
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
         socket = try TCPSocket.connect(to: address, timeout: .seconds(5))
         http2 = try HTTP2ClientSession(
-            initialPeerStreamLimit: streams, wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
+            initialPeerStreamLimit: streams,
+            wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
         try shakeHands()

@@ -13,7 +13,9 @@ struct BroadcastTests {
     }
 
     /// A request with nothing but its token.
-    private static func request(_ test: TestSimulator, _ method: String, _ path: String, channel: String? = nil, _ body: String = "") -> TestPush {
+    private static func request(_ test: TestSimulator, _ method: String, _ path: String, channel: String? = nil, _ body: String = "")
+        -> TestPush
+    {
         var push = TestPush(method: method, path: path, headers: [("authorization", test.token)], body: body)
         if let channel { push = push.with("apns-channel-id", channel) }
         return push

@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Devices go off and on, lose apps and change tokens", .timeLimit(.minutes(1)))
 struct LivingDeviceTests {
-    private let (old, new) = (TestPush.token, String(repeating: "ff00", count: 16))
+    private let old = TestPush.token
+    private let new = String(repeating: "ff00", count: 16)
 
     private func alert(_ test: TestSimulator, _ title: String, _ aps: String = "") -> TestPush {
         test.push().body(#"{"aps":{"alert":{"title":"\#(title)"}\#(aps)}}"#)

@@ -25,7 +25,8 @@ struct WorldControlTests {
             #expect(new.count == 64 && new != TestPush.token)
             #expect(rotated.json?["inbox"]?.integerValue == 1)
             #expect(try client.send(control.test.push()).status == 410)
-            let taken = try await control.call("POST", "/v1/devices/\(new)/actions", #"{"action":"reinstall","new_token":"\#(TestPush.token)"}"#)
+            let taken = try await control.call(
+                "POST", "/v1/devices/\(new)/actions", #"{"action":"reinstall","new_token":"\#(TestPush.token)"}"#)
             #expect(taken.status == 409)
             let expired = try await control.call("POST", "/v1/devices/\(new)/actions", #"{"action":"expire","at_ms":77}"#)
             #expect(expired.json?["state"]?.stringValue == "expired")

@@ -18,7 +18,8 @@ extension ServerConnection {
         }
         let answerID = id ?? MessageID.make(using: &random)
         facts.id = id
-        service.world.noteChannelRequest(facts, id: answerID, answer, from: RequestOrigin(environment: environment, connection: number, stream: stream), now: now)
+        service.world.noteChannelRequest(
+            facts, id: answerID, answer, from: RequestOrigin(environment: environment, connection: number, stream: stream), now: now)
         var block = HeaderBlock()
         block.append(":status", String(answer.status))
         block.append("apns-request-id", answerID.text(upperCase: id == nil))

@@ -15,7 +15,9 @@ extension World {
 
     /// - Returns: Whether the channel keeps its most recent message.
     func isStoring(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> Bool {
-        guard let channel = state.withLock({ $0.broadcast.app(key).channels[channelID] }) else { throw ChannelAnswer(.channelNotRegistered) }
+        guard let channel = state.withLock({ $0.broadcast.app(key).channels[channelID] }) else {
+            throw ChannelAnswer(.channelNotRegistered)
+        }
         return channel.isStoring
     }
 

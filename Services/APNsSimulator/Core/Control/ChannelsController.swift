@@ -11,7 +11,9 @@ struct ChannelsController {
         return ControlAnswer.json { writer in
             writer.object { object in
                 object.array("channels") { array in
-                    for (key, app) in apps.sorted(by: { ($0.0.bundleID, $0.0.environment.rawValue) < ($1.0.bundleID, $1.0.environment.rawValue) }) {
+                    for (key, app) in apps.sorted(by: {
+                        ($0.0.bundleID, $0.0.environment.rawValue) < ($1.0.bundleID, $1.0.environment.rawValue)
+                    }) {
                         for (id, channel) in app.channels.sorted(by: { $0.key < $1.key }) {
                             array.object { entry in
                                 entry.field("channel_id", id)

@@ -52,7 +52,8 @@ struct DeviceActionsController {
         let channels = try await request.body { $0.strings("channels", maximumCount: 1000, maximumBytes: 200) }
         guard simulator.world.device(token) != nil else { throw ControlProblem.unknownDevice }
         if simulator.world.subscribe(token, to: channels, now: simulator.configuration.clock()) != nil {
-            throw ControlProblem(.notFound, "unknown_channel", "Unknown channel", "one of the channels is not registered in the device's environment")
+            throw ControlProblem(
+                .notFound, "unknown_channel", "Unknown channel", "one of the channels is not registered in the device's environment")
         }
         return try DevicesController(simulator: simulator).read(token)
     }
@@ -62,9 +63,10 @@ extension TokenKey {
     /// 32 bytes, as tokens have been so far.
     static func random() -> TokenKey? {
         var generator = SystemRandomNumberGenerator()
-        return TokenKey(hex: (0..<32).map { _ in
-            let byte = generator.next() as UInt8
-            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined())
+        return TokenKey(
+            hex: (0..<32).map { _ in
+                let byte = generator.next() as UInt8
+                return (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            }.joined())
     }
 }

@@ -39,7 +39,10 @@ struct InboxController {
         }
         let (found, last) = simulator.world.state.withLock { state in
             let entries = state.arrivals.arrivals(after: after, limit: Int(limit))
-            return (entries.map { ($0.sequence, $0.arrival, state.records[$0.arrival.token]?.installation?.name) }, state.arrivals.nextSequence - 1)
+            return (
+                entries.map { ($0.sequence, $0.arrival, state.records[$0.arrival.token]?.installation?.name) },
+                state.arrivals.nextSequence - 1
+            )
         }
         return ControlAnswer.json { writer in
             writer.object { object in

@@ -32,9 +32,24 @@ package struct ArrivalWatch: Sendable {
     /// Hands over what arrives from now on, until `body` returns false or the task is cancelled.
     /// - Parameter fromStart: Also what the simulator still knows of before.
     package func follow(fromStart: Bool = false, _ body: (Line) async throws -> Bool) async throws {
-        var last = fromStart ? 0 : try await read("?limit=1")["last_sequence"]?.integerValue ?? 0
+        var configuration = HTTPClient.Configuration()
+        // Where nobody listens, that is to be said now and not when the wait is over.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let outcome: Result<Void, any Error>
+        do {
+            outcome = .success(try await follow(client, fromStart: fromStart, body))
+        } catch {
+            outcome = .failure(error)
+        }
+        try await client.shutdown()
+        try outcome.get()
+    }
+
+    private func follow(_ client: HTTPClient, fromStart: Bool, _ body: (Line) async throws -> Bool) async throws {
+        var last = fromStart ? 0 : try await read("?limit=1", client)["last_sequence"]?.integerValue ?? 0
         while true {
-            let page = try await read("?after=\(last)&wait_count=1&timeout_seconds=\(patience)")
+            let page = try await read("?after=\(last)&wait_count=1&timeout_seconds=\(patience)", client)
             for arrival in page["arrivals"]?.arrayValue ?? [] {
                 last = max(last, arrival["sequence"]?.integerValue ?? 0)
                 guard arrival["kind"]?.stringValue != Reception.device.rawValue else { continue }
@@ -43,10 +58,10 @@ package struct ArrivalWatch: Sendable {
         }
     }
 
-    private func read(_ query: String) async throws -> JSONValue {
+    private func read(_ query: String, _ client: HTTPClient) async throws -> JSONValue {
         let response: HTTPClientResponse
         do {
-            response = try await HTTPClient.shared.execute(
+            response = try await client.execute(
                 HTTPClientRequest(url: base + "/v1/arrivals" + query), timeout: .seconds(Int64(patience) + 15))
         } catch is CancellationError {
             throw CancellationError()

@@ -66,10 +66,15 @@ extension World.State {
             let entry = push.entry
             arrivals.append(
                 Arrival(
-                    reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, entry.idWasGenerated, content: entry.content,
+                    reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, entry.idWasGenerated,
+                    content: entry.content,
                     now: now))
         }
-        for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) where device.show(entry, now: now) == .shown {
+        for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) {
+            // What it has seen already is not shown again.
+            guard device.inbox.timestamp(replacedBy: entry) != entry.content.content?.activity?.timestamp,
+                device.show(entry, now: now) == .shown
+            else { continue }
             arrivals.append(Arrival(.shown, token: token, topic: entry.topic, type: entry.type, content: entry.content, now: now))
         }
         records[token]?.installation = device
