@@ -131,7 +131,7 @@ final class ServerConnection {
                 hasMore = try encrypt(&scratch)
                 guard try send() else { break }
             }
-            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
+            if let http2, http2.isFinished, !suffering.wasNoticed, tls.pendingOutput == 0 { end() }
         } catch {
             end()
         }
