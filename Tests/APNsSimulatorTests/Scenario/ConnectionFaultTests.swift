@@ -171,6 +171,27 @@ struct ConnectionFaultTests {
         }
     }
 
+    @Test("A GOAWAY that is only a notice leaves even an idle connection open; the one that follows ends it")
+    func notice() async throws {
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
+            let (noticed, other) = (try test.client(), try test.client(.sandbox))
+            #expect(try noticed.send(test.push()).status == 200)
+            func goAway(_ fields: String) throws {
+                let event = #"{"at_ms":0,"environment":"production","action":"goaway"\#(fields)}"#
+                try test.simulator.play(Scenario(text: #"{"v":1,"name":"test","events":[\#(event)]}"#))
+            }
+            try goAway(#","last_stream":"all""#)
+            try noticed.run { $0.goAways.count == 1 }
+            // Answered by the same loop, after it has settled the first.
+            #expect(try other.send(test.push()).status == 200)
+            #expect(test.simulator.counters.connectionsOpen == 2)
+            try goAway("")
+            try noticed.run { $0.isOver }
+        }
+    }
+
     @Test("Another scenario ends the events of the one before")
     func replaced() async throws {
         try await withSimulator {
