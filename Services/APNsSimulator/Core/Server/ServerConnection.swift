@@ -99,6 +99,10 @@ final class ServerConnection {
         settings.maxConcurrentStreams = Int(gate.limit)
         settings.maximumBody = Self.maximumBody
         if let window = suffering.window { settings.initialWindowSize = window }
+        if scenario?.entrance == .noALPN {
+            tls.shutdown()
+            return end()
+        }
         let certificate = service.configuration.clientCAFile == nil ? nil : tls.peerCertificate.map { ClientCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
