@@ -102,7 +102,7 @@ let package = Package(
 
         service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", configuration, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, signals], resources: [.copy("Migrations")]),
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
-        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpTypes, hummingbird, lifecycle, logging, nio]),
+        service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioHTTP1]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1, signals]),
         program("TokenService", ["TokenService", "Observability", "Postgres", arguments, configuration, logging, signals]),
         program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, logging, signals]),

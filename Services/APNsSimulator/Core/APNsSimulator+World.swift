@@ -11,7 +11,7 @@ extension APNsSimulator {
     ) throws(SimulatorError) {
         let installation = TokenRecord.Installation(
             environment: environment, topics: topics?.map { Array($0.utf8) }, state: .installed, name: name)
-        world.put(installation, for: try Self.key(token))
+        world.put(installation, for: try Self.key(token), now: configuration.clock())
     }
 
     /// From now on pushes to the token are answered 410 `Unregistered`.
@@ -19,13 +19,13 @@ extension APNsSimulator {
     /// - Returns: false where no such device was ever installed.
     @discardableResult
     package func uninstall(_ token: String, since: Int64? = nil) throws(SimulatorError) -> Bool {
-        world.uninstall(try Self.key(token), since: since ?? configuration.clock())
+        try perform(.uninstall(since: since ?? configuration.clock(), pushesUntilGone: 0), on: token) == .done
     }
 
     /// Forgets a device: its token is unknown again. A script stays.
     @discardableResult
     package func forget(_ token: String) throws(SimulatorError) -> Bool {
-        world.remove(try Self.key(token))
+        world.remove(try Self.key(token), now: configuration.clock())
     }
 
     package func devices() -> [DeviceSummary] { world.devices() }
@@ -51,7 +51,7 @@ extension APNsSimulator {
 
     /// What the device shows, oldest first; empty for a device that was never installed.
     package func inbox(_ token: String) throws(SimulatorError) -> [InboxNotification] {
-        world.inbox(of: try Self.key(token)) ?? []
+        world.inbox(of: try Self.key(token), now: configuration.clock()) ?? []
     }
 
     /// Suspends until the inbox holds `count` entries or `timeout` has passed, then reads it.
@@ -60,7 +60,7 @@ extension APNsSimulator {
     ) async throws(SimulatorError) -> [InboxNotification] {
         let key = try Self.key(token)
         _ = await world.wait(for: .inbox(key, count: count), timeout: timeout)
-        return world.inbox(of: key) ?? []
+        return world.inbox(of: key, now: configuration.clock()) ?? []
     }
 
     /// The requests after `sequence` that the journal still holds, oldest first.

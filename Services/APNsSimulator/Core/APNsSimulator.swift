@@ -10,14 +10,14 @@ internal import SystemIO
 package final class APNsSimulator: Sendable {
     private enum Running {
         case idle
-        case running(loops: [LoopHandle], ports: [SimulatorEnvironment: Int])
+        case running(loops: [LoopHandle], ports: [SimulatorPort: Int])
         case stopped
     }
 
     package let configuration: APNsSimulatorConfiguration
     let world: World
     let keyRing: KeyRing
-    private let service: SharedService
+    let service: SharedService
     private let running = Mutex(Running.idle)
 
     /// Reads the certificate; opens nothing yet.
@@ -27,7 +27,8 @@ package final class APNsSimulator: Sendable {
         let tls: TLSContext
         do {
             tls = try TLSContext.server(
-                certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"])
+                certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"],
+                clientTrust: configuration.clientCAFile, admitsAnyClient: true)
         } catch {
             throw SimulatorError(.configuration, "\(error)")
         }
@@ -55,6 +56,7 @@ package final class APNsSimulator: Sendable {
         try running.withLock { running throws(SimulatorError) in
             guard case .idle = running else { throw SimulatorError(.listening, "the simulator was started before") }
             let listeners = try Self.listen(configuration)
+            if let scenario = configuration.scenario { service.scenario = try run(of: scenario) }
             let loops = try LoopHandle.start(count: configuration.threads, listeners: listeners, service: service)
             running = .running(loops: loops, ports: listeners.mapValues(\.port))
         }
@@ -62,15 +64,21 @@ package final class APNsSimulator: Sendable {
 
     private static func listen(
         _ configuration: APNsSimulatorConfiguration
-    ) throws(SimulatorError) -> [SimulatorEnvironment: TCPListener] {
+    ) throws(SimulatorError) -> [SimulatorPort: TCPListener] {
+        let numbers = [
+            SimulatorPort(.production): configuration.productionPort, SimulatorPort(.sandbox): configuration.sandboxPort,
+            SimulatorPort(.production, isManagement: true): configuration.productionManagementPort,
+            SimulatorPort(.sandbox, isManagement: true): configuration.sandboxManagementPort,
+        ]
+        var listeners: [SimulatorPort: TCPListener] = [:]
         do {
-            return [
-                .production: try TCPListener(host: configuration.host, port: configuration.productionPort, backlog: 1024),
-                .sandbox: try TCPListener(host: configuration.host, port: configuration.sandboxPort, backlog: 1024),
-            ]
+            for (port, number) in numbers {
+                listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
+            }
         } catch {
             throw SimulatorError(.listening, "\(error)")
         }
+        return listeners
     }
 
     /// Closes the ports and every connection without a word, and waits for the threads. Idempotent; not from one of its own threads.
@@ -86,9 +94,9 @@ package final class APNsSimulator: Sendable {
     }
 
     /// The port of an environment; 0 unless started.
-    package func port(_ environment: SimulatorEnvironment) -> Int {
+    package func port(_ environment: SimulatorEnvironment, isManagement: Bool = false) -> Int {
         running.withLock { running in
-            if case .running(_, let ports) = running { ports[environment] ?? 0 } else { 0 }
+            if case .running(_, let ports) = running { ports[SimulatorPort(environment, isManagement: isManagement)] ?? 0 } else { 0 }
         }
     }
 
@@ -109,7 +117,7 @@ extension APNsSimulatorConfiguration {
         try require(Self.allowedStreams.contains(streams), "streams: \(Self.allowedStreams)")
         try require(Self.allowedThreads.contains(threads), "threads: \(Self.allowedThreads)")
         try require(Self.allowedJournalCapacity.contains(journalCapacity), "journal capacity: \(Self.allowedJournalCapacity)")
-        for port in [productionPort, sandboxPort, controlPort ?? 0] {
+        for port in [productionPort, sandboxPort, productionManagementPort, sandboxManagementPort, controlPort ?? 0] {
             try require((0...65_535).contains(port), "ports: 0 to 65535")
         }
     }

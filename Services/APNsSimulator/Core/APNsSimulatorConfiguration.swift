@@ -9,6 +9,9 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// 0 takes any free port; ``APNsSimulator`` says which.
     package var productionPort = 0
     package var sandboxPort = 0
+    /// Where broadcast channels are managed.
+    package var productionManagementPort = 0
+    package var sandboxManagementPort = 0
     /// nil: no control API.
     package var controlPort: Int?
     /// PEM, the certificate first and its chain after it.
@@ -16,6 +19,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var keyFile: String
     /// Whose provider tokens are good.
     package var keys: [ProviderKey]
+    /// PEM: whose client certificates are good; nil asks for none.
+    package var clientCAFile: String?
     /// MAX_CONCURRENT_STREAMS once authenticated.
     package var streams = 1000
     /// One stream until a request with a valid token was seen.
@@ -28,6 +33,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var unknownDevices = UnknownDevices.accept
     /// Event loops. Connections are dealt out in turn.
     package var threads = 1
+    /// What goes wrong from the start; nil is nothing.
+    package var scenario: Scenario?
     /// Requests that the journal keeps.
     package var journalCapacity = 200_000
     /// Where every request is written too, for ever: see ``JournalFileReader``. Replaced at the start.

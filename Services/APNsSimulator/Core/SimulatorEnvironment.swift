@@ -2,3 +2,19 @@
 package enum SimulatorEnvironment: String, Sendable, CaseIterable, Hashable {
     case production, sandbox
 }
+
+/// Where the simulator listens, as Apple does under names and ports of their own (APNS.md 1.1).
+package struct SimulatorPort: Hashable, Sendable {
+    package let environment: SimulatorEnvironment
+    /// Channels are managed here, and nothing is pushed.
+    package let isManagement: Bool
+
+    package init(_ environment: SimulatorEnvironment, isManagement: Bool = false) {
+        self.environment = environment
+        self.isManagement = isManagement
+    }
+
+    static let all = [false, true].flatMap { isManagement in
+        SimulatorEnvironment.allCases.map { SimulatorPort($0, isManagement: isManagement) }
+    }
+}

@@ -7,6 +7,8 @@ package struct SimulatorError: Error, Equatable, CustomStringConvertible {
         case listening
         /// Not a device token: an even number of hex digits, at most 512.
         case token
+        /// A scenario that cannot be read, or a name that none has.
+        case scenario
     }
 
     package let code: Code

@@ -14,4 +14,7 @@ enum SimulatorLogKey {
     static let productionPort = "port.production"
     static let sandboxPort = "port.sandbox"
     static let controlPort = "port.control"
+    static let productionManagementPort = "port.production.management"
+    static let sandboxManagementPort = "port.sandbox.management"
+    static let scenario = "scenario"
 }

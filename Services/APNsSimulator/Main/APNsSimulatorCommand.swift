@@ -11,17 +11,27 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apns-simulator", abstract: "Stands in for Apple's push service, over real TLS and HTTP/2.",
         discussion: SimulatorSetting.help, version: BuildVersion.current.description,
-        subcommands: [Serve.self, Journal.self], defaultSubcommand: Serve.self)
+        subcommands: [Serve.self, Scenarios.self, Watch.self, Journal.self], defaultSubcommand: Serve.self)
 
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Serve until SIGTERM or SIGINT (the default).", discussion: SimulatorSetting.help)
 
+        @Option(help: "What goes wrong from the start: one of apns-simulator scenarios. Overrides SCENARIO.") var scenario: String?
+        @Option(help: "The same from a file. Overrides SCENARIO_FILE.") var scenarioFile: String?
+
+        func validate() throws {
+            if scenario != nil, scenarioFile != nil { throw ValidationError("Either --scenario or --scenario-file.") }
+        }
+
         func run() async throws {
             let config = ConfigReader(provider: EnvironmentVariablesProvider())
             bootstrapObservability(service: "apns-simulator", level: try APNsSimulatorConfiguration.logLevel(config))
             let logger = Logger(label: "apns-simulator")
-            let simulator = try APNsSimulator(APNsSimulatorConfiguration(config, logger: logger), logger: logger)
+            var settings = try APNsSimulatorConfiguration(config, logger: logger)
+            if let scenario { settings.scenario = try ReadyScenario.named(scenario) }
+            if let scenarioFile { settings.scenario = try Scenario(file: scenarioFile) }
+            let simulator = try APNsSimulator(settings, logger: logger)
             let group = ServiceGroup(
                 configuration: ServiceGroupConfiguration(
                     services: [SimulatorService(simulator, logger: logger)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))

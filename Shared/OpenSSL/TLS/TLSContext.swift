@@ -8,7 +8,7 @@ package final class TLSContext: Sendable {
     /// The server's protocols in ALPN wire form (RFC 7301 section 3.1), most wanted first. Lives here because the selection callback points to it.
     fileprivate let protocols: [UInt8]
 
-    private init(isServer: Bool, alpn: [String]) throws(TLSError) {
+    init(isServer: Bool, alpn: [String]) throws(TLSError) {
         ERR_clear_error()
         guard let handle = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else { throw .last("SSL_CTX_new") }
         self.handle = handle
@@ -48,21 +48,30 @@ package final class TLSContext: Sendable {
     ///   - alpn: what is spoken here, most wanted first. A client that offers only others is refused with `no_application_protocol`;
     ///     one that offers nothing is let in with nothing chosen.
     ///   - clientTrust: when given, clients must show a certificate by one of the authorities in this PEM file.
+    ///   - admitsAnyClient: they are only asked for one; whatever they show is let in, and `TLSSession.peerCertificate` tells what it is worth.
     package static func server(
-        certificateFile: String, keyFile: String, alpn: [String], clientTrust: String? = nil
+        certificateFile: String, keyFile: String, alpn: [String], clientTrust: String? = nil, admitsAnyClient: Bool = false
     ) throws(TLSError) -> TLSContext {
         let context = try TLSContext(isServer: true, alpn: alpn)
         try context.use(TLSIdentity(certificateFile: certificateFile, keyFile: keyFile))
         if let clientTrust {
             try context.trust(.file(clientTrust))
             SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientTrust))
-            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            if admitsAnyClient {
+                // The callback forgives; the verdict stays where SSL_get_verify_result finds it.
+                SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER) { _, _ in 1 }
+            } else {
+                SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            }
         }
-        if !context.protocols.isEmpty {
-            // Unretained: OpenSSL calls back only during a handshake, and every session keeps its context alive.
-            SSL_CTX_set_alpn_select_cb(context.handle, selectProtocol, Unmanaged.passUnretained(context).toOpaque())
-        }
+        context.answerALPN()
         return context
+    }
+
+    func answerALPN() {
+        guard !protocols.isEmpty else { return }
+        // Unretained: OpenSSL calls back only during a handshake, and every session keeps its context alive.
+        SSL_CTX_set_alpn_select_cb(handle, selectProtocol, Unmanaged.passUnretained(self).toOpaque())
     }
 
     private func trust(_ trust: TLSTrust) throws(TLSError) {

@@ -20,7 +20,7 @@ package final class TLSSession {
         case closed
     }
 
-    private let session: OpaquePointer
+    let session: OpaquePointer
     /// Keeps the selection callback's owner alive.
     private let context: TLSContext
     /// From the peer to OpenSSL, and back. Both belong to `session`.
@@ -144,6 +144,9 @@ package final class TLSSession {
             }
         }
     }
+
+    /// Bytes received that nobody has looked at yet.
+    package var pendingInput: Int { push_BIO_get_mem_data(incoming, nil) }
 
     /// Bytes waiting to be sent.
     package var pendingOutput: Int { push_BIO_get_mem_data(outgoing, nil) - sent }

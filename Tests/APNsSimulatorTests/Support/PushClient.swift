@@ -14,6 +14,8 @@ final class PushClient {
         var apnsID: String?
         var uniqueID: String?
         var contentType: String?
+        var requestID: String?
+        var channelID: String?
         var body = ""
     }
 
@@ -26,20 +28,23 @@ final class PushClient {
     private var buffer = [UInt8](repeating: 0, count: 65_536)
     private(set) var responses: [Int32: Response] = [:]
     private(set) var closed: [Int32: HTTP2ErrorCode] = [:]
+    /// DATA frames that have come, by stream.
+    private(set) var pieces: [Int32: Int] = [:]
     private(set) var limits: [Int] = []
     private(set) var goAways: [(lastStream: Int32, code: HTTP2ErrorCode, debug: String)] = []
     private(set) var pongs: Set<UInt64> = []
     /// The server has closed the connection.
     private(set) var isOver = false
 
-    init(port: Int, streams: Int = 1000, alpn: [String] = ["h2"]) throws {
+    init(port: Int, streams: Int = 1000, alpn: [String] = ["h2"], certificate: TLSIdentity? = nil) throws {
         let identity = try TestIdentity.shared.get()
-        let context = try TLSContext.client(trust: .file(identity.certificateFile), alpn: alpn)
+        let context = try TLSContext.client(trust: .file(identity.certificateFile), certificate: certificate, alpn: alpn)
         tls = try TLSSession(client: context, serverName: "localhost")
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
         socket = try TCPSocket.connect(to: address, timeout: .seconds(5))
         http2 = try HTTP2ClientSession(
-            initialPeerStreamLimit: streams, wantedHeaders: ["apns-id", "apns-unique-id", "content-type"])
+            initialPeerStreamLimit: streams,
+            wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
         try shakeHands()
@@ -73,6 +78,9 @@ final class PushClient {
         http2.ping(number)
         try run { $0.pongs.contains(number) }
     }
+
+    /// Sends what was submitted, and looks at what has come without waiting for more.
+    func poll() throws { try exchange() }
 
     /// - Returns: false at the end of the stream.
     private func readSocket() throws -> Bool {
@@ -138,8 +146,11 @@ final class PushClient {
         switch event {
         case .headers(let stream, let status, let fields, _):
             responses[stream] = Response(
-                status: status, apnsID: fields["apns-id"], uniqueID: fields["apns-unique-id"], contentType: fields["content-type"])
-        case .data(let stream, let bytes): responses[stream]?.body += String(decoding: bytes, as: UTF8.self)
+                status: status, apnsID: fields["apns-id"], uniqueID: fields["apns-unique-id"], contentType: fields["content-type"],
+                requestID: fields["apns-request-id"], channelID: fields["apns-channel-id"])
+        case .data(let stream, let bytes):
+            responses[stream]?.body += String(decoding: bytes, as: UTF8.self)
+            pieces[stream, default: 0] += 1
         case .streamClosed(let stream, let code, _): closed[stream] = code
         case .settings(let limit): limits.append(limit)
         case .goAway(let last, let code, let debug): goAways.append((last, code, String(decoding: debug, as: UTF8.self)))

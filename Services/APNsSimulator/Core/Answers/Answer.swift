@@ -7,13 +7,16 @@ package struct Answer: Sendable, Equatable {
     package var reason: String?
     /// UNIX milliseconds: when the token stopped being valid. APNs sends it with 410 only.
     package var timestamp: Int64?
+    /// The most bytes of body in one DATA frame; nil is as many as fit.
+    package var frameBytes: Int?
 
     package static let accepted = Answer(status: 200)
 
-    package init(status: Int, reason: String? = nil, timestamp: Int64? = nil) {
+    package init(status: Int, reason: String? = nil, timestamp: Int64? = nil, frameBytes: Int? = nil) {
         self.status = status
         self.reason = reason
         self.timestamp = timestamp
+        self.frameBytes = frameBytes
     }
 
     package init(_ reason: RejectionReason, timestamp: Int64? = nil) {

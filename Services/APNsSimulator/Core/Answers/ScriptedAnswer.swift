@@ -11,6 +11,8 @@ package struct ScriptedAnswer: Sendable, Equatable {
         case close
         /// GOAWAY that leaves this push and all later ones unprocessed; the reason rides in it as JSON.
         case goAway = "goaway"
+        /// Half of the answer's bytes, and then nothing more on this connection, not even to a PING.
+        case halfFrame = "half_frame"
     }
 
     /// RFC 9113 section 7: the server did not touch the request.

@@ -29,6 +29,8 @@ struct ConnectionAuthority {
     private var isWedged = false
     /// A request with a valid token has been seen: more than one stream may be open.
     private(set) var isAuthenticated = false
+    /// What the client has shown in the TLS handshake. It decides alone: provider tokens are not looked at (APNS.md 1.4).
+    private(set) var certificate: ClientCertificate?
 
     init(environment: SimulatorEnvironment, keyRing: KeyRing) {
         self.environment = environment
@@ -40,6 +42,7 @@ struct ConnectionAuthority {
     ///   - authorization: The header's value, where there is one.
     ///   - now: UNIX milliseconds.
     mutating func check(authorization: [UInt8]?, topic: [UInt8], now: Int64) -> RejectionReason? {
+        if let certificate { return certificate.check(topic: topic) }
         if isWedged { return .expiredProviderToken }
         guard let authorization else { return .missingProviderToken }
         forgetRevokedKeys()
@@ -55,6 +58,12 @@ struct ConnectionAuthority {
         if current.token.isSuspended { return .forbidden }
         isAuthenticated = true
         return current.token.allows(topic: topic) ? nil : .topicDisallowed
+    }
+
+    /// Once, when the handshake is over.
+    mutating func present(_ certificate: ClientCertificate) {
+        self.certificate = certificate
+        isAuthenticated = certificate.isTrusted
     }
 
     private mutating func adopt(_ authorization: [UInt8], now: Int64) -> RejectionReason? {

@@ -35,6 +35,8 @@ struct ControlProblem: Error {
     init(cause: any Error) {
         switch cause {
         case let problem as ControlProblem: self = problem
+        case let error as SimulatorError where error.code == .scenario:
+            self.init(.badRequest, "invalid_scenario", "The request is not valid", error.description)
         case let error as SimulatorError: self.init(.badRequest, "invalid_token", "The request is not valid", error.description)
         case let error as any HTTPResponseError:
             self.init(error.status, error.status == .notFound ? "not_found" : "http_error", error.status.reasonPhrase, "see the README")

@@ -16,9 +16,17 @@ struct ControlRoutes {
         let devices = DevicesController(simulator: simulator)
         on(router, .get, "/v1/devices") { _ in devices.list() }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
-        on(router, .get, "/v1/devices/{token}") { try devices.read($0.token()) }
+        on(router, .get, "/v1/devices/{token}") { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
-        on(router, .get, "/v1/devices/{token}/inbox") { try await devices.inbox($0) }
+        let actions = DeviceActionsController(simulator: simulator)
+        on(router, .post, "/v1/devices/{token}/actions") { try await actions.post($0) }
+        on(router, .put, "/v1/devices/{token}/channels") { try await actions.putChannels($0) }
+        let inboxes = InboxController(simulator: simulator)
+        on(router, .get, "/v1/devices/{token}/inbox") { try await inboxes.read($0) }
+        on(router, .get, "/v1/arrivals") { try await inboxes.arrivals($0) }
+        let channels = ChannelsController(simulator: simulator)
+        on(router, .get, "/v1/channels") { _ in channels.list() }
+        on(router, .put, "/v1/apps/{bundle}/broadcast") { try await channels.putCapability($0) }
         let scripts = ScriptsController(simulator: simulator)
         on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }
         on(router, .delete, "/v1/devices/{token}/script") { scripts.remove(try $0.token()) }
@@ -28,6 +36,11 @@ struct ControlRoutes {
         on(router, .get, "/v1/counters") { _ in journal.counters() }
         let commands = CommandsController(simulator: simulator)
         on(router, .post, "/v1/commands") { try await commands.post($0) }
+        let scenarios = ScenarioController(simulator: simulator)
+        on(router, .get, "/v1/scenario") { _ in scenarios.read() }
+        on(router, .put, "/v1/scenario") { try await scenarios.put($0) }
+        on(router, .delete, "/v1/scenario") { _ in try scenarios.remove() }
+        on(router, .get, "/v1/scenarios") { _ in try scenarios.list() }
         return router.buildResponder()
     }
 

@@ -5,7 +5,15 @@ import StrictJSON
 /// Devices and what they show.
 struct DevicesController {
     private enum State: String, CaseIterable {
-        case installed, uninstalled
+        case installed, uninstalled, expired
+
+        func state(since: Int64) -> Device.State {
+            switch self {
+            case .installed: .installed
+            case .uninstalled: .uninstalled(since: since)
+            case .expired: .expired(since: since)
+            }
+        }
     }
 
     let simulator: APNsSimulator
@@ -30,13 +38,39 @@ struct DevicesController {
             let state = reader.optionalChoice("state", of: State.self) ?? .installed
             let since = reader.optionalInteger("uninstalled_at_ms", in: 0...Self.latestMoment)
             let name = reader.optionalString("name", maximumBytes: 200)
+            let isOnline = reader.optionalBool("online") ?? true
+            let pushesUntilGone = reader.optionalInteger("pushes_until_gone", in: 0...1_000_000) ?? 0
+            let throttle = Self.throttle(&reader)
             guard let environment else { return nil }
-            return TokenRecord.Installation(
-                environment: environment, topics: topics?.map { Array($0.utf8) },
-                state: state == .installed ? .installed : .uninstalled(since: since ?? now), name: name)
+            var device = TokenRecord.Installation(
+                environment: environment, topics: topics?.map { Array($0.utf8) }, state: state.state(since: since ?? now), name: name)
+            device.isOnline = isOnline
+            device.pushesUntilGone = Int(pushesUntilGone)
+            device.throttle = throttle
+            return device
         }
-        let wasKnown = simulator.world.put(installation, for: token)
+        let wasKnown = simulator.world.put(installation, for: token, now: now)
         return try read(token, status: wasKnown ? .ok : .created)
+    }
+
+    /// With `wait_accepted`: answers when so many pushes were accepted for the device, or when `timeout_seconds` have passed.
+    func get(_ request: ControlRequest) async throws -> Response {
+        try request.allowQuery("wait_accepted", "timeout_seconds")
+        let token = try request.token()
+        if let count = try request.number("wait_accepted", in: 0...10_000_000), simulator.world.device(token) != nil {
+            let timeout = try request.number("timeout_seconds", in: 0...600) ?? 30
+            _ = await simulator.world.wait(for: .accepted(token, count: count), timeout: .seconds(timeout))
+        }
+        return try read(token)
+    }
+
+    private static func throttle(_ reader: inout JSONObjectReader) -> Throttle? {
+        guard var fields = reader.optionalObject("throttle") else { return nil }
+        let pushes = fields.integer("pushes", in: 0...1_000_000)
+        let milliseconds = fields.integer("per_ms", in: 1...86_400_000)
+        fields.finish()
+        guard let pushes, let milliseconds else { return nil }
+        return Throttle(pushes: pushes, milliseconds: milliseconds)
     }
 
     func read(_ token: TokenKey, status: HTTPResponse.Status = .ok) throws -> Response {
@@ -45,31 +79,12 @@ struct DevicesController {
     }
 
     func remove(_ token: TokenKey) -> Response {
-        _ = simulator.world.remove(token)
+        _ = simulator.world.remove(token, now: simulator.configuration.clock())
         return ControlAnswer.noContent
     }
 
-    /// With `wait_count`: answers when the inbox holds so many, or when `timeout_seconds` have passed.
-    func inbox(_ request: ControlRequest) async throws -> Response {
-        try request.allowQuery("wait_count", "timeout_seconds")
-        let token = try request.token()
-        let wait = try request.wait()
-        guard simulator.world.inbox(of: token) != nil else { throw ControlProblem.unknownDevice }
-        if let wait { _ = await simulator.world.wait(for: .inbox(token, count: Int(wait.count)), timeout: wait.timeout) }
-        let notifications = simulator.world.inbox(of: token) ?? []
-        return ControlAnswer.json { writer in
-            writer.object { object in
-                object.field("token", token.hex)
-                object.field("count", notifications.count)
-                object.array("notifications") { array in
-                    for notification in notifications { Self.write(notification, to: &array) }
-                }
-            }
-        }
-    }
-
     /// The year 10000.
-    private static let latestMoment: Int64 = 253_402_300_799_999
+    static let latestMoment: Int64 = 253_402_300_799_999
 
     private static func write(_ summary: DeviceSummary, to writer: inout JSONWriter) {
         writer.object { object in
@@ -81,29 +96,24 @@ struct DevicesController {
             case .uninstalled(let since):
                 object.field("state", "uninstalled")
                 object.field("uninstalled_at_ms", since)
+            case .expired(let since):
+                object.field("state", "expired")
+                object.field("uninstalled_at_ms", since)
             }
+            object.field("online", summary.device.isOnline)
+            if let throttle = summary.device.throttle {
+                object.object("throttle") { entry in
+                    entry.field("pushes", throttle.pushes)
+                    entry.field("per_ms", throttle.milliseconds)
+                }
+            }
+            if !summary.device.channels.isEmpty { object.field("channels", summary.device.channels) }
             object.field("name", summary.device.name)
             object.field("badge", summary.badge)
             object.field("accepted", summary.acceptedCount)
             object.field("inbox", summary.inboxCount)
+            object.field("stored", summary.storedCount)
             object.field("script_remaining", summary.scriptRemaining)
-        }
-    }
-
-    private static func write(_ notification: InboxNotification, to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("title", notification.content.title)
-            object.field("subtitle", notification.content.subtitle)
-            object.field("body", notification.content.body)
-            object.field("badge", notification.content.badge)
-            object.field("sound", notification.content.sound)
-            object.field("category", notification.content.category)
-            object.field("thread_id", notification.content.threadID)
-            object.field("received_at", rfc3339(notification.receivedAt))
-            object.field("apns_id", notification.apnsID)
-            object.field("push_type", notification.pushType)
-            object.field("collapse_id", notification.collapseID)
-            object.field("topic", notification.topic)
         }
     }
 }

@@ -49,6 +49,9 @@ package struct SimulatorService: Service {
             metadata: [
                 SimulatorLogKey.productionPort: "\(ports.production)", SimulatorLogKey.sandboxPort: "\(ports.sandbox)",
                 SimulatorLogKey.controlPort: "\(ports.control)",
+                SimulatorLogKey.productionManagementPort: "\(simulator.port(.production, isManagement: true))",
+                SimulatorLogKey.sandboxManagementPort: "\(simulator.port(.sandbox, isManagement: true))",
+                SimulatorLogKey.scenario: "\(simulator.performance?.scenario.name ?? Scenario.calm.name)",
             ])
         onListening(ports)
     }

@@ -10,6 +10,9 @@ package struct NotificationContent: Sendable, Equatable {
     package var sound: String?
     package var category: String?
     package var threadID: String?
+    package var interruptionLevel: String?
+    /// Of a Live Activity's push.
+    package var activity: ActivityState?
     /// `aps` has an alert, a badge or a sound: something a person notices.
     package var isVisible = false
 
@@ -29,6 +32,8 @@ package struct NotificationContent: Sendable, Equatable {
         sound = aps["sound"]?.stringValue ?? aps["sound"]?["name"]?.stringValue
         category = aps["category"]?.stringValue
         threadID = aps["thread-id"]?.stringValue
+        interruptionLevel = aps["interruption-level"]?.stringValue
+        activity = ActivityState(aps, in: payload)
         isVisible = aps["alert"] != nil || aps["badge"] != nil || aps["sound"] != nil
     }
 

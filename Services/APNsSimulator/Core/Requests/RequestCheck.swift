@@ -7,6 +7,8 @@ struct PushFacts {
     var type: PushType?
     var token: TokenKey?
     var collapseID: [UInt8]?
+    /// UNIX seconds; 0 is "try once"; nil stores for thirty days.
+    var expiration: Int?
     var content: PayloadReader.Reading?
 }
 
@@ -21,6 +23,20 @@ struct RequestCheck {
 
     init(authority: ConnectionAuthority) {
         self.authority = authority
+    }
+
+    /// The right to an app's channels, by token or certificate.
+    mutating func authorize(_ authorization: [UInt8]?, bundleID: [UInt8], now: Int64) -> ChannelAnswer? {
+        if let certificate = authority.certificate {
+            guard certificate.isTrusted else { return ChannelAnswer(.badCertificate) }
+            return certificate.covers(bundleID: bundleID) ? nil : ChannelAnswer(.topicMismatch)
+        }
+        return authority.check(authorization: authorization, topic: bundleID, now: now).map { ChannelAnswer($0) }
+    }
+
+    /// The connection's client has shown a certificate.
+    mutating func present(_ certificate: ClientCertificate) {
+        authority.present(certificate)
     }
 
     /// - Parameters:
@@ -38,7 +54,9 @@ struct RequestCheck {
         }
         guard headers.isPost else { return .methodNotAllowed }
         switch headers.topic {
-        case .absent: return .missingTopic
+        case .absent:
+            guard let only = authority.certificate?.onlyTopic else { return .missingTopic }
+            facts.topic = only
         case .invalid: return .badTopic
         case .value(let topic): facts.topic = topic
         }
@@ -55,7 +73,11 @@ struct RequestCheck {
         case .invalid: return .badCollapseID
         case .value(let collapseID): facts.collapseID = collapseID
         }
-        if case .invalid = headers.expiration { return .badExpirationDate }
+        switch headers.expiration {
+        case .absent: break
+        case .invalid: return .badExpirationDate
+        case .value(let moment): facts.expiration = moment
+        }
         let priority: Int
         switch headers.priority {
         case .absent: priority = 10

@@ -41,7 +41,7 @@ struct AnswerWriter {
             rejected.setValue(String(answer.status), at: Self.status)
             rejected.setValue(id, at: Self.apnsID)
             if hasUniqueID { rejected.setValue(uniqueID, at: Self.apnsUniqueID) }
-            try http2.respond(pending.stream, headers: rejected, body: answer.body ?? [])
+            try http2.respond(pending.stream, headers: rejected, body: answer.body ?? [], frameLimit: answer.frameBytes ?? .max)
         }
     }
 }

@@ -14,7 +14,7 @@ final class LoopHandle: Sendable {
 
     /// Starts `count` loops. The first one also accepts, and deals the connections out in turn.
     static func start(
-        count: Int, listeners: [SimulatorEnvironment: TCPListener], service: SharedService
+        count: Int, listeners: [SimulatorPort: TCPListener], service: SharedService
     ) throws(SimulatorError) -> [LoopHandle] {
         var loops: [LoopHandle] = []
         do {

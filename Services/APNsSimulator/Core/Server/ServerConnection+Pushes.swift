@@ -4,13 +4,20 @@ import Logging
 extension ServerConnection {
     /// One request from its headers to what happens to it.
     func take(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
+        if isManagement { return try takeChannelRequest(stream, headers, body, now: now) }
         var facts = PushFacts()
         let refusal = check.check(headers, body: body.count > PushType.largestPayloadBytes ? nil : body, now: now, facts: &facts)
+        // Never accepted by the checks of a push, so that pushes do not pay for it.
+        if refusal != nil, ChannelRequest.isBroadcast(headers) { return try takeChannelRequest(stream, headers, body, now: now) }
         let id = facts.id ?? MessageID.make(using: &random)
-        let origin = RequestOrigin(environment: environment, connection: number, stream: stream, isSilent: isSilent)
-        let step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
+        let blow = scenario?.next(facts, refusal: refusal, environment: environment, now: now)
+        let origin = RequestOrigin(
+            environment: environment, connection: number, stream: stream, isSilent: isSilent, forced: blow?.forced(on: stream))
+        var step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
+        if let blow { step.delay += blow.delay }
         if service.logsPushes { log(facts, id, step, stream) }
         let next = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step)
+        if let effect = blow?.effect { try suffer(effect, with: next) }
         if step.delay == .zero {
             try perform(next)
         } else {
@@ -29,7 +36,7 @@ extension ServerConnection {
     }
 
     private func perform(_ pending: PendingStep) throws(HTTP2Error) {
-        guard let http2 else { return }
+        guard let http2, !suffering.isFrozen else { return }
         switch pending.step.action {
         case .answer:
             try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
@@ -37,6 +44,8 @@ extension ServerConnection {
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
         case .close: end()
+        case .halfFrame: try writeHalf(of: pending, on: http2)
+        case .goAway where suffering.goAwayFor == pending.stream: break
         case .goAway:
             // This push and what came after it was not processed; what came before is answered.
             try http2.goAway(lastStream: max(0, pending.stream - 2), code: .noError, debug: pending.step.answer.body ?? [])

@@ -12,11 +12,17 @@ final class ServerConnection {
 
     let number: UInt32
     let environment: SimulatorEnvironment
+    /// Of a port for channels, not for pushes.
+    let isManagement: Bool
     let socket: TCPSocket
     let service: SharedService
-    private let tls: TLSSession
+    let tls: TLSSession
     /// nil until TLS is up and `h2` agreed.
     private(set) var http2: HTTP2ServerSession?
+    /// Its place in the scenario; nil where nothing can go wrong.
+    var scenario: ConnectionScenario?
+    /// What the scenario has changed here.
+    var suffering = Suffering()
     var check: RequestCheck
     var gate: StreamGate
     var answers: AnswerWriter
@@ -30,16 +36,22 @@ final class ServerConnection {
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
 
-    init(number: UInt32, environment: SimulatorEnvironment, socket: TCPSocket, service: SharedService) throws(TLSError) {
+    init(
+        number: UInt32, port: SimulatorPort, socket: TCPSocket, service: SharedService, scenario: ConnectionScenario?
+    ) throws(TLSError) {
         self.number = number
-        self.environment = environment
+        environment = port.environment
+        isManagement = port.isManagement
         self.socket = socket
         self.service = service
         let configuration = service.configuration
-        tls = try TLSSession(server: service.tls)
+        self.scenario = scenario
+        suffering.begin(scenario?.entrance)
+        tls = try TLSSession(server: scenario?.certificateContext ?? service.tls)
         check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
         gate = StreamGate(
-            streams: UInt32(configuration.streams), isGated: configuration.streamGate, isPenalised: configuration.streamPenalty)
+            streams: suffering.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,
+            isPenalised: configuration.streamPenalty)
         answers = AnswerWriter(hasUniqueID: environment == .sandbox)
     }
 
@@ -67,6 +79,7 @@ final class ServerConnection {
                 lastArrival = .now
                 tls.receive(scratch.ciphertext.span.extracting(first: count))
             }
+            guard try !isHeldBack() else { return }
             if http2 == nil { try shakeHands() }
             if http2 != nil {
                 defer { writeJournal() }
@@ -82,7 +95,7 @@ final class ServerConnection {
         flush(&scratch)
     }
 
-    private func shakeHands() throws {
+    func shakeHands() throws {
         guard try tls.handshake() == .complete else { return }
         // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. Who offers others only
         // was refused in the handshake.
@@ -93,7 +106,16 @@ final class ServerConnection {
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = Int(gate.limit)
         settings.maximumBody = Self.maximumBody
+        if let window = suffering.window { settings.initialWindowSize = window }
+        if scenario?.entrance == .noALPN {
+            tls.shutdown()
+            return end()
+        }
+        let certificate = service.configuration.clientCAFile == nil ? nil : tls.peerCertificate.map { ClientCertificate($0) }
+        if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
+        suffering.isFrozen = suffering.freezesWhenEstablished
+        if let certificate, !certificate.environments.contains(environment) { try refuseEnvironment() }
     }
 
     private func readRequests(_ scratch: inout ConnectionScratch) throws {
@@ -127,7 +149,7 @@ final class ServerConnection {
                 hasMore = try encrypt(&scratch)
                 guard try send() else { break }
             }
-            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
+            if let http2, http2.isFinished, !suffering.wasNoticed, tls.pendingOutput == 0 { end() }
         } catch {
             end()
         }
@@ -136,7 +158,7 @@ final class ServerConnection {
 
     /// - Returns: Whether there may be more frames.
     private func encrypt(_ scratch: inout ConnectionScratch) throws -> Bool {
-        guard let http2 else { return false }
+        guard let http2, !suffering.isFrozen else { return false }
         scratch.output.removeAll(keepingCapacity: true)
         let hasMore = try http2.gatherOutput(into: &scratch.output)
         if !scratch.output.isEmpty { try tls.write(scratch.output.span) }

@@ -1,3 +1,4 @@
+import HTTP2
 import Logging
 import SystemIO
 
@@ -8,12 +9,14 @@ final class ServerLoop {
         case handshakeDeadline(connection: UInt32)
         case idleDeadline(connection: UInt32)
         case resumeAccepting
+        case resumeHandshake(connection: UInt32)
+        case scenarioEvent(ScenarioRun, Int)
     }
 
     private enum Key {
         static let wakeUp: UInt64 = 1
-        static let production: UInt64 = 2
-        static let sandbox: UInt64 = 3
+        /// Listener n of `SimulatorPort.all` is this plus n.
+        static let listeners: UInt64 = 2
         /// Connection n is this plus n.
         static let connections: UInt64 = 16
     }
@@ -22,7 +25,7 @@ final class ServerLoop {
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
-    private let listeners: [SimulatorEnvironment: TCPListener]
+    private let listeners: [SimulatorPort: TCPListener]
     private let service: SharedService
     private let poller: Poller
     private var scratch = ConnectionScratch()
@@ -30,10 +33,11 @@ final class ServerLoop {
     private var timers = TimerHeap<Task>()
     private var nextPeer = 0
     private var isStopping = false
+    private var scenario: ScenarioRun?
 
     /// The thread's whole body.
     static func run(
-        handle: LoopHandle, peers: [LoopHandle], listeners: [SimulatorEnvironment: TCPListener], service: SharedService
+        handle: LoopHandle, peers: [LoopHandle], listeners: [SimulatorPort: TCPListener], service: SharedService
     ) {
         do {
             let loop = try ServerLoop(handle, peers, listeners, service)
@@ -47,7 +51,7 @@ final class ServerLoop {
     }
 
     private init(
-        _ handle: LoopHandle, _ peers: [LoopHandle], _ listeners: [SimulatorEnvironment: TCPListener], _ service: SharedService
+        _ handle: LoopHandle, _ peers: [LoopHandle], _ listeners: [SimulatorPort: TCPListener], _ service: SharedService
     ) throws(SystemError) {
         self.handle = handle
         self.peers = peers
@@ -56,6 +60,7 @@ final class ServerLoop {
         poller = try Poller()
         try poller.add(handle.wakeUp.descriptor, key: Key.wakeUp, interest: .read)
         try watchListeners()
+        if let run = service.scenario { begin(run) }
     }
 
     private func run() throws(SystemError) {
@@ -72,8 +77,7 @@ final class ServerLoop {
         case Key.wakeUp:
             handle.wakeUp.clear()
             for command in handle.mailbox.takeAll() { obey(command) }
-        case Key.production: try accept(.production)
-        case Key.sandbox: try accept(.sandbox)
+        case Key.listeners..<Key.connections: try accept(SimulatorPort.all[Int(event.key - Key.listeners)])
         default:
             guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
             if event.isReadable { connection.receive(&scratch) }
@@ -85,17 +89,19 @@ final class ServerLoop {
     // MARK: Accepting
 
     private func watchListeners() throws(SystemError) {
-        if let listener = listeners[.production] { try poller.add(listener.descriptor, key: Key.production, interest: .read) }
-        if let listener = listeners[.sandbox] { try poller.add(listener.descriptor, key: Key.sandbox, interest: .read) }
+        for (index, port) in SimulatorPort.all.enumerated() {
+            guard let listener = listeners[port] else { continue }
+            try poller.add(listener.descriptor, key: Key.listeners + UInt64(index), interest: .read)
+        }
     }
 
-    private func accept(_ environment: SimulatorEnvironment) throws(SystemError) {
-        guard let listener = listeners[environment] else { return }
+    private func accept(_ port: SimulatorPort) throws(SystemError) {
+        guard let listener = listeners[port] else { return }
         do throws(SystemError) {
             while let socket = try listener.accept() {
                 let peer = peers[nextPeer % peers.count]
                 nextPeer += 1
-                if peer === handle { adopt(socket, environment) } else { peer.post(.adopt(socket, environment)) }
+                if peer === handle { adopt(socket, port) } else { peer.post(.adopt(socket, port)) }
             }
         } catch {
             // Out of descriptors, mostly: the queue would wake this loop without end, so it looks away for a moment.
@@ -105,14 +111,25 @@ final class ServerLoop {
         }
     }
 
-    private func adopt(_ socket: TCPSocket, _ environment: SimulatorEnvironment) {
+    private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
         do {
             let number = service.nextConnectionNumber()
-            let connection = try ServerConnection(number: number, environment: environment, socket: socket, service: service)
+            let place = scenario?.admit(port.environment, now: service.configuration.clock())
+            if place?.entrance == .refuse {
+                service.world.noteConnectionOpened()
+                service.world.noteConnectionClosed(handshakeFailed: true)
+                return socket.close()
+            }
+            let connection = try ServerConnection(
+                number: number, port: port, socket: socket, service: service, scenario: place)
             try poller.add(socket.descriptor, key: Key.connections + UInt64(number), interest: .read)
             connections[number] = connection
             service.world.noteConnectionOpened()
-            timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+            if case .stallTLS(let time) = place?.entrance {
+                if let time { timers.schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
+            } else {
+                timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+            }
             if let timeout = service.configuration.idleTimeout {
                 timers.schedule(.idleDeadline(connection: number), at: connection.lastArrival + timeout)
             }
@@ -162,6 +179,13 @@ final class ServerLoop {
             case .handshakeDeadline(let number):
                 if let connection = connections[number], !connection.isEstablished { close(connection) }
             case .idleDeadline(let number): if let connection = connections[number] { endIfIdle(connection, now) }
+            case .resumeHandshake(let number):
+                guard let connection = connections[number] else { continue }
+                connection.resumeHandshake()
+                connection.flush(&scratch)
+                settle(connection)
+                timers.schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
+            case .scenarioEvent(let run, let index): strike(run, index)
             case .resumeAccepting:
                 do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
             }
@@ -182,13 +206,45 @@ final class ServerLoop {
 
     private func obey(_ command: LoopCommand) {
         switch command {
-        case .adopt(let socket, let environment): adopt(socket, environment)
+        case .adopt(let socket, let port): adopt(socket, port)
         case .goAway(let selection, let lastStream, let code, let debug):
             forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
         case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
         case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
         case .close(let selection): forEach(selection) { $0.end() }
+        case .begin(let run): begin(run)
         case .stop: isStopping = true
+        }
+    }
+
+    // MARK: Scenario
+
+    private func begin(_ run: ScenarioRun) {
+        scenario = run
+        let now = service.configuration.clock()
+        for connection in connections.values.sorted(by: { $0.number < $1.number }) {
+            connection.begin(run.admit(connection.environment, now: now, isNew: false))
+            connection.flush(&scratch)
+            settle(connection)
+        }
+        for (index, event) in run.scenario.events.enumerated() {
+            timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(event.at))
+        }
+    }
+
+    /// The moment of an event: nothing where another scenario has taken over.
+    private func strike(_ run: ScenarioRun, _ index: Int) {
+        guard run === scenario else { return }
+        let event = run.scenario.events[index]
+        if let every = event.every { timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
+        // Every loop strikes its own connections; one of them counts.
+        if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
+        forEach(event.environment.map { .environment($0) } ?? .all) { connection in
+            do throws(HTTP2Error) {
+                try connection.suffer(event.effect, causedBy: nil)
+            } catch {
+                connection.end()
+            }
         }
     }
 

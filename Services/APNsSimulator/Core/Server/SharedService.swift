@@ -12,6 +12,7 @@ final class SharedService: Sendable {
     /// A line per push. Asked once: the answer is needed for every push.
     let logsPushes: Bool
     private let connections = Atomic<UInt32>(0)
+    private let running = Mutex<ScenarioRun?>(nil)
 
     init(configuration: APNsSimulatorConfiguration, tls: TLSContext, world: World, keyRing: KeyRing, logger: Logger) {
         self.configuration = configuration
@@ -20,6 +21,12 @@ final class SharedService: Sendable {
         self.keyRing = keyRing
         self.logger = logger
         logsPushes = logger.logLevel <= .debug
+    }
+
+    /// What loops begin with; those that run already are told.
+    var scenario: ScenarioRun? {
+        get { running.withLock { $0 } }
+        set { running.withLock { $0 = newValue } }
     }
 
     /// 1 for the first.

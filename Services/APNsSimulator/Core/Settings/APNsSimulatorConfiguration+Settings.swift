@@ -23,7 +23,11 @@ extension APNsSimulatorConfiguration {
         host = config.text("host", default: "127.0.0.1")
         productionPort = try config.integer("production.port", default: 2197, in: 0...65_535)
         sandboxPort = try config.integer("sandbox.port", default: 2198, in: 0...65_535)
+        productionManagementPort = try config.integer("production.management.port", default: 0, in: 0...65_535)
+        sandboxManagementPort = try config.integer("sandbox.management.port", default: 0, in: 0...65_535)
         controlPort = try config.integer("control.port", default: 2199, in: 0...65_535)
+        clientCAFile = try config.optionalFile("client.ca.file", logger: logger)
+        scenario = try Self.scenario(config, logger)
         streams = try config.integer("streams", default: 1000, in: Self.allowedStreams)
         streamGate = try config.choice("stream.gate", default: Switch.on) == .on
         streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
@@ -33,6 +37,21 @@ extension APNsSimulatorConfiguration {
         journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
         journalFile = config.string(forKey: "journal.file").flatMap { $0.isEmpty ? nil : $0 }
         threads = try config.integer("threads", default: 1, in: Self.allowedThreads)
+    }
+
+    private static func scenario(_ config: ConfigReader, _ logger: Logger) throws(ConfigurationError) -> Scenario? {
+        let (name, file) = (config.optionalText("scenario"), try config.optionalFile("scenario.file", logger: logger))
+        do throws(SimulatorError) {
+            switch (name, file) {
+            case (nil, nil): return nil
+            case (let name?, nil): return try ReadyScenario.named(name)
+            case (nil, let file?): return try ScenarioReader.read(file: file)
+            case (let name?, _?): throw SimulatorError(.scenario, "SCENARIO says \(name), and only one of the two may be set")
+            }
+        } catch {
+            throw ConfigurationError(
+                file == nil ? "scenario" : "scenario.file", expected: "a scenario (\(error))", given: file ?? name ?? "")
+        }
     }
 
     /// Read before there is a logger.

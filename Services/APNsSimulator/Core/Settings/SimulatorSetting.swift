@@ -16,13 +16,20 @@ package struct SimulatorSetting: Sendable {
     }
 
     package static let all = [
-        SimulatorSetting("host", "127.0.0.1", "where all three ports listen"),
+        SimulatorSetting("host", "127.0.0.1", "where all ports listen"),
         SimulatorSetting("production.port", "2197", "APNs, production; 0 takes any free port, which the log names"),
         SimulatorSetting("sandbox.port", "2198", "APNs, sandbox"),
+        SimulatorSetting("production.management.port", "0", "broadcast channels, production (Apple: 2196); 0 takes any free port"),
+        SimulatorSetting("sandbox.management.port", "0", "broadcast channels, sandbox (Apple: 2195); 0 takes any free port"),
         SimulatorSetting("control.port", "2199", "the control API and the page that shows the devices"),
         SimulatorSetting("tls.certificate.file", "(required)", "PEM: the server's certificate and its chain"),
         SimulatorSetting("tls.key.file", "(required)", "PEM: the certificate's private key"),
         SimulatorSetting("keys.file", "(required)", "JSON: whose provider tokens are good, see below"),
+        SimulatorSetting(
+            "client.ca.file", "(none)",
+            "PEM: clients are asked for a certificate, and one by these authorities is as good as provider tokens"),
+        SimulatorSetting("scenario", "calm", "what goes wrong from the start, by name: apns-simulator scenarios lists them"),
+        SimulatorSetting("scenario.file", "(none)", "the same from a file of your own, instead of a name"),
         SimulatorSetting("streams", "1000", "MAX_CONCURRENT_STREAMS once a connection is authenticated"),
         SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),

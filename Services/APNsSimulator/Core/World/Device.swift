@@ -4,6 +4,8 @@ package struct Device: Sendable, Equatable {
         case installed
         /// Pushes are answered 410 `Unregistered` with this moment, UNIX milliseconds.
         case uninstalled(since: Int64)
+        /// The same with `ExpiredToken`: the token is over, not the app.
+        case expired(since: Int64)
     }
 
     /// The device token in lower-case hex.
@@ -15,6 +17,11 @@ package struct Device: Sendable, Equatable {
     package let state: State
     /// For people.
     package let name: String?
+    /// Off: pushes are accepted, and the last one of each topic waits (APNS.md 3.4).
+    package let isOnline: Bool
+    package let throttle: Throttle?
+    /// Broadcast channels that its Live Activities listen to.
+    package let channels: [String]
 }
 
 /// Everything the simulator knows about one token: the device, the script, or both. Lives behind the world's lock.
@@ -29,6 +36,13 @@ struct TokenRecord {
         var badge: Int64?
         /// Pushes accepted for this device, shown or not.
         var accepted: Int64 = 0
+        var isOnline = true
+        /// What waits for the device to come online: one per topic, oldest first.
+        var stored: [StoredPush] = []
+        var throttle: Throttle?
+        /// How many pushes are still accepted after the uninstallation: APNs learns of it late (APNS.md 4.3).
+        var pushesUntilGone = 0
+        var channels: Set<String> = []
     }
 
     var installation: Installation?
@@ -39,10 +53,17 @@ struct TokenRecord {
 
 extension TokenRecord.Installation {
     /// What the state of this device alone answers (APNS.md 4.2).
-    func answer(to environment: SimulatorEnvironment, topic: [UInt8]) -> Answer {
+    mutating func answer(to environment: SimulatorEnvironment, topic: [UInt8], now: Int64) -> Answer {
         guard environment == self.environment else { return Answer(.badDeviceToken) }
-        if case .uninstalled(let since) = state { return Answer(.unregistered, timestamp: since) }
+        switch state {
+        case .installed: break
+        case .uninstalled where pushesUntilGone > 0:
+            pushesUntilGone -= 1
+            return .accepted
+        case .uninstalled(let since): return Answer(.unregistered, timestamp: since)
+        case .expired(let since): return Answer(.expiredToken, timestamp: since)
+        }
         if let topics, !topics.contains(topic) { return Answer(.deviceTokenNotForTopic) }
-        return .accepted
+        return throttle?.admits(now) ?? true ? .accepted : Answer(.tooManyRequests)
     }
 }

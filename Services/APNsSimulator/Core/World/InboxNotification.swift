@@ -9,6 +9,10 @@ package struct InboxNotification: Sendable, Equatable {
     package let pushType: String?
     package let collapseID: String?
     package let content: NotificationContent
+    /// Until when APNs would have kept it for a device that is off, UNIX milliseconds; nil where it would not.
+    package let expiresAt: Int64?
+    /// The broadcast channel that a Live Activity's state came from.
+    package let channelID: String?
 }
 
 /// What a device's lock screen holds. Bounded: the oldest entries go.
@@ -24,6 +28,17 @@ struct Inbox {
         let type: PushType?
         let collapseID: [UInt8]?
         let content: PayloadReader.Reading
+        var expiresAt: Int64?
+        var channelID: String?
+        /// From this moment a Live Activity is gone from the lock screen.
+        var dismissAt: Int64?
+
+        /// What a newer entry takes the place of an older one by.
+        fileprivate func replaces(_ other: Entry) -> Bool {
+            guard topic == other.topic else { return false }
+            if let collapseID { return collapseID == other.collapseID }
+            return type == .liveactivity && other.type == .liveactivity && channelID == other.channelID
+        }
     }
 
     private var entries: [Entry] = []
@@ -33,8 +48,10 @@ struct Inbox {
 
     /// Shows an entry; one with the same collapse id and topic gives way to it (APNS.md section 2).
     mutating func show(_ entry: Entry) {
-        if let collapseID = entry.collapseID {
-            entries.removeAll { $0.collapseID == collapseID && $0.topic == entry.topic }
+        if entry.collapseID != nil || entry.type == .liveactivity {
+            entries.removeSubrange(..<oldest)
+            oldest = 0
+            entries.removeAll { entry.replaces($0) }
         }
         entries.append(entry)
         if count > Self.maximumEntries { oldest += 1 }
@@ -44,14 +61,21 @@ struct Inbox {
         }
     }
 
-    var notifications: [InboxNotification] {
+    /// The newest state of a Live Activity that an entry would change.
+    func timestamp(replacedBy entry: Entry) -> Int64? {
+        entries[oldest...].last { entry.type == .liveactivity && entry.replaces($0) }?.content.content?.activity?.timestamp
+    }
+
+    func notifications(now: Int64) -> [InboxNotification] {
         entries[oldest...].compactMap { entry in
-            entry.content.content.map { content in
+            if let gone = entry.dismissAt, gone <= now { return nil }
+            return entry.content.content.map { content in
                 InboxNotification(
                     receivedAt: entry.receivedAt,
                     apnsID: String(decoding: entry.id.text(upperCase: entry.idWasGenerated), as: UTF8.self),
                     topic: String(decoding: entry.topic, as: UTF8.self), pushType: entry.type?.name,
-                    collapseID: entry.collapseID.map { String(decoding: $0, as: UTF8.self) }, content: content)
+                    collapseID: entry.collapseID.map { String(decoding: $0, as: UTF8.self) }, content: content,
+                    expiresAt: entry.expiresAt, channelID: entry.channelID)
             }
         }
     }

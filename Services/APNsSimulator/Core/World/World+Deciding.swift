@@ -7,6 +7,8 @@ struct RequestOrigin {
     let stream: Int32
     /// The connection was told to answer nothing.
     var isSilent = false
+    /// What the scenario does to it, whatever its checks and its device say.
+    var forced: ScriptedAnswer?
 }
 
 extension World {
@@ -53,33 +55,20 @@ extension World {
         _ unknownDevices: UnknownDevices, _ state: inout State
     ) -> (step: ScriptedAnswer, isShown: Bool) {
         if origin.isSilent { return (.silence, false) }
-        if let refusal { return (.reject(refusal), false) }
+        if let refusal, origin.forced == nil { return (.reject(refusal), false) }
         guard let token = facts.token, let index = state.records.index(forKey: token) else {
-            return (unknownDevices == .accept ? .accept : .reject(.badDeviceToken), false)
+            return (origin.forced ?? (unknownDevices == .accept ? .accept : .reject(.badDeviceToken)), false)
         }
-        let scripted = state.records.values[index].script?.next()
+        let scripted = origin.forced ?? state.records.values[index].script?.next()
         let step =
             scripted
             ?? ScriptedAnswer(
                 .answer,
-                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic)
+                answer: state.records.values[index].installation?.answer(to: origin.environment, topic: facts.topic, now: now)
                     ?? (unknownDevices == .accept ? .accepted : Answer(.badDeviceToken)))
         guard step.action == .answer, step.answer.isAccepted else { return (step, false) }
-        return (step, state.records.values[index].installation?.receive(facts, id: id, now: now) ?? false)
-    }
-}
-
-extension TokenRecord.Installation {
-    /// - Returns: Whether a person sees it. A background push never shows, and one that tries is dropped in silence (APNS.md 2).
-    fileprivate mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Bool {
-        accepted += 1
-        guard facts.type != .background, let reading = facts.content, let content = reading.content, content.isVisible else { return false }
-        if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
-        inbox.show(
-            Inbox.Entry(
-                receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type,
-                collapseID: facts.collapseID,
-                content: reading))
-        return true
+        guard let reception = state.records.values[index].installation?.receive(facts, id: id, now: now) else { return (step, false) }
+        state.arrivals.append(Arrival(reception, token: token, facts, id: id, now: now))
+        return (step, reception == .shown)
     }
 }

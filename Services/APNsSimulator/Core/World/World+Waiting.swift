@@ -7,6 +7,10 @@ struct Waiter {
         case inbox(TokenKey, count: Int)
         /// So many requests have been noted since the start.
         case requests(total: Int64)
+        /// So many pushes were accepted for this token's device, shown or not.
+        case accepted(TokenKey, count: Int64)
+        /// So many arrivals have been noted since the start.
+        case arrivals(total: Int64)
     }
 
     let number: UInt64
@@ -20,6 +24,8 @@ extension World.State {
         switch condition {
         case .inbox(let token, let count): records[token]?.installation.map { $0.inbox.count >= count } ?? (count <= 0)
         case .requests(let total): journal.nextSequence > total
+        case .accepted(let token, let count): records[token]?.installation.map { $0.accepted >= count } ?? (count <= 0)
+        case .arrivals(let total): arrivals.nextSequence > total
         }
     }
 
@@ -66,6 +72,16 @@ extension World {
         } onCancel: {
             giveUp { $0.number == number }
         }
+    }
+
+    /// Changes the world other than by a push, and tells whoever waited for that.
+    func change<Result>(_ body: (inout State) -> Result) -> Result {
+        let (result, satisfied) = state.withLock { state in
+            let result = body(&state)
+            return (result, state.waiters.isEmpty ? [] : state.takeSatisfiedWaiters())
+        }
+        for waiter in satisfied { waiter.continuation.resume(returning: true) }
+        return result
     }
 
     /// Ends every wait, also those to come: nothing more will arrive.

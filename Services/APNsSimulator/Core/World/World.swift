@@ -6,6 +6,8 @@ final class World: Sendable {
         var records: [TokenKey: TokenRecord] = [:]
         var journal: Journal
         var counters = Counters()
+        var arrivals = ArrivalLog()
+        var broadcast = BroadcastApps()
         var waiters: [Waiter] = []
         var lastWaiter: UInt64 = 0
         /// No push will arrive any more.
@@ -28,35 +30,29 @@ final class World: Sendable {
     /// Makes or changes a device. An inbox survives as long as the app stays installed in the same environment.
     /// - Returns: false where the token was unknown.
     @discardableResult
-    func put(_ device: TokenRecord.Installation, for token: TokenKey) -> Bool {
-        state.withLock { state in
+    func put(_ device: TokenRecord.Installation, for token: TokenKey, now: Int64) -> Bool {
+        change { state in
             var device = device
             let earlier = state.records[token]?.installation
             if let earlier, earlier.environment == device.environment, case .installed = device.state {
                 device.inbox = earlier.inbox
                 device.badge = earlier.badge
+                device.stored = earlier.stored
+                device.channels = earlier.channels
             }
             device.accepted = earlier?.accepted ?? 0
             state.records[token, default: TokenRecord()].installation = device
+            if device.isOnline { state.deliverStored(to: token, now: now) }
+            state.noteDevice(token, now: now)
             return earlier != nil
         }
     }
 
-    /// Marks an existing device; false where there is none.
-    func uninstall(_ token: TokenKey, since: Int64) -> Bool {
-        state.withLock { state in
-            guard var device = state.records[token]?.installation else { return false }
-            device.state = .uninstalled(since: since)
-            device.inbox = Inbox()
-            device.badge = nil
-            state.records[token]?.installation = device
-            return true
-        }
-    }
-
-    func remove(_ token: TokenKey) -> Bool {
-        state.withLock { state in
-            guard state.records[token]?.installation != nil else { return false }
+    func remove(_ token: TokenKey, now: Int64) -> Bool {
+        change { state in
+            guard let device = state.records[token]?.installation else { return false }
+            state.broadcast.unsubscribe(token, from: device.channels, in: device.environment)
+            state.noteDevice(token, now: now)
             state.records[token]?.installation = nil
             if state.records[token]?.isEmpty == true { state.records[token] = nil }
             return true
@@ -72,9 +68,9 @@ final class World: Sendable {
     }
 
     /// - Returns: nil where no such device was ever installed.
-    func inbox(of token: TokenKey) -> [InboxNotification]? {
+    func inbox(of token: TokenKey, now: Int64) -> [InboxNotification]? {
         let inbox = state.withLock { $0.records[token]?.installation?.inbox }
-        return inbox?.notifications
+        return inbox?.notifications(now: now)
     }
 
     /// Every device, ordered by name and token, with how much lies in its inbox.
@@ -99,16 +95,20 @@ package struct DeviceSummary: Sendable, Equatable {
     /// Pushes accepted for it, shown or not.
     package let acceptedCount: Int64
     package let inboxCount: Int
+    /// Pushes that wait for it to come online.
+    package let storedCount: Int
     /// Scripted answers still to come; nil without a script.
     package let scriptRemaining: Int?
 
     init(token: TokenKey, _ installation: TokenRecord.Installation, script: AnswerScript?) {
         device = Device(
             token: token.hex, environment: installation.environment,
-            topics: installation.topics?.map { String(decoding: $0, as: UTF8.self) }, state: installation.state, name: installation.name)
+            topics: installation.topics?.map { String(decoding: $0, as: UTF8.self) }, state: installation.state, name: installation.name,
+            isOnline: installation.isOnline, throttle: installation.throttle, channels: installation.channels.sorted())
         badge = installation.badge
         acceptedCount = installation.accepted
         inboxCount = installation.inbox.count
+        storedCount = installation.stored.count
         scriptRemaining = script?.remaining
     }
 }

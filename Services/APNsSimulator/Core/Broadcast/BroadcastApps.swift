@@ -1,0 +1,86 @@
+import FoundationEssentials
+
+/// One broadcast channel (APNS.md section 6).
+struct Channel {
+    /// Keeps the most recent message for devices that are off; else nothing.
+    let isStoring: Bool
+    var subscribers: Set<TokenKey> = []
+    var published: Int64 = 0
+    var stored: Inbox.Entry?
+}
+
+/// The channels of every app and environment. Lives behind the world's lock.
+struct BroadcastApps {
+    /// Of one app in one environment.
+    struct App {
+        /// The Broadcast Capability of the App ID.
+        var isEnabled = true
+        var channels: [String: Channel] = [:]
+    }
+
+    struct Key: Hashable {
+        let environment: SimulatorEnvironment
+        let bundleID: String
+    }
+
+    /// Per app and environment (APNS.md 6.1).
+    static let maximumChannels = 10_000
+    /// At most 8 hours, in milliseconds.
+    static let longestStorage: Int64 = 8 * 3_600_000
+
+    private var apps: [Key: App] = [:]
+
+    func app(_ key: Key) -> App { apps[key] ?? App() }
+
+    func app(with channelID: String, in environment: SimulatorEnvironment) -> Key? {
+        apps.first { $0.key.environment == environment && $0.value.channels[channelID] != nil }?.key
+    }
+
+    var keys: [Key] { Array(apps.keys) }
+
+    /// Taken away, the capability takes all channels with it, for ever.
+    mutating func setEnabled(_ isEnabled: Bool, _ key: Key) {
+        apps[key, default: App()].isEnabled = isEnabled
+        if !isEnabled { apps[key]?.channels = [:] }
+    }
+
+    /// - Returns: nil where the app has as many as it may have.
+    mutating func create(isStoring: Bool, limit: Int, _ key: Key) -> String? {
+        guard app(key).channels.count < limit else { return nil }
+        var random = SystemRandomNumberGenerator()
+        let id = Data((0..<16).map { _ in random.next() as UInt8 }).base64EncodedString()
+        apps[key, default: App()].channels[id] = Channel(isStoring: isStoring)
+        return id
+    }
+
+    mutating func delete(_ channelID: String, _ key: Key) -> Bool {
+        apps[key]?.channels.removeValue(forKey: channelID) != nil
+    }
+
+    mutating func subscribe(_ token: TokenKey, to channelID: String, _ key: Key) {
+        apps[key]?.channels[channelID]?.subscribers.insert(token)
+    }
+
+    mutating func unsubscribe(_ token: TokenKey, from channels: Set<String>, in environment: SimulatorEnvironment) {
+        for channelID in channels {
+            guard let key = app(with: channelID, in: environment) else { continue }
+            apps[key]?.channels[channelID]?.subscribers.remove(token)
+        }
+    }
+
+    /// - Parameter stored: What the channel keeps of it; nil keeps nothing.
+    /// - Returns: Who listens.
+    mutating func publish(_ channelID: String, stored: Inbox.Entry?, _ key: Key) -> Set<TokenKey> {
+        apps[key]?.channels[channelID]?.published += 1
+        apps[key]?.channels[channelID]?.stored = stored
+        return apps[key]?.channels[channelID]?.subscribers ?? []
+    }
+
+    /// What the channels have kept for a device that comes online or joins.
+    func stored(for channels: Set<String>, in environment: SimulatorEnvironment, now: Int64) -> [Inbox.Entry] {
+        channels.compactMap { channelID in
+            guard let key = app(with: channelID, in: environment), let entry = apps[key]?.channels[channelID]?.stored else { return nil }
+            return entry.expiresAt.map { $0 > now } ?? false ? entry : nil
+        }
+    }
+}

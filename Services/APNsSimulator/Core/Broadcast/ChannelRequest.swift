@@ -1,0 +1,60 @@
+import FoundationEssentials
+import HTTP2
+
+/// A request about channels, as far as its path and headers say (APNS.md 6.1 and 6.2).
+struct ChannelRequest {
+    enum Operation {
+        case create, read, delete, list, broadcast
+    }
+
+    let operation: Operation
+    let bundleID: String
+    let headers: HeaderList
+
+    private static let broadcastPath = "/4/broadcasts/apps/"
+    private static let managementPath = "/1/apps/"
+
+    static func isBroadcast(_ headers: HeaderList) -> Bool {
+        headers[":path"]?.hasPrefix("/4/broadcasts/") ?? false
+    }
+
+    /// - Throws: ``ChannelAnswer``: no such path, or not with this method.
+    init(_ headers: HeaderList, isManagement: Bool) throws(ChannelAnswer) {
+        self.headers = headers
+        let (path, method) = (headers[":path"] ?? "", headers[":method"] ?? "")
+        if !isManagement {
+            bundleID = String(path.dropFirst(Self.broadcastPath.count))
+            guard path.hasPrefix(Self.broadcastPath), !bundleID.isEmpty, !bundleID.contains("/") else { throw ChannelAnswer(.badPath) }
+            guard method == "POST" else { throw ChannelAnswer(.methodNotAllowed) }
+            operation = .broadcast
+            return
+        }
+        let parts = path.dropFirst(Self.managementPath.count).split(separator: "/", omittingEmptySubsequences: false)
+        guard path.hasPrefix(Self.managementPath), parts.count == 2, !parts[0].isEmpty else { throw ChannelAnswer(.badPath) }
+        bundleID = String(parts[0])
+        switch (parts[1], method) {
+        case ("channels", "POST"): operation = .create
+        case ("channels", "GET"): operation = .read
+        case ("channels", "DELETE"): operation = .delete
+        case ("all-channels", "GET"): operation = .list
+        case ("channels", _), ("all-channels", _): throw ChannelAnswer(.methodNotAllowed)
+        default: throw ChannelAnswer(.badPath)
+        }
+    }
+
+    /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (APNS.md section 10).
+    /// - Throws: ``ChannelAnswer`` where it is not a UUID in lower case.
+    static func id(_ headers: HeaderList) throws(ChannelAnswer) -> MessageID? {
+        guard let text = headers["apns-request-id"] ?? headers["apns-id"] else { return nil }
+        let bytes = Array(text.utf8)
+        guard let id = MessageID(bytes.span) else { throw ChannelAnswer(.badMessageID) }
+        return id
+    }
+
+    /// The header of every request but create and list.
+    func channelID() throws(ChannelAnswer) -> String {
+        guard let text = headers["apns-channel-id"], !text.isEmpty else { throw ChannelAnswer(.missingChannelID) }
+        guard let bytes = Data(base64Encoded: text), !bytes.isEmpty else { throw ChannelAnswer(.badChannelID) }
+        return text
+    }
+}

@@ -1,0 +1,102 @@
+import StrictJSON
+import Synchronization
+
+extension World {
+    func isBroadcastEnabled(_ key: BroadcastApps.Key) -> Bool {
+        state.withLock { $0.broadcast.app(key).isEnabled }
+    }
+
+    func createChannel(isStoring: Bool, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+        guard let id = state.withLock({ $0.broadcast.create(isStoring: isStoring, limit: BroadcastApps.maximumChannels, key) }) else {
+            throw ChannelAnswer(.cannotCreateChannelConfig)
+        }
+        return ChannelAnswer(201, channelID: id)
+    }
+
+    /// - Returns: Whether the channel keeps its most recent message.
+    func isStoring(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> Bool {
+        guard let channel = state.withLock({ $0.broadcast.app(key).channels[channelID] }) else {
+            throw ChannelAnswer(.channelNotRegistered)
+        }
+        return channel.isStoring
+    }
+
+    func readChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+        let isStoring = try isStoring(channelID, key)
+        var writer = JSONWriter()
+        writer.object { object in
+            object.field("message-storage-policy", isStoring ? 1 : 0)
+            object.field("push-type", "LiveActivity")
+        }
+        return ChannelAnswer(200, body: writer.bytes)
+    }
+
+    func deleteChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+        guard state.withLock({ $0.broadcast.delete(channelID, key) }) else { throw ChannelAnswer(.channelNotRegistered) }
+        return ChannelAnswer(204)
+    }
+
+    func listChannels(_ key: BroadcastApps.Key) -> ChannelAnswer {
+        let channels = state.withLock { $0.broadcast.app(key).channels.keys.sorted() }
+        var writer = JSONWriter()
+        writer.object { $0.field("channels", channels) }
+        return ChannelAnswer(200, body: writer.bytes)
+    }
+
+    /// Shows the state on every device that listens and is online; a channel that stores keeps it for the others.
+    /// - Parameter expiration: UNIX seconds, where the sender shortens the storage.
+    func broadcast(
+        _ content: PayloadReader.Reading, to channelID: String, _ key: BroadcastApps.Key, expiration: Int64?, id: MessageID, now: Int64
+    ) {
+        let latest = now + BroadcastApps.longestStorage
+        let expiresAt = expiration.map { min($0 * 1000, latest) } ?? latest
+        let topic = Array(key.bundleID.utf8) + Array(PushType.liveactivity.topicSuffix.utf8)
+        change { state in
+            guard let channel = state.broadcast.app(key).channels[channelID] else { return }
+            let entry = Inbox.Entry(
+                receivedAt: now, id: id, idWasGenerated: true, topic: topic, type: .liveactivity, collapseID: nil, content: content,
+                expiresAt: channel.isStoring ? expiresAt : nil, channelID: channelID)
+            let keeps = channel.isStoring && expiresAt > now
+            for token in state.broadcast.publish(channelID, stored: keeps ? entry : nil, key) {
+                guard var device = state.records[token]?.installation, case .installed = device.state else { continue }
+                let reception = device.isOnline ? device.show(entry, now: now) : keeps ? .stored : .dropped
+                state.records[token]?.installation = device
+                if reception == .shown { state.counters.shown += 1 }
+                state.arrivals.append(Arrival(reception, token: token, topic: topic, type: .liveactivity, content: content, now: now))
+            }
+        }
+    }
+
+    /// Requests about channels stand in the journal among the others.
+    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ answer: ChannelAnswer, from origin: RequestOrigin, now: Int64) {
+        let step = ScriptedAnswer.answer(status: answer.status, reason: answer.reason)
+        change { state in
+            state.counters.note(step, isShown: false)
+            state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
+        }
+    }
+
+    // MARK: What the control API asks
+
+    /// A device's activities listen to these channels and no others.
+    /// - Returns: The first channel that its environment does not have; nil where all is well.
+    func subscribe(_ token: TokenKey, to channels: [String], now: Int64) -> String? {
+        change { state in
+            guard let device = state.records[token]?.installation else { return nil }
+            for channelID in channels where state.broadcast.app(with: channelID, in: device.environment) == nil { return channelID }
+            state.broadcast.unsubscribe(token, from: device.channels, in: device.environment)
+            for channelID in channels {
+                guard let key = state.broadcast.app(with: channelID, in: device.environment) else { continue }
+                state.broadcast.subscribe(token, to: channelID, key)
+            }
+            state.records[token]?.installation?.channels = Set(channels)
+            state.deliverStored(to: token, now: now)
+            state.noteDevice(token, now: now)
+            return nil
+        }
+    }
+
+    func setBroadcast(_ isEnabled: Bool, _ key: BroadcastApps.Key) {
+        change { $0.broadcast.setEnabled(isEnabled, key) }
+    }
+}

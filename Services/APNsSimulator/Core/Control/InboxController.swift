@@ -1,0 +1,123 @@
+import Hummingbird
+import StrictJSON
+import Synchronization
+
+/// What devices show, and the feed of what arrives at them.
+struct InboxController {
+    let simulator: APNsSimulator
+
+    /// With `wait_count`: answers when the inbox holds so many, or when `timeout_seconds` have passed.
+    func read(_ request: ControlRequest) async throws -> Response {
+        try request.allowQuery("wait_count", "timeout_seconds")
+        let token = try request.token()
+        let wait = try request.wait()
+        let clock = simulator.configuration.clock
+        guard simulator.world.inbox(of: token, now: clock()) != nil else { throw ControlProblem.unknownDevice }
+        if let wait { _ = await simulator.world.wait(for: .inbox(token, count: Int(wait.count)), timeout: wait.timeout) }
+        let notifications = simulator.world.inbox(of: token, now: clock()) ?? []
+        let badge = simulator.world.device(token)?.badge
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.field("token", token.hex)
+                object.field("badge", badge)
+                object.field("count", notifications.count)
+                object.array("groups") { Self.writeGroups(notifications, to: &$0) }
+                object.array("notifications") { array in
+                    for notification in notifications { Self.write(notification, to: &array) }
+                }
+            }
+        }
+    }
+
+    /// The feed of arrivals at installed devices: what became of each accepted push, and changes of the devices themselves.
+    func arrivals(_ request: ControlRequest) async throws -> Response {
+        try request.allowQuery("after", "limit", "wait_count", "timeout_seconds")
+        let after = try request.number("after", in: 0...(.max / 2)) ?? 0
+        let limit = try request.number("limit", in: 1...10_000) ?? 1000
+        if let wait = try request.wait() {
+            _ = await simulator.world.wait(for: .arrivals(total: after + wait.count), timeout: wait.timeout)
+        }
+        let (found, last) = simulator.world.state.withLock { state in
+            let entries = state.arrivals.arrivals(after: after, limit: Int(limit))
+            return (
+                entries.map { ($0.sequence, $0.arrival, state.records[$0.arrival.token]?.installation?.name) },
+                state.arrivals.nextSequence - 1
+            )
+        }
+        return ControlAnswer.json { writer in
+            writer.object { object in
+                object.field("last_sequence", last)
+                object.array("arrivals") { array in
+                    for (sequence, arrival, name) in found { Self.write(sequence, arrival, name: name, to: &array) }
+                }
+            }
+        }
+    }
+
+    /// As a lock screen stacks them: by app and `thread-id`, the newest group last.
+    private static func writeGroups(_ notifications: [InboxNotification], to array: inout JSONWriter) {
+        var order: [String] = []
+        var groups: [String: [InboxNotification]] = [:]
+        for notification in notifications {
+            let key = notification.topic + "\n" + (notification.content.threadID ?? "")
+            order.removeAll { $0 == key }
+            order.append(key)
+            groups[key, default: []].append(notification)
+        }
+        for key in order {
+            guard let group = groups[key], let newest = group.last else { continue }
+            array.object { entry in
+                entry.field("topic", newest.topic)
+                entry.field("thread_id", newest.content.threadID)
+                entry.field("count", group.count)
+                entry.field("newest_apns_id", newest.apnsID)
+            }
+        }
+    }
+
+    private static func write(_ notification: InboxNotification, to writer: inout JSONWriter) {
+        writer.object { object in
+            writeContent(notification.content, to: &object)
+            object.field("received_at", rfc3339(notification.receivedAt))
+            object.field("expires_at", notification.expiresAt.map { rfc3339($0) })
+            object.field("apns_id", notification.apnsID)
+            object.field("push_type", notification.pushType)
+            object.field("collapse_id", notification.collapseID)
+            object.field("channel_id", notification.channelID)
+            object.field("topic", notification.topic)
+        }
+    }
+
+    private static func writeContent(_ content: NotificationContent, to object: inout JSONWriter) {
+        object.field("title", content.title)
+        object.field("subtitle", content.subtitle)
+        object.field("body", content.body)
+        object.field("badge", content.badge)
+        object.field("sound", content.sound)
+        object.field("category", content.category)
+        object.field("thread_id", content.threadID)
+        object.field("interruption_level", content.interruptionLevel)
+        if let activity = content.activity {
+            object.object("activity") { entry in
+                entry.field("event", activity.event.rawValue)
+                entry.field("content_state", activity.contentState)
+                entry.field("stale_at", activity.staleDate.map { rfc3339(unixMilliseconds($0)) })
+            }
+        }
+    }
+
+    private static func write(_ sequence: Int64, _ arrival: Arrival, name: String?, to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("sequence", sequence)
+            object.field("time", rfc3339(arrival.time))
+            object.field("kind", arrival.reception.rawValue)
+            object.field("token", arrival.token.hex)
+            object.field("name", name)
+            guard arrival.reception != .device else { return }
+            object.field("topic", String(decoding: arrival.topic, as: UTF8.self))
+            object.field("push_type", arrival.type?.name)
+            object.field("apns_id", arrival.id.map { String(decoding: $0.text(upperCase: arrival.idWasGenerated), as: UTF8.self) })
+            if let content = arrival.content?.content { writeContent(content, to: &object) }
+        }
+    }
+}

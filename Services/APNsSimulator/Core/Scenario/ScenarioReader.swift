@@ -1,0 +1,185 @@
+import FoundationEssentials
+import StrictJSON
+
+/// Reads a scenario strictly: an unknown field, an impossible value or a rule that can do nothing is refused with the place where it stands.
+enum ScenarioReader {
+    static let maximumBytes = 1 << 20
+    private static let maximumRules = 200
+
+    /// - Throws: ``SimulatorError``, one sentence that names the file and the place.
+    static func read(file path: String) throws(SimulatorError) -> Scenario {
+        let content: [UInt8]
+        do {
+            content = Array(try Data(contentsOf: URL(filePath: path)))
+        } catch {
+            throw SimulatorError(.scenario, "\(path) cannot be read")
+        }
+        do throws(SimulatorError) {
+            return try parse(content)
+        } catch {
+            throw SimulatorError(.scenario, "\(path): \(error)")
+        }
+    }
+
+    static func parse(_ content: [UInt8]) throws(SimulatorError) -> Scenario {
+        let root: JSONValue
+        do throws(JSONError) {
+            root = try JSONValue.parse(content, maximumBytes: maximumBytes)
+        } catch {
+            throw SimulatorError(.scenario, "not JSON: \(error)")
+        }
+        var reader = JSONObjectReader(root)
+        let scenario = read(&reader)
+        reader.finish()
+        guard reader.problems.isEmpty, let scenario else {
+            let problems = reader.problems.list.map { "\($0.pointer.isEmpty ? "/" : $0.pointer): \($0.code), \($0.detail)" }
+            throw SimulatorError(.scenario, problems.isEmpty ? "not a scenario" : problems.joined(separator: "; "))
+        }
+        return scenario
+    }
+
+    /// Leaves complaints in the reader; the caller finishes it.
+    static func read(_ reader: inout JSONObjectReader) -> Scenario? {
+        _ = reader.integer("v", in: 1...1)
+        let name = reader.string("name", maximumBytes: 100)
+        let about = reader.optionalString("about", minimumBytes: 0, maximumBytes: 2000) ?? ""
+        let seed = reader.optionalInteger("seed", in: 0...Int64.max) ?? 1
+        let requests = reader.optionalObjects("requests", maximumCount: maximumRules) ?? []
+        let connections = reader.optionalObjects("connections", maximumCount: maximumRules) ?? []
+        let events = reader.optionalObjects("events", maximumCount: maximumRules) ?? []
+        let scenario = Scenario(
+            name: name ?? "", about: about, seed: UInt64(seed),
+            requests: requests.enumerated().compactMap { request($1, number: $0) },
+            connections: connections.enumerated().compactMap { connection($1, number: $0) },
+            events: events.enumerated().compactMap { event($1, number: $0) })
+        return reader.problems.isEmpty ? scenario : nil
+    }
+
+    private static func request(_ fields: JSONObjectReader, number: Int) -> RequestRule? {
+        var reader = fields
+        let name = reader.optionalString("name", maximumBytes: 100) ?? "requests/\(number)"
+        let occasion = occasion(&reader)
+        let connections = reader.positions("connections")
+        let topics = reader.optionalStrings("topics", maximumCount: 100, maximumBytes: 255)
+        let types = pushTypes(&reader)
+        let tokens = tokens(&reader)
+        let shareOfTokens = reader.share("share_of_tokens")
+        let faults = options(&reader) { fault(&$0) }
+        reader.finish()
+        guard let faults else { return nil }
+        return RequestRule(
+            name: name, occasion: occasion, connections: connections, topics: topics?.map { Array($0.utf8) }, types: types,
+            tokens: tokens, shareOfTokens: shareOfTokens, faults: faults)
+    }
+
+    private static func connection(_ fields: JSONObjectReader, number: Int) -> ConnectionRule? {
+        var reader = fields
+        let name = reader.optionalString("name", maximumBytes: 100) ?? "connections/\(number)"
+        let occasion = occasion(&reader)
+        let entrances = options(&reader) { entrance(&$0) }
+        reader.finish()
+        return entrances.map { ConnectionRule(name: name, occasion: occasion, entrances: $0) }
+    }
+
+    private static func event(_ fields: JSONObjectReader, number: Int) -> TimedEvent? {
+        var reader = fields
+        let name = reader.optionalString("name", maximumBytes: 100) ?? "events/\(number)"
+        let at = reader.integer("at_ms", in: 0...Self.longestTime)
+        let every = reader.optionalInteger("every_ms", in: 10...Self.longestTime)
+        let environment = reader.optionalChoice("environment", of: SimulatorEnvironment.self)
+        let effect = eventEffect(&reader)
+        reader.finish()
+        guard let at, let effect else { return nil }
+        return TimedEvent(name: name, at: at, every: every, environment: environment, effect: effect)
+    }
+
+    // MARK: Conditions
+
+    /// A week.
+    static let longestTime: Int64 = 7 * 86_400_000
+
+    private static func occasion(_ reader: inout JSONObjectReader) -> Occasion {
+        let from = reader.optionalInteger("from_ms", in: 0...longestTime) ?? 0
+        let until = reader.optionalInteger("until_ms", in: 0...longestTime)
+        if let until, until <= from { reader.problem("until_ms", "out_of_range", "must be after from_ms") }
+        return Occasion(
+            environment: reader.optionalChoice("environment", of: SimulatorEnvironment.self), from: from, until: until ?? .max,
+            share: reader.share("share"), every: reader.optionalInteger("every", in: 1...1_000_000_000) ?? 1,
+            positions: reader.positions("positions"))
+    }
+
+    private static func pushTypes(_ reader: inout JSONObjectReader) -> Set<PushType>? {
+        guard let names = reader.optionalStrings("push_types", maximumCount: 20, maximumBytes: 30) else { return nil }
+        var types: Set<PushType> = []
+        for (index, name) in names.enumerated() {
+            if let type = PushType.allCases.first(where: { $0.name == name }) {
+                types.insert(type)
+            } else {
+                reader.problem("push_types", step: "/\(index)", "unsupported_value", "not a push type of APNs")
+            }
+        }
+        return types
+    }
+
+    private static func tokens(_ reader: inout JSONObjectReader) -> Set<TokenKey>? {
+        guard let texts = reader.optionalStrings("tokens", maximumCount: 100_000, maximumBytes: 2 * TokenKey.maximumBytes) else {
+            return nil
+        }
+        var tokens: Set<TokenKey> = []
+        for (index, text) in texts.enumerated() {
+            if let token = TokenKey(hex: text) {
+                tokens.insert(token)
+            } else {
+                reader.problem("tokens", step: "/\(index)", "unsupported_value", "not an even number of hex digits")
+            }
+        }
+        return tokens
+    }
+
+    /// `do`: one thing, or several with weights.
+    private static func options<Element>(
+        _ reader: inout JSONObjectReader, _ read: (inout JSONObjectReader) -> Element?
+    ) -> Choice<Element>? {
+        guard let entries = reader.objects("do", maximumCount: 50) else { return nil }
+        if entries.isEmpty { reader.problem("do", "too_short", "at least one thing to do") }
+        let options = entries.compactMap { fields -> (element: Element, weight: Int64)? in
+            var entry = fields
+            let weight = entry.optionalInteger("weight", in: 1...1_000_000) ?? 1
+            let element = read(&entry)
+            entry.finish()
+            return element.map { ($0, weight) }
+        }
+        return options.isEmpty ? nil : Choice(options)
+    }
+}
+
+extension JSONObjectReader {
+    /// More than 0, at most 1; absent is all.
+    mutating func share(_ key: String) -> Double {
+        guard let value = optionalValue(key) else { return 1 }
+        guard let share = value.numberValue else {
+            problem(key, "wrong_type", "expected a number, found \(value.typeName)")
+            return 1
+        }
+        if !(share > 0 && share <= 1) { problem(key, "out_of_range", "more than 0, at most 1") }
+        return share
+    }
+
+    /// Whole numbers from 1.
+    mutating func positions(_ key: String) -> Set<Int64>? {
+        guard let value = optionalValue(key) else { return nil }
+        guard let elements = value.arrayValue, !elements.isEmpty, elements.count <= 10_000 else {
+            problem(key, "wrong_type", "expected an array of 1 to 10000 numbers")
+            return nil
+        }
+        var positions: Set<Int64> = []
+        for (index, element) in elements.enumerated() {
+            if let number = element.integerValue, number >= 1 {
+                positions.insert(number)
+            } else {
+                problem(key, step: "/\(index)", "out_of_range", "a whole number from 1")
+            }
+        }
+        return positions
+    }
+}

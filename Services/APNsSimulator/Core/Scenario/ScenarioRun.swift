@@ -1,0 +1,109 @@
+import OpenSSL
+import Synchronization
+
+/// A scenario under way: since when, how many connections it has seen, and how often each rule has struck. Shared by all loops.
+final class ScenarioRun: Sendable {
+    let scenario: Scenario
+    /// UNIX milliseconds.
+    let startedAt: Int64
+    /// For connections that are shown a certificate that nobody trusts, or no `h2`; made only where a rule asks for it.
+    let wrongCertificate: TLSContext?
+    let withoutALPN: TLSContext?
+    private let connections = Atomic<UInt64>(0)
+    private let counts: Mutex<[Int64]>
+
+    init(_ scenario: Scenario, configuration: APNsSimulatorConfiguration, now: Int64) throws(SimulatorError) {
+        self.scenario = scenario
+        startedAt = now
+        let entrances = scenario.connections.flatMap { $0.entrances.options.map(\.element) }
+        do throws(TLSError) {
+            wrongCertificate =
+                entrances.contains(.wrongCertificate) ? try TLSContext.server(selfSignedFor: "wrong.invalid", alpn: ["h2"]) : nil
+            withoutALPN =
+                entrances.contains(.noALPN)
+                ? try TLSContext.server(certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: []) : nil
+        } catch {
+            throw SimulatorError(.configuration, "\(error)")
+        }
+        counts = Mutex(Array(repeating: 0, count: scenario.ruleNames.count))
+    }
+
+    /// How often each rule has struck, in the order of ``Scenario/ruleNames``.
+    var strikes: [(name: String, count: Int64)] {
+        Array(zip(scenario.ruleNames, counts.withLock { $0 }))
+    }
+
+    func noteStrike(_ index: Int) {
+        counts.withLock { $0[index] += 1 }
+    }
+
+    /// The place in the counts of an event.
+    func eventIndex(_ index: Int) -> Int { scenario.requests.count + scenario.connections.count + index }
+
+    /// Counts a connection, from 1, and says how it begins.
+    /// - Parameter isNew: false for one that was open when the scenario began: it is counted, and spared.
+    func admit(_ environment: SimulatorEnvironment, now: Int64, isNew: Bool = true) -> ConnectionScenario {
+        let ordinal = connections.wrappingAdd(1, ordering: .relaxed).newValue
+        var place = ConnectionScenario(run: self, ordinal: ordinal)
+        guard isNew else { return place }
+        let elapsed = now - startedAt
+        for (index, rule) in scenario.connections.enumerated() {
+            let number = scenario.requests.count + index
+            let draw = SeededDraw(scenario.seed, number, .share, ordinal, 0)
+            guard rule.occasion.applies(at: Int64(ordinal), in: environment, elapsed: elapsed, draw: draw) else { continue }
+            place.entrance = rule.entrances.pick(SeededDraw(scenario.seed, number, .choice, ordinal, 0))
+            noteStrike(number)
+            break
+        }
+        return place
+    }
+}
+
+/// One connection's place in a scenario. Belongs to the connection's thread.
+struct ConnectionScenario {
+    /// A fault with everything drawn.
+    struct Blow {
+        var step: ScriptedAnswer?
+        var delay: Duration = .zero
+        var effect: ConnectionEffect?
+    }
+
+    let run: ScenarioRun
+    let ordinal: UInt64
+    /// The certificate to show instead of the right one.
+    var certificateContext: TLSContext? {
+        switch entrance {
+        case .wrongCertificate: run.wrongCertificate
+        case .noALPN: run.withoutALPN
+        default: nil
+        }
+    }
+    var entrance: Entrance?
+    private var position: UInt64 = 0
+
+    init(run: ScenarioRun, ordinal: UInt64) {
+        self.run = run
+        self.ordinal = ordinal
+    }
+
+    /// What the connection's next request suffers: the first rule that applies decides. Called once per request.
+    mutating func next(
+        _ facts: PushFacts, refusal: RejectionReason?, environment: SimulatorEnvironment, now: Int64
+    ) -> Blow? {
+        position += 1
+        let scenario = run.scenario
+        for index in scenario.requests.indices {
+            let rule = scenario.requests[index]
+            let draw = SeededDraw(scenario.seed, index, .share, ordinal, position)
+            guard rule.occasion.applies(at: Int64(position), in: environment, elapsed: now - run.startedAt, draw: draw),
+                rule.concerns(facts, connection: Int64(ordinal), seed: scenario.seed, rule: index),
+                let fault = rule.faults.pick(SeededDraw(scenario.seed, index, .choice, ordinal, position)),
+                refusal == nil || !fault.isJudgement
+            else { continue }
+            run.noteStrike(index)
+            let delay = fault.delay?.duration(SeededDraw(scenario.seed, index, .delay, ordinal, position)) ?? .zero
+            return Blow(step: fault.step, delay: delay, effect: fault.effect)
+        }
+        return nil
+    }
+}

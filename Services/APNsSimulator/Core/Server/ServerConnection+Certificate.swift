@@ -1,0 +1,16 @@
+import HTTP2
+
+/// Clients that show a certificate instead of provider tokens (APNS.md 1.4).
+extension ServerConnection {
+    /// - Returns: The streams to announce: whoever has shown a good certificate need not prove anything more.
+    func present(_ certificate: ClientCertificate) -> UInt32 {
+        check.present(certificate)
+        _ = gate.answered(status: nil, isAuthenticated: check.authority.isAuthenticated)
+        return gate.limit
+    }
+
+    /// As Apple does it: not an answer, but the end of the connection before it began (APNS.md section 7, lesson 4).
+    func refuseEnvironment() throws(HTTP2Error) {
+        try http2?.goAway(lastStream: 0, code: .noError, debug: Answer(.badCertificateEnvironment).body ?? [])
+    }
+}

@@ -1,0 +1,135 @@
+import HTTP2
+import OpenSSL
+import SystemIO
+
+/// What a scenario has done to one connection.
+struct Suffering {
+    /// Neither TLS nor anything else is answered until the loop says so.
+    var isStalled = false
+    var refusesTLS = false
+    /// Nothing is written any more.
+    var isFrozen = false
+    var freezesWhenEstablished = false
+    var closesAfterCut = false
+    /// Announced instead of the configured number.
+    var streams: UInt32?
+    /// Announced instead of the usual window.
+    var window: Int?
+    /// Its last GOAWAY announced only that more is to follow: the connection goes on.
+    var wasNoticed = false
+    /// The request whose GOAWAY was sent already.
+    var goAwayFor: Int32?
+
+    mutating func begin(_ entrance: Entrance?) {
+        switch entrance {
+        case .refuseTLS: refusesTLS = true
+        case .stallTLS: isStalled = true
+        case .freeze: freezesWhenEstablished = true
+        case .streams(let limit): streams = limit
+        case .window(let bytes): window = bytes
+        case .refuse, .wrongCertificate, .noALPN, nil: break
+        }
+    }
+}
+
+extension ServerConnection {
+    /// Bytes that a client may send while its handshake is stalled: a ClientHello is much smaller.
+    private static let maximumHeldBack = 65_536
+    /// fatal, handshake_failure (RFC 8446 section 6.2).
+    private static let handshakeFailure: [UInt8] = [21, 3, 3, 0, 2, 2, 40]
+
+    /// Whether the client's bytes are to lie unread because the scenario has it so.
+    func isHeldBack() throws(SystemError) -> Bool {
+        if suffering.refusesTLS {
+            _ = try socket.write(Self.handshakeFailure.span)
+            end()
+            return true
+        }
+        if suffering.isStalled, tls.pendingInput > Self.maximumHeldBack { end() }
+        return suffering.isStalled
+    }
+
+    /// The stalled handshake goes on with what has come.
+    func resumeHandshake() {
+        suffering.isStalled = false
+        do {
+            try shakeHands()
+        } catch {
+            end()
+        }
+    }
+
+    /// A connection that was open when another scenario began is well again, as far as it can be.
+    func begin(_ place: ConnectionScenario) {
+        scenario = place
+        do throws(HTTP2Error) {
+            if suffering.window != nil { try http2?.updateSettings(initialWindowSize: HTTP2ServerSettings().initialWindowSize) }
+        } catch {
+            end()
+        }
+        if suffering.streams != nil { setStreams(UInt32(service.configuration.streams)) }
+        (suffering.window, suffering.streams) = (nil, nil)
+    }
+
+    /// By a request's fault.
+    func suffer(_ effect: ConnectionEffect, with pending: PendingStep) throws(HTTP2Error) {
+        if case .goAway(let last, _, _, _) = effect, let stream = last.resolved(pending.stream), stream < pending.stream {
+            suffering.goAwayFor = pending.stream
+        }
+        try suffer(effect, causedBy: pending.stream)
+    }
+
+    /// By a request's fault or at a moment.
+    /// - Parameter stream: The request; nil for a moment.
+    func suffer(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
+        switch effect {
+        case .goAway(let last, let code, let debug, let closes):
+            suffering.wasNoticed = last == .all
+            try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
+            if closes { end() }
+        case .close(let abruptly):
+            if abruptly {
+                // Fails only for a socket that is closed already, which is what is wanted.
+                do throws(SystemError) { try socket.resetOnClose() } catch {}
+            }
+            end()
+        case .cut(let closes): suffering.closesAfterCut = closes
+        case .freeze: suffering.isFrozen = true
+        case .streams(let limit):
+            suffering.streams = limit
+            setStreams(limit)
+        case .window(let bytes):
+            suffering.window = bytes
+            try http2?.updateSettings(initialWindowSize: bytes)
+        case .silence: isSilent = true
+        case .answer: isSilent = false
+        }
+    }
+
+    /// Whole frames as far as they go, then half of the answer's bytes, and no more.
+    func writeHalf(of pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
+        var whole: [UInt8] = []
+        _ = try http2.gatherOutput(into: &whole, limit: .max)
+        var part: [UInt8] = []
+        try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+        _ = try http2.gatherOutput(into: &part, limit: .max)
+        whole.append(contentsOf: part.prefix(max(1, part.count / 2)))
+        do {
+            try tls.write(whole.span)
+        } catch {
+            end()
+        }
+        suffering.isFrozen = true
+        if suffering.closesAfterCut { end() }
+    }
+}
+
+extension ConnectionScenario.Blow {
+    /// What happens to the request: a GOAWAY that leaves it unprocessed is its end.
+    func forced(on stream: Int32) -> ScriptedAnswer? {
+        if case .goAway(let last, _, let debug, _) = effect, let processed = last.resolved(stream), processed < stream {
+            return ScriptedAnswer(.goAway, answer: debug.isEmpty ? .accepted : Answer(status: 503))
+        }
+        return step
+    }
+}

@@ -1,0 +1,78 @@
+/// What became of a push after it was accepted.
+enum Reception: String, Sendable {
+    /// A person saw it.
+    case shown
+    /// The app got it, the person did not: a background push, or one without anything to show.
+    case silent
+    /// The device was off: it waits, and has taken the place of what waited before for the same topic.
+    case stored
+    /// The device was off and it may not wait, or the app is gone.
+    case dropped
+    /// It waited too long.
+    case expired
+    /// A Live Activity's state older than the one that is shown.
+    case outdated
+    /// Nothing was pushed: the device itself has changed.
+    case device
+}
+
+/// One line in the feed that pages and terminals follow.
+struct Arrival {
+    let reception: Reception
+    /// UNIX milliseconds.
+    let time: Int64
+    let token: TokenKey
+    let topic: [UInt8]
+    let type: PushType?
+    let id: MessageID?
+    let idWasGenerated: Bool
+    let content: PayloadReader.Reading?
+
+    init(_ reception: Reception, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
+        self.init(reception, token: token, topic: facts.topic, type: facts.type, id: id, facts.id == nil, content: facts.content, now: now)
+    }
+
+    init(
+        _ reception: Reception, token: TokenKey, topic: [UInt8] = [], type: PushType? = nil, id: MessageID? = nil,
+        _ idWasGenerated: Bool = false, content: PayloadReader.Reading? = nil, now: Int64
+    ) {
+        self.reception = reception
+        time = now
+        self.token = token
+        self.topic = topic
+        self.type = type
+        self.id = id
+        self.idWasGenerated = idWasGenerated
+        self.content = content
+    }
+}
+
+/// The last arrivals at devices that somebody installed. A ring.
+struct ArrivalLog {
+    private static let capacity = 10_000
+
+    private var entries: [Arrival] = []
+    private var start = 0
+    /// The next arrival's number; the first is 1.
+    private(set) var nextSequence: Int64 = 1
+
+    mutating func append(_ arrival: Arrival) {
+        if entries.count < Self.capacity {
+            entries.append(arrival)
+        } else {
+            entries[start] = arrival
+            start = start + 1 == Self.capacity ? 0 : start + 1
+        }
+        nextSequence += 1
+    }
+
+    /// - Returns: Those with a number above `sequence`, oldest first, at most `limit`.
+    func arrivals(after sequence: Int64, limit: Int) -> [(sequence: Int64, arrival: Arrival)] {
+        let oldest = nextSequence - Int64(entries.count)
+        let first = max(sequence + 1, oldest)
+        guard first < nextSequence else { return [] }
+        return (first..<min(nextSequence, first + Int64(clamping: limit))).map { number in
+            (number, entries[(start + Int(number - oldest)) % entries.count])
+        }
+    }
+}

@@ -1,0 +1,68 @@
+/// A push that waits for its device (APNS.md 3.4).
+struct StoredPush {
+    let entry: Inbox.Entry
+    let isSilent: Bool
+    /// UNIX milliseconds.
+    let expiresAt: Int64
+}
+
+extension TokenRecord.Installation {
+    /// APNs keeps what has no expiration for thirty days.
+    private static let longestStorage: Int64 = 30 * 86_400_000
+
+    /// What a device does with a push that was accepted. A background push never shows, and one that tries is dropped in silence (APNS.md 2).
+    mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Reception {
+        accepted += 1
+        guard case .installed = state else { return .dropped }
+        guard let reading = facts.content, let content = reading.content else { return .silent }
+        let latest = now + Self.longestStorage
+        let expiresAt: Int64? =
+            switch facts.expiration {
+            case nil: latest
+            case 0: nil
+            case let seconds?: min(unixMilliseconds(Int64(seconds)), latest)
+            }
+        let entry = Inbox.Entry(
+            receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
+            content: reading, expiresAt: expiresAt)
+        let isSilent = facts.type == .background || !(content.isVisible || (facts.type == .liveactivity && content.activity != nil))
+        guard isOnline else { return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), now: now) }
+        return isSilent ? .silent : show(entry, now: now)
+    }
+
+    /// One per topic: the newest.
+    private mutating func store(_ push: StoredPush, now: Int64) -> Reception {
+        guard push.expiresAt > now else { return .dropped }
+        stored.removeAll { $0.entry.topic == push.entry.topic }
+        stored.append(push)
+        return .stored
+    }
+
+    mutating func show(_ entry: Inbox.Entry, now: Int64) -> Reception {
+        guard let content = entry.content.content else { return .silent }
+        var entry = entry
+        if entry.type == .liveactivity, let activity = content.activity {
+            if let newest = inbox.timestamp(replacedBy: entry), newest > activity.timestamp { return .outdated }
+            entry.dismissAt = activity.dismissAt(now: now)
+        }
+        if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
+        inbox.show(entry)
+        return .shown
+    }
+
+    /// What waited, once the device is online again.
+    mutating func takeStored(now: Int64) -> [(push: StoredPush, reception: Reception)] {
+        defer { stored = [] }
+        return stored.map { push in
+            if push.expiresAt <= now { return (push, .expired) }
+            return (push, push.isSilent ? .silent : show(push.entry, now: now))
+        }
+    }
+
+    /// The app is gone, and with it all that it showed.
+    mutating func clear() {
+        inbox = Inbox()
+        badge = nil
+        stored = []
+    }
+}

@@ -1,0 +1,225 @@
+import APNsSimulator
+import HTTP2
+import StrictJSON
+import Testing
+
+@Suite("Channels and broadcasts follow Apple's pages", .timeLimit(.minutes(1)))
+struct BroadcastTests {
+    private static let app = TestPush.topic
+    private static let state = #"{"aps":{"event":"update","timestamp":7,"content-state":{"score":1}}}"#
+
+    private static func manage(_ test: TestSimulator, _ environment: SimulatorEnvironment = .production) throws -> PushClient {
+        try PushClient(port: test.simulator.port(environment, isManagement: true))
+    }
+
+    /// A request with nothing but its token.
+    private static func request(_ test: TestSimulator, _ method: String, _ path: String, channel: String? = nil, _ body: String = "")
+        -> TestPush
+    {
+        var push = TestPush(method: method, path: path, headers: [("authorization", test.token)], body: body)
+        if let channel { push = push.with("apns-channel-id", channel) }
+        return push
+    }
+
+    private static func create(_ test: TestSimulator, _ client: PushClient, policy: Int = 1) throws -> String {
+        let made = try client.send(
+            request(test, "POST", "/1/apps/\(app)/channels", #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#))
+        #expect(made.status == 201)
+        #expect(made.body.isEmpty)
+        return try #require(made.channelID)
+    }
+
+    private static func broadcast(_ test: TestSimulator, _ channel: String?) -> TestPush {
+        request(test, "POST", "/4/broadcasts/apps/\(app)", channel: channel, state).with("apns-push-type", "liveactivity")
+            .with("apns-priority", "10")
+    }
+
+    @Test("A channel is made, read, listed and deleted, in its own environment only")
+    func management() async throws {
+        try await withSimulator { test in
+            let client = try Self.manage(test)
+            let channel = try Self.create(test, client, policy: 0)
+            let path = "/1/apps/\(Self.app)/channels"
+            let read = try client.send(Self.request(test, "GET", path, channel: channel))
+            #expect(read.body == #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
+            let id = "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f"
+            let listed = try client.send(Self.request(test, "GET", "/1/apps/\(Self.app)/all-channels").with("apns-request-id", id))
+            #expect(try JSONValue.parse(Array(listed.body.utf8))["channels"]?[0]?.stringValue == channel)
+            #expect(listed.requestID == id)
+            #expect(read.requestID?.count == 36 && read.requestID == read.requestID?.uppercased())
+            let elsewhere = try Self.manage(test, .sandbox).send(Self.request(test, "GET", path, channel: channel))
+            #expect(elsewhere.body == #"{"reason":"ChannelNotRegistered"}"#)
+            #expect(try client.send(Self.request(test, "DELETE", path, channel: channel)).status == 204)
+            let gone = try client.send(Self.request(test, "DELETE", path, channel: channel))
+            #expect(gone.body == #"{"reason":"ChannelNotRegistered"}"#)
+            #expect(try client.send(test.push()).body == #"{"reason":"BadPath"}"#)
+            #expect(client.limits.first == 1)
+        }
+    }
+
+    @Test(
+        "What is wrong with a request about channels",
+        arguments: [
+            ("POST", "/1/apps/a/channels", "", 400, "PayloadEmpty"),
+            ("POST", "/1/apps/a/channels", "{", 400, "BadRequestPayload"),
+            ("POST", "/1/apps/a/channels", "[]", 400, "BadRequestPayload"),
+            ("POST", "/1/apps/a/channels", #"{"message-storage-policy":1,"push-type":"LiveActivity","name":"x"}"#, 400, "BadRequestParams"),
+            ("POST", "/1/apps/a/channels", #"{"message-storage-policy":1}"#, 400, "MissingPushType"),
+            ("POST", "/1/apps/a/channels", #"{"message-storage-policy":1,"push-type":"alert"}"#, 400, "InvalidPushType"),
+            ("POST", "/1/apps/a/channels", #"{"message-storage-policy":2,"push-type":"LiveActivity"}"#, 400, "MissingChannelQueueSize"),
+            ("GET", "/1/apps/a/channels", "", 400, "MissingChannelId"),
+            ("PUT", "/1/apps/a/channels", "", 405, "MethodNotAllowed"),
+            ("POST", "/1/apps/a/all-channels", "", 405, "MethodNotAllowed"),
+            ("GET", "/1/apps/a/subscribers", "", 404, "BadPath"),
+            ("GET", "/1/apps//channels", "", 404, "BadPath"),
+            ("GET", "/2/apps/a/channels", "", 404, "BadPath"),
+            ("GET", "/1/apps/a.push-type.liveactivity/all-channels", "", 400, "TopicDisallowed"),
+        ])
+    func managementErrors(_ method: String, _ path: String, _ body: String, _ status: Int, _ reason: String) async throws {
+        try await withSimulator { test in
+            let response = try Self.manage(test).send(Self.request(test, method, path, body))
+            #expect(response.status == status)
+            #expect(response.body == #"{"reason":"\#(reason)"}"#)
+            #expect(response.contentType == "application/json")
+        }
+    }
+
+    @Test("What is wrong with a broadcast")
+    func broadcastErrors() async throws {
+        try await withSimulator { test in
+            let keeping = try Self.create(test, Self.manage(test), policy: 1)
+            let fleeting = try Self.create(test, Self.manage(test), policy: 0)
+            let good = Self.broadcast(test, keeping)
+            let cases: [(TestPush, Int, String)] = [
+                (good.with("apns-channel-id", nil), 400, "MissingChannelId"),
+                (good.with("apns-channel-id", "not base64!"), 400, "BadChannelId"),
+                (good.with("apns-channel-id", "AAAA"), 400, "ChannelNotRegistered"),
+                (good.with("apns-push-type", nil), 400, "MissingPushType"),
+                (good.with("apns-push-type", "alert"), 400, "InvalidPushType"),
+                (good.with("apns-priority", "7"), 400, "BadPriority"),
+                (good.with("apns-expiration", "soon"), 400, "BadExpirationDate"),
+                (Self.broadcast(test, fleeting).with("apns-expiration", "1900000000"), 400, "BadExpirationDate"),
+                (good.with("apns-request-id", "ABC"), 400, "BadMessageId"),
+                (good.body(""), 400, "PayloadEmpty"),
+                (good.body("x"), 400, "BadRequestPayload"),
+                (good.body(#"{"aps":{"event":"start","content-state":{}}}"#), 400, "BadRequestPayload"),
+                (good.body(#"{"aps":{"alert":"x"}}"#), 400, "BadRequestPayload"),
+                (good.body(String(repeating: " ", count: 5121)), 413, "PayloadTooLarge"),
+                (good.method("GET"), 405, "MethodNotAllowed"),
+                (good.path("/4/broadcasts/apps/"), 404, "BadPath"),
+                (good.path("/4/broadcasts/\(Self.app)"), 404, "BadPath"),
+                (good.path("/4/broadcasts/apps/\(Self.app).push-type.liveactivity"), 400, "TopicDisallowed"),
+                (good.with("authorization", nil), 403, "MissingProviderToken"),
+                (good.with("authorization", "bearer x"), 403, "InvalidProviderToken"),
+            ]
+            let client = try test.client()
+            for (push, status, reason) in cases {
+                let response = try client.send(push)
+                #expect(response.status == status, "\(reason)")
+                #expect(response.body == #"{"reason":"\#(reason)"}"#)
+            }
+            for type in ["liveactivity", "Liveactivity", "LiveActivity"] {
+                #expect(try client.send(good.with("apns-push-type", type)).status == 200)
+            }
+            #expect(try client.send(test.push()).status == 200)
+        }
+    }
+
+    @Test("A broadcast is shown by those that listen; one that was off sees the last one that its channel keeps", arguments: [0, 1])
+    func delivery(_ policy: Int) async throws {
+        try await withControl { control in
+            let test = control.test
+            let channel = try Self.create(test, Self.manage(test), policy: policy)
+            for (token, isOnline) in [("aa", true), ("bb", false), ("cc", true)] {
+                try await control.call("PUT", "/v1/devices/\(token)", #"{"environment":"production","online":\#(isOnline)}"#)
+            }
+            for token in ["aa", "bb"] {
+                let joined = try await control.call("PUT", "/v1/devices/\(token)/channels", #"{"channels":["\#(channel)"]}"#)
+                #expect(joined.json?["channels"]?[0]?.stringValue == channel)
+            }
+            let client = try test.client()
+            #expect(try client.send(Self.broadcast(test, channel)).status == 200)
+            let newer = Self.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
+            #expect(try client.send(newer).status == 200)
+            func states(_ token: String) throws -> [String?] { try test.simulator.inbox(token).map(\.content.activity?.contentState) }
+            #expect(try states("aa") == [#"{"score":2}"#])
+            #expect(try states("bb") == [])
+            #expect(try states("cc") == [])
+            try test.simulator.setOnline(true, "bb")
+            #expect(try states("bb") == (policy == 1 ? [#"{"score":2}"#] : []))
+            let listed = try await control.call("GET", "/v1/channels").json?["channels"]?[0]
+            #expect(listed?["published"]?.integerValue == 2)
+            #expect(listed?["subscribers"]?.integerValue == 2)
+            #expect(try await control.call("PUT", "/v1/devices/cc/channels", #"{"channels":["AAAA"]}"#).status == 404)
+        }
+    }
+
+    @Test("What a channel keeps is kept for eight hours at most, or as long as the sender says", arguments: [nil, 600])
+    func storage(_ seconds: Int64?) async throws {
+        try await withControl { control in
+            let test = control.test
+            let channel = try Self.create(test, Self.manage(test))
+            for (index, token) in ["aa", "bb"].enumerated() {
+                try await control.call("PUT", "/v1/devices/\(token)", #"{"environment":"production","online":false}"#)
+                try await control.call("PUT", "/v1/devices/\(token)/channels", #"{"channels":["\#(channel)"]}"#)
+                if index > 0 { continue }
+                let expiration = seconds.map { String(test.clock.now / 1000 + $0) }
+                #expect(try test.client().send(Self.broadcast(test, channel).with("apns-expiration", expiration)).status == 200)
+            }
+            let longest = seconds ?? 8 * 3600
+            test.clock.advance(by: .seconds(longest - 1))
+            try test.simulator.setOnline(true, "aa")
+            #expect(try test.simulator.inbox("aa").count == 1)
+            test.clock.advance(by: .seconds(2))
+            try test.simulator.setOnline(true, "bb")
+            #expect(try test.simulator.inbox("bb").isEmpty)
+        }
+    }
+
+    @Test("Without the capability there are no channels, and those there were are gone")
+    func capability() async throws {
+        try await withControl { control in
+            let client = try Self.manage(control.test)
+            let channel = try Self.create(control.test, client)
+            try await control.call("PUT", "/v1/apps/\(Self.app)/broadcast", #"{"enabled":false}"#)
+            let refused = try client.send(Self.request(control.test, "GET", "/1/apps/\(Self.app)/all-channels"))
+            #expect(refused.body == #"{"reason":"FeatureNotEnabled"}"#)
+            try await control.call("PUT", "/v1/apps/\(Self.app)/broadcast", #"{"enabled":true}"#)
+            let gone = try client.send(Self.request(control.test, "GET", "/1/apps/\(Self.app)/channels", channel: channel))
+            #expect(gone.body == #"{"reason":"ChannelNotRegistered"}"#)
+        }
+    }
+
+    @Test("A certificate manages the channels of its own app, and no other's")
+    func certificate() async throws {
+        let certificates = try ProviderCertificates()
+        try await withSimulator {
+            $0.clientCAFile = certificates.authority
+        } _: { test in
+            let port = test.simulator.port(.production, isManagement: true)
+            let client = try PushClient(port: port, certificate: certificates.make("channels"))
+            let list = TestPush(method: "GET", path: "/1/apps/\(Self.app)/all-channels", headers: [], body: "")
+            #expect(try client.send(list).status == 200)
+            let other = try client.send(list.path("/1/apps/com.example.other/all-channels"))
+            #expect(other.status == 403)
+            #expect(other.body == #"{"reason":"TopicMismatch"}"#)
+        }
+    }
+
+    @Test("An app has at most ten thousand channels in one environment")
+    func limit() async throws {
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
+            let client = try Self.manage(test)
+            let request = Self.request(test, "POST", "/1/apps/a/channels", #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
+            var streams: [Int32] = []
+            for _ in 0..<100 {
+                streams = try (0..<100).map { _ in try client.submit(request) }
+                try client.run { client in streams.allSatisfy { client.closed[$0] != nil } }
+            }
+            #expect(streams.allSatisfy { client.responses[$0]?.status == 201 })
+            #expect(try client.send(request).body == #"{"reason":"CannotCreateChannelConfig"}"#)
+        }
+    }
+}
