@@ -77,9 +77,10 @@ struct SimulatedPool {
     mutating func tick(at wall: Int64) {
         let now = instant(wall)
         perform(lifecycle.tick(now: now, lastArrival: lastArrival), at: wall)
-        for index in connections.indices.reversed() {
-            expire(index, at: wall)
-            perform(connections[index].state.tick(now: now), on: connections[index].id, at: wall)
+        for id in connections.map(\.id) {
+            expire(id, at: wall)
+            guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
+            perform(connections[index].state.tick(now: now), on: id, at: wall)
         }
         lookAfterParking(at: wall)
     }
@@ -152,9 +153,8 @@ struct SimulatedPool {
     }
 
     /// Requests whose time is up; those that never left cannot have been acted on.
-    private mutating func expire(_ index: Int, at wall: Int64) {
-        let id = connections[index].id
-        for entry in connections[index].inFlight where wall >= entry.deadline {
+    private mutating func expire(_ id: ConnectionID, at wall: Int64) {
+        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] where wall >= entry.deadline {
             guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
             connections[place].inFlight.removeAll { $0.stream == entry.stream }
             if entry.hasLeft {

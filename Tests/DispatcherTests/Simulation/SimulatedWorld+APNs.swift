@@ -45,6 +45,7 @@ extension SimulatedWorld {
     // MARK: Requests leave
 
     private mutating func fill(_ pool: Int) {
+        licenseReturned(pool)
         for id in pools[pool].connections.map(\.id) {
             while let place = pools[pool].connections.firstIndex(where: { $0.id == id }) {
                 let free = pools[pool].connections[place].state.freeStreams
@@ -135,7 +136,8 @@ extension SimulatedWorld {
 
     // MARK: Batches come back
 
-    mutating func handBack(_ pool: Int) {
+    /// What came back unprocessed may leave again, also at once.
+    private mutating func licenseReturned(_ pool: Int) {
         for id in pools[pool].returned {
             guard var account = deliveries[id], account.licence == nil else { continue }
             // Certainly not processed: sending it again doubles nothing.
@@ -143,6 +145,10 @@ extension SimulatedWorld {
             deliveries[id] = account
         }
         pools[pool].returned.removeAll()
+    }
+
+    mutating func handBack(_ pool: Int) {
+        licenseReturned(pool)
         let finished = pools[pool].finished
         pools[pool].finished.removeAll()
         for batch in finished {

@@ -9,10 +9,11 @@ import Testing
 @Suite("Whatever order things happen in", .serialized, .timeLimit(.minutes(5)))
 struct SimulationTests {
     /// Each block is one case, so that both cores work; a fifth of the schedules is long.
-    private static let blocks = 100
     private static let seedsPerBlock = 100
 
-    @Test("No promise is broken in ten thousand schedules, and every delivery ends", arguments: 0..<blocks)
+    @Test(
+        "No promise is broken in ten thousand schedules, and every delivery ends",
+        arguments: 0..<max(1, SimulationSeed.schedules / seedsPerBlock))
     func keepsPromises(block: Int) async throws {
         let first = block * Self.seedsPerBlock
         let complaints = try await complaints(seeds: first..<first + Self.seedsPerBlock) { world, seed in world.live(seed) }
@@ -62,7 +63,11 @@ struct SimulationTests {
 
 /// Which schedule to repeat: the number that a failure named.
 enum SimulationSeed {
-    static let named = ProcessInfo.processInfo.environment["PUSH_SIMULATION_SEED"].flatMap { Int($0) }
+    static let named = number("PUSH_SIMULATION_SEED")
+    /// More for a long night, fewer for a quick look.
+    static let schedules = number("PUSH_SIMULATION_SCHEDULES") ?? 10_000
+
+    private static func number(_ name: String) -> Int? { ProcessInfo.processInfo.environment[name].flatMap { Int($0) } }
 }
 
 extension SimulatedWorld {
