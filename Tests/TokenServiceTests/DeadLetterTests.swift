@@ -192,7 +192,8 @@ struct DeadLetterTests {
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
             // The process dies between its commit and the broker's confirmation: the registry is reopened, the letter is still there.
-            try await running.execute("UPDATE deliveries SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_reason = 'replayed'")
+            try await running.execute(
+                "UPDATE deliveries SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_reason = 'replayed'")
             try await running.execute("UPDATE notifications SET pending = 1, state = 'sending', completed_at = NULL")
             let again = try await running.jobs { signal in
                 #expect(try await Self.replay(running)["deliveries"]?.number("sent") == 1)

@@ -45,4 +45,3 @@ struct ProviderTokenSlot {
         if let current { signer.shelf.discard(current) }
     }
 }
-

@@ -238,4 +238,21 @@ struct PoolLifecycleTests {
             now += .seconds(60)
         }
     }
+
+    @Test func aConnectionThatIsClosedTwiceIsClosedOnce() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        pool.proven(1)
+        #expect(pool.retiring(1, .goAway(reason: nil), now: start + .seconds(40)) == [.dial(2)])
+        #expect(pool.retiring(1, .answered(status: 500, reason: nil), now: start + .seconds(40)).isEmpty)
+        for _ in 0..<3 { #expect(pool.closed(1, now: start + .seconds(41)).isEmpty) }
+        _ = pool.opened(2)
+        #expect(pool.state == .ready)
+        #expect(ticked(&pool, after: .seconds(100)).isEmpty, "no third one is dialled")
+        // A late word about one that is gone changes nothing.
+        #expect(pool.opened(1) == [.drain(1)])
+        pool.proven(1)
+        #expect(pool.usableConnections == 1)
+    }
 }

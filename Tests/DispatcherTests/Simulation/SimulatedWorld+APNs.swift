@@ -152,7 +152,9 @@ extension SimulatedWorld {
         let finished = pools[pool].finished
         pools[pool].finished.removeAll()
         for batch in finished {
-            if Set(batch.answers.map(\.index)) != Set(batch.batch.requests.map(\.index)) || batch.answers.count != batch.batch.requests.count {
+            if Set(batch.answers.map(\.index)) != Set(batch.batch.requests.map(\.index))
+                || batch.answers.count != batch.batch.requests.count
+            {
                 breach("a batch came back with \(batch.answers.count) answers to \(batch.batch.requests.count) requests")
             }
             for answer in batch.answers {

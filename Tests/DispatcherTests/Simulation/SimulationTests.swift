@@ -115,7 +115,9 @@ extension SimulatedWorld {
             let isQuiet = ready.isEmpty && pools.allSatisfy(\.isEmpty) && publishing.isEmpty && core.isDrained
             if isQuiet && delayed.isEmpty { return }
             let next = delayed.map(\.due).min() ?? now
-            tick(isQuiet ? max(1, next - now) : 100)
+            // Where everything waits for a pool's next dial, nothing is missed by looking once a second.
+            let isWaiting = ready.isEmpty && publishing.isEmpty && pools.allSatisfy { $0.inFlightCount == 0 && $0.dialling.isEmpty }
+            tick(isQuiet ? max(1, next - now) : isWaiting ? 1000 : 100)
         }
         breach("it does not come to rest")
     }

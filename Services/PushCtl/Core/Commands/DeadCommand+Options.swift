@@ -134,7 +134,8 @@ func deadLetterLines(_ letter: JSONValue) -> [String] {
     var lines: [String] = []
     for (name, value) in letter.objectValue ?? [] { if let text = text(value) { lines.append("\(name): \(text)") } }
     for delivery in letter["job"]?["deliveries"]?.arrayValue ?? [] {
-        lines.append("  " + (delivery.objectValue ?? []).compactMap { name, value in text(value).map { "\(name)=\($0)" } }.joined(separator: " "))
+        lines.append(
+            "  " + (delivery.objectValue ?? []).compactMap { name, value in text(value).map { "\(name)=\($0)" } }.joined(separator: " "))
     }
     return lines
 }

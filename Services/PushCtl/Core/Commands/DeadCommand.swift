@@ -5,7 +5,8 @@ import StrictJSON
 struct DeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead", abstract: "Dead letters: jobs that were given up, and messages that nobody could read.",
-        discussion: "They wait in the broker, in their order, until they are replayed or dropped. For a key of an administrator that is bound to no app.",
+        discussion:
+            "They wait in the broker, in their order, until they are replayed or dropped. For a key of an administrator that is bound to no app.",
         subcommands: [List.self, Show.self, Replay.self, Drop.self])
 
     struct List: AsyncParsableCommand {

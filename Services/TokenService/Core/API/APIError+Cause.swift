@@ -1,5 +1,5 @@
-import HTTPTypes
 import Broker
+import HTTPTypes
 import Hummingbird
 import Postgres
 import RabbitMQ

@@ -2,7 +2,8 @@ import PushModel
 
 extension Resource {
     static let deadLetters = Resource(
-        "Dead letters", "Jobs that were given up, and messages that nobody could read. They wait in the broker until they are replayed or dropped.",
+        "Dead letters",
+        "Jobs that were given up, and messages that nobody could read. They wait in the broker until they are replayed or dropped.",
         operations: [list, read, replay, drop],
         schemas: [
             "DeadLetters": .answer(
