@@ -127,6 +127,14 @@ struct LaneQueueTests {
         #expect(tenants(take(100, from: &queue)) == [1: 100], "alone again, nobody is waited for")
     }
 
+    @Test func turnsHoldAlsoWhereManyStreamsAreFreeAtOnce() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
+        for (tenant, count) in [(1, 5000), (2, 300), (3, 300)] {
+            _ = queue.append(.make(.make(count, tag: UInt64(tenant), tenant: UInt32(tenant))))
+        }
+        #expect(tenants(take(600, from: &queue)) == [1: 208, 2: 200, 3: 192])
+    }
+
     @Test func turnsHoldAlsoWhereOneStreamIsFreeAtATime() {
         var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
         for tenant in 1...4 { _ = queue.append(.make(.make(1000, tag: UInt64(tenant), lane: .soon, tenant: UInt32(tenant)))) }
