@@ -6,6 +6,7 @@ struct ProviderTokenSigner: Sendable {
     private let header: [UInt8]
     private let teamID: String
     private let key: ES256PrivateKey
+    let shelf = ProviderTokenShelf()
 
     init(_ credential: APNsCredential) {
         switch credential.kind {
@@ -19,6 +20,14 @@ struct ProviderTokenSigner: Sendable {
             self.teamID = teamID
             self.key = key
         }
+    }
+
+    /// The credential's newest token while that is young, otherwise a new one.
+    /// - Parameters:
+    ///   - now: monotonic, for the age.
+    ///   - wall: UNIX milliseconds, for `iat`.
+    func token(now: ContinuousClock.Instant, wall: Int64) throws(TLSError) -> ProviderToken {
+        try shelf.token(now: now, wall: wall) { () throws(TLSError) in try authorization(issuedAt: wall / 1000) }
     }
 
     /// - Parameter issuedAt: UNIX seconds.

@@ -240,7 +240,7 @@ final class ScriptedLoop {
         }
         if !hand.isRude {
             var output: [UInt8] = []
-            while try hand.session.gatherOutput(into: &output) {}
+            while try hand.session.gatherOutput(into: &output, limit: output.count + 65_536) {}
             output += hand.raw
             hand.raw = []
             try tls.write(output.span)

@@ -69,6 +69,26 @@ struct AnswerTests {
         }
     }
 
+    @Test(arguments: [(10, 100), (1, 1000)])
+    func errorBodiesBeyondTheReceiveWindowKeepComing(rounds: Int, requests: Int) async throws {
+        // 1000 answers of 200 bytes: three times what the peer may send before it is told that we have read.
+        let padding = String(repeating: "x", count: 170)
+        let server = try ScriptedServer { request, hand in
+            hand.answer(request.stream, 400, text: #"{"reason":"BadPriority","more":"\#(padding)"}"#)
+        }
+        try await withPool(server) { bench in
+            for round in 0..<rounds {
+                bench.submit(.make(requests, tag: UInt64(round)))
+                let batch = try #require(try await bench.next()[UInt64(round)])
+                let understood = batch.answers.count {
+                    $0.result == .response(status: 400, reason: "BadPriority", timestamp: nil, retryAfter: nil)
+                }
+                #expect(understood == requests, "\(batch.answers.last.map { "\($0.result)" } ?? "")")
+            }
+            #expect(Set(server.requests.waiting.map(\.connection)) == [1])
+        }
+    }
+
     @Test func refusedStreamsAreSentAgainUnderTheSameID() async throws {
         let server = try ScriptedServer { request, hand in
             // The first refusal of each; stream 1 opens the gate.

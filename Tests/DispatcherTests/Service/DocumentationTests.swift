@@ -29,6 +29,28 @@ struct DocumentationTests {
         #expect(try Set(firstCells(under: "Settings")) == reporter.variables)
     }
 
+    @Test("Each of the thirty-eight lessons names tests that there are")
+    func lessons() throws {
+        let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let text = String(decoding: try Data(contentsOf: tests.appending(path: "DispatcherTests/README.md")), as: UTF8.self)
+        let rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") && $0.dropFirst(2).first?.isNumber == true }
+        #expect(rows.compactMap { Int($0.dropFirst(2).prefix { $0.isNumber }) } == Array(1...38))
+        var functions: Set<Substring> = []
+        for case let file as URL in try #require(FileManager.default.enumerator(at: tests, includingPropertiesForKeys: nil))
+        where file.pathExtension == "swift" {
+            let source = String(decoding: try Data(contentsOf: file), as: UTF8.self)
+            for match in source.matches(of: /func ([A-Za-z0-9]+)\(/) { functions.insert(match.output.1) }
+        }
+        for row in rows {
+            let quoted = row.split(separator: "`", omittingEmptySubsequences: false).enumerated().filter { $0.offset % 2 == 1 }.map(
+                \.element)
+            // Types and settings begin with a capital.
+            let named = quoted.filter { $0.first?.isLowercase == true }
+            for name in named { #expect(functions.contains(name), "\(row.prefix(40)): \(name)") }
+            #expect(!named.isEmpty, "\(row.prefix(40))")
+        }
+    }
+
     @Test("Every metric is in the table, and no other")
     func metrics() throws {
         #expect(try firstCells(under: "Metrics").sorted() == MetricName.all.sorted())

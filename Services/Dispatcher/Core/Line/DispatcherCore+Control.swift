@@ -93,6 +93,7 @@ extension DispatcherCore {
         lastForgotten = now
         let memory = rules.controlMemory
         gate.apply { $0.forget(before: now - memory) }
+        throttled.forget(now: now)
     }
 
     mutating func park(_ deliveries: DeliverySet, of job: inout JobInProgress, at now: Int64) {
@@ -125,7 +126,7 @@ extension DispatcherCore {
     private mutating func forEachParked(
         at now: Int64, _ body: (inout DispatcherCore, inout JobInProgress, inout NextSteps) -> Void
     ) {
-        for number in jobs.values.filter({ !$0.parked.isEmpty }).map(\.number) {
+        for number in jobs.values.filter({ !$0.parked.isEmpty }).map(\.number).sorted() {
             guard var job = jobs.removeValue(forKey: number) else { continue }
             var next = NextSteps()
             body(&self, &job, &next)

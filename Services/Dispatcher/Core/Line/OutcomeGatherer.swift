@@ -13,6 +13,8 @@ struct OutcomeGatherer {
         var deliveries: [OutcomeEvent.Delivery] = []
         var jobs: [UInt64] = []
 
+        fileprivate var order: (String, String, Int) { (app.text, outcome.rawValue, isFinal ? 1 : 0) }
+
         /// A job's deliveries come one after another, so its number is the last one if it is there; a job that comes again later owes
         /// twice and pays twice.
         fileprivate mutating func append(_ delivery: OutcomeEvent.Delivery, of job: UInt64) -> Bool {
@@ -55,6 +57,8 @@ struct OutcomeGatherer {
             full.removeAll(keepingCapacity: true)
             count = 0
         }
-        return full + open.values.filter { !$0.deliveries.isEmpty }
+        let rest = open.values.filter { !$0.deliveries.isEmpty }
+        // In an order that does not depend on hashing: what happened once can be made to happen again.
+        return full + (rest.count < 2 ? rest : rest.sorted { $0.order < $1.order })
     }
 }
