@@ -63,10 +63,11 @@ extension ConnectionLoop {
         now + min(context.configuration.requestTimeout, .milliseconds(max(0, batch.expiresAt - wall)))
     }
 
-    /// nil: the key does not sign, which no other connection will change.
+    /// Empty where a certificate speaks for us. Nil: the key does not sign, which no other connection will change.
     private func authorization() -> [UInt8]? {
+        guard token != nil else { return [] }
         do {
-            return try token.authorization(now: now, wall: wall)
+            return try token?.authorization(now: now, wall: wall)
         } catch {
             perform(state.cannotSign("\(error)"))
             return nil

@@ -7,7 +7,8 @@ struct RequestHeaders {
     private(set) var block = HeaderBlock()
     private let authority: String
     private var base: HeaderBlock.Mark
-    private var authorization: [UInt8] = []
+    /// Nil before the first request.
+    private var authorization: [UInt8]?
     private var pathIndex = 0
     private var idIndex = 0
     /// Held, not only compared: another ledger could come to lie at the same address.
@@ -31,6 +32,7 @@ struct RequestHeaders {
     }
 
     /// Prepares for requests of a batch. Cheap when it is the same one as before.
+    /// - Parameter authorization: empty for none.
     mutating func begin(_ ledger: BatchLedger, authorization: [UInt8]) {
         if authorization != self.authorization {
             rebuild(authorization)
@@ -85,7 +87,7 @@ struct RequestHeaders {
         block.append(":scheme", "https")
         block.append(":authority", authority)
         pathIndex = block.append(":path", Self.pathPlaceholder)
-        block.append("authorization", authorization)
+        if !authorization.isEmpty { block.append("authorization", authorization) }
         idIndex = block.append("apns-id", Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
         base = block.mark
     }

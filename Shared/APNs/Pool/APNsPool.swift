@@ -31,7 +31,7 @@ package final class APNsPool: Sendable {
     ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on a connection's thread; must not block.
     ///   - onFinished: called on a thread of the pool; must hand over and return.
     ///   - onEvent: likewise. For logs and alarms.
-    /// - Throws: where the trusted authorities cannot be read.
+    /// - Throws: where the trusted authorities cannot be read, or the certificate cannot be used.
     package init(
         configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential, endpoint: APNsEndpoint,
         environment: APNsEnvironment, gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
@@ -49,15 +49,23 @@ package final class APNsPool: Sendable {
         context = PoolContext(
             configuration: configuration, signer: ProviderTokenSigner(credential),
             dialer: Dialer(
-                endpoint: endpoint, context: try TLSContext.client(trust: endpoint.trust, alpn: ["h2"]),
+                endpoint: endpoint, context: try Self.tls(endpoint, credential), showsCertificate: credential.isCertificate,
                 connectTimeout: configuration.connectTimeout, handshakeTimeout: configuration.handshakeTimeout,
-                addresses: AddressDirectory(avoidance: configuration.addressAvoidance), clock: configuration.clock),
+                addresses: AddressDirectory(avoidance: configuration.addressAvoidance), clock: configuration.clock,
+                resolve: configuration.resolve),
             authority: endpoint.authority,
             parking: Parking(
                 weights: LaneQueue.Weights(now: configuration.weightNow, soon: configuration.weightSoon, bulk: configuration.weightBulk),
                 maximumRequests: configuration.maximumParked, now: configuration.clock.now(),
                 wakeSupervisor: { mailbox.post(.workWaits) }),
             ledger: PoolLedger(), gate: gate, onFinished: onFinished, report: { mailbox.post(.connection($0)) })
+    }
+
+    private static func tls(_ endpoint: APNsEndpoint, _ credential: APNsCredential) throws(TLSError) -> TLSContext {
+        guard case .certificate(let certificate) = credential.kind else {
+            return try TLSContext.client(trust: endpoint.trust, alpn: ["h2"])
+        }
+        return try TLSContext.client(trust: endpoint.trust, clientCertificate: certificate, alpn: ["h2"])
     }
 
     /// Begins to connect. Once.

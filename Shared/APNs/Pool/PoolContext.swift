@@ -3,7 +3,8 @@ import PushModel
 /// What every thread of a pool needs, and none changes.
 struct PoolContext: Sendable {
     let configuration: APNsPoolConfiguration
-    let signer: ProviderTokenSigner
+    /// Nil where a certificate says who we are.
+    let signer: ProviderTokenSigner?
     let dialer: Dialer
     let authority: String
     let parking: Parking

@@ -91,6 +91,9 @@ final class PoolSupervisor {
             connections[report.id] = nil
             context.ledger.count { $0.connectionsFailed += 1 }
             tell(.connectionFailed(address: error.address?.description, reason: error.description))
+            if error.isCertificateRefused {
+                perform(lifecycle.retiring(report.id, .credential(reason: RetireCause.certificateRefused), now: now))
+            }
             perform(lifecycle.closed(report.id, now: now))
         case .closed(let cause):
             connections[report.id] = nil
@@ -137,6 +140,8 @@ final class PoolSupervisor {
             nextSweep = nil
         }
         if room.hasWork, nextSweep == nil { nextSweep = now + Self.sweepInterval }
+        let load = context.ledger.load(of: lifecycle.usableIDs, maximumStreams: context.configuration.maximumStreams, requestsWait: room.hasWork)
+        perform(lifecycle.observe(load, now: now))
     }
 
     private func sweep() {
@@ -183,7 +188,9 @@ final class PoolSupervisor {
 extension PoolLifecycle.Rules {
     init(_ configuration: APNsPoolConfiguration) {
         self.init(
-            connections: max(1, configuration.connections), stagger: configuration.stagger, patience: configuration.patience,
+            size: PoolSize.Rules(
+                minimum: max(1, configuration.connections), maximum: max(1, configuration.connections, configuration.maximumConnections),
+                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger, patience: configuration.patience,
             stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
             backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap)
     }

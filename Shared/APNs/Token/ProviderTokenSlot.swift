@@ -37,9 +37,8 @@ struct ProviderTokenSlot {
         return fresh.authorization
     }
 
-    func age(now: ContinuousClock.Instant) -> Duration? {
-        minted.map { now - $0.at }
-    }
+    /// When the token in use was made; nil before the first request.
+    var mintedAt: ContinuousClock.Instant? { minted?.at }
 
     /// Old by the clock that cannot be set; or the other one was set since: back, so that `iat` lies in the future now, or so far ahead
     /// that APNs sees an old token (APNS.md section 7, lesson 9).

@@ -111,6 +111,8 @@ struct SilenceTests {
             // With one stream allowed, the third went out only because the second was reset.
             #expect(batch?[0] == .accepted)
             #expect(batch?[2] == .accepted)
+            let reset = try await server.resets.next()
+            #expect(reset.code == .cancel)
         }
     }
 
