@@ -22,6 +22,8 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
     }
 
     package struct Totals: Equatable, Sendable {
+        package init() {}
+
         package var submitted = 0
         package var accepted = 0
         /// Answers other than 200, by `<status> <reason>`; reasons we do not know are `other`.
@@ -33,6 +35,8 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         /// Certainly not processed, and handed to another connection.
         package var handedOver = 0
         package var connectionsOpened = 0
+        /// Connections on which APNs has shown that it knows us.
+        package var connectionsProven = 0
         package var connectionsFailed = 0
         package var connectionsLost = 0
         /// By reason: APNs', `none`, or `other`. A connection may get more than one.
@@ -75,6 +79,7 @@ extension APNsPoolSnapshot.Totals {
         stopped += other.stopped
         handedOver += other.handedOver
         connectionsOpened += other.connectionsOpened
+        connectionsProven += other.connectionsProven
         connectionsFailed += other.connectionsFailed
         connectionsLost += other.connectionsLost
         goAways.merge(other.goAways, uniquingKeysWith: +)

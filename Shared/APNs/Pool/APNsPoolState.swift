@@ -26,6 +26,8 @@ package enum APNsPoolState: Equatable, Sendable {
 package enum APNsPoolEvent: Equatable, Sendable {
     case stateChanged(APNsPoolState)
     case connectionOpened(address: String)
+    /// The first answer that says that APNs knows us.
+    case connectionProven(address: String)
     /// No connection came about; `reason` names the step that failed.
     case connectionFailed(address: String?, reason: String)
     /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.

@@ -82,7 +82,10 @@ final class PoolSupervisor {
             opened.insert(report.id)
             tell(.connectionOpened(address: report.address ?? ""))
             perform(lifecycle.opened(report.id))
-        case .proven: lifecycle.proven(report.id)
+        case .proven:
+            context.ledger.count { $0.connectionsProven += 1 }
+            tell(.connectionProven(address: report.address ?? ""))
+            lifecycle.proven(report.id)
         case .retiring(let cause):
             context.ledger.count { $0.retirements[cause.metricLabel, default: 0] += 1 }
             tell(.connectionRetired(address: report.address ?? "", reason: cause.label))

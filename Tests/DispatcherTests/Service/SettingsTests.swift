@@ -75,16 +75,16 @@ struct CredentialsFileTests {
 
     @Test("Apps find their pools, and only theirs")
     func directory() throws {
-        let directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
+        var directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
         #expect(directory.pools.map(\.credential.name) == ["shop", "shop", "other"])
-        let shop = directory.index(of: Fixture.shop)
-        #expect(directory.pool(app: shop, .production) == 0)
-        #expect(directory.pool(app: shop, .sandbox) == 1)
-        let other = try #require(directory.knownIndex(of: Fixture.other))
-        #expect(directory.pool(app: other, .production) == 2)
-        #expect(directory.pool(app: other, .sandbox) == nil)
-        #expect(directory.knownIndex(of: Fixture.unconfigured) == nil)
-        #expect(directory.pool(app: directory.index(of: Fixture.unconfigured), .production) == nil)
+        let shop = directory.number(of: Fixture.shop)
+        #expect(directory.pool(app: shop, .production, topic: "any") == 0)
+        #expect(directory.pool(app: shop, .sandbox, topic: "any") == 1)
+        let other = directory.number(of: Fixture.other)
+        #expect(directory.pool(app: other, .production, topic: "any") == 2)
+        #expect(directory.pool(app: other, .sandbox, topic: "any") == nil)
+        #expect(directory.serves(Fixture.other) && !directory.serves(Fixture.unconfigured))
+        #expect(directory.pool(app: directory.number(of: Fixture.unconfigured), .production, topic: "any") == nil)
     }
 
     @Test(

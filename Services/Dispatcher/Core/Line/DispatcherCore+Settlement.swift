@@ -86,7 +86,7 @@ extension DispatcherCore {
     /// 10. What was gathered leaves in one publication; what is settled is acknowledged in one go.
     mutating func flush(at now: Int64) {
         for event in gathered.takeAll() {
-            tally.outcomes[CoreTally.Outcome(outcome: event.outcome, isFinal: event.isFinal), default: 0] += event.deliveries.count
+            count(event)
             outbox.append(OutboundMessage(event, topology: rules.topology, source: rules.source, at: now))
         }
         if !outbox.isEmpty {
@@ -110,6 +110,7 @@ extension DispatcherCore {
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
+        tally.settlements.append(max(0, now - publication.since))
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
             switch outcome {

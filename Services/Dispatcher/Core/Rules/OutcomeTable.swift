@@ -93,4 +93,6 @@ enum OwnReason {
     static let noCredential = "no_credential"
     static let undecodable = "undecodable"
     static let unsupportedVersion = "unsupported_version"
+
+    static let all = [noCredential, undecodable, unsupportedVersion]
 }

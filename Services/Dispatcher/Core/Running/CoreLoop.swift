@@ -10,7 +10,7 @@ import SystemIO
 final class CoreLoop: Sendable {
     /// Whom the core's wishes go to.
     struct Peers: Sendable {
-        let pools: [APNsPool]
+        let pools: PoolTable
         let publisher: Publisher
         let jobs: Consumer
         let control: Consumer
@@ -21,6 +21,8 @@ final class CoreLoop: Sendable {
     /// How the stop's time is spent: pools first, then what the broker must confirm.
     struct Deadlines: Sendable {
         let pools: Duration
+        /// For pools whose credential was replaced: longer than any request may take.
+        let retiring: Duration
         let all: Duration
     }
 
@@ -34,6 +36,7 @@ final class CoreLoop: Sendable {
     private let metrics: DispatcherMetrics
     private let notes: NoteLog
     private let shared = Mutex(CoreStatus())
+    private let isStopRequested = Atomic(false)
 
     init(
         inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics, notes: NoteLog,
@@ -48,7 +51,18 @@ final class CoreLoop: Sendable {
         self.makeCore = makeCore
     }
 
-    var status: CoreStatus { shared.withLock { $0 } }
+    /// Not ready from the first word of a stop on, before anything is stopped.
+    var status: CoreStatus {
+        var status = shared.withLock { $0 }
+        status.isStopping = status.isStopping || isStopRequested.load(ordering: .acquiring)
+        return status
+    }
+
+    /// Takes nothing more, finishes what is in flight, gives back the rest. From any thread; more than once is once.
+    func stop() {
+        isStopRequested.store(true, ordering: .releasing)
+        inbox.post(.stop)
+    }
 
     /// The whole life of the thread: until everything is settled after a stop, or the stop's time is up.
     /// - Returns: whether everything was settled.
@@ -87,7 +101,7 @@ final class CoreLoop: Sendable {
     private func perform(_ actions: [CoreAction]) {
         for action in actions {
             switch action {
-            case .submit(let batch, let pool): peers.pools[pool].submit(batch)
+            case .submit(let batch, let pool): peers.pools.submit(batch, to: pool)
             case .publish(let number, let messages):
                 let inbox = inbox
                 peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
@@ -96,8 +110,8 @@ final class CoreLoop: Sendable {
             case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
             case .startTaking: peers.startTaking()
             case .stopTaking: peers.jobs.stopTaking()
-            case .shutDownPools:
-                for pool in peers.pools { Task { [deadline = deadlines.pools] in await pool.shutdown(deadline: deadline) } }
+            case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
+            case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)
             case .note(let note): notes.write(note)
             }
         }
