@@ -61,6 +61,7 @@ package struct Dispatcher: Sendable {
 
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/\(settings.instance)")
         rules.retries.maximumAttempts = settings.maximumAttempts
+        rules.prefetch = settings.prefetch
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(

@@ -151,6 +151,7 @@ final class ConnectionLoop {
         case .sendPing: session.ping(UInt64(truncatingIfNeeded: wall))
         case .retire(let cause):
             context.parking.leave(id)
+            if case .wedged = cause { token?.discard() }
             if cause.blamesAddress { context.dialer.addresses.failed(link.address, now: now) }
             tell(.retiring(cause))
         case .close(let cause):

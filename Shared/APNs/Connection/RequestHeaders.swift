@@ -11,6 +11,8 @@ struct RequestHeaders {
     private var authorization: [UInt8]?
     private var pathIndex = 0
     private var idIndex = 0
+    /// Where the collapse id is each request's own.
+    private var collapseIndex: Int?
     /// Held, not only compared: another ledger could come to lie at the same address.
     private var ledger: BatchLedger?
     private var path: [UInt8]
@@ -48,8 +50,12 @@ struct RequestHeaders {
         if let expiration = content.expiration {
             block.append("apns-expiration", String(expiration), indexing: knowsExpiration ? .withoutIndexing : .incremental)
         }
+        collapseIndex = nil
+        let indexing: HeaderIndexing = knowsCollapseID ? .withoutIndexing : .incremental
         if let collapseID = content.collapseID {
-            block.append("apns-collapse-id", collapseID, indexing: knowsCollapseID ? .withoutIndexing : .incremental)
+            block.append("apns-collapse-id", collapseID, indexing: indexing)
+        } else if content.collapsesByID {
+            collapseIndex = block.append("apns-collapse-id", Self.idPlaceholder, indexing: indexing)
         }
     }
 
@@ -61,15 +67,16 @@ struct RequestHeaders {
         id.removeAll(keepingCapacity: true)
         request.id.append(to: &id)
         block.setValue(id, at: idIndex)
+        if let collapseIndex { block.setValue(id, at: collapseIndex) }
     }
 
     /// After a request with this block has been submitted. Only the first of each kind on a connection changes anything.
     mutating func submitted(_ batch: APNsBatch) {
-        if knowsID, knowsExpiration || batch.expiration == nil, knowsCollapseID || batch.collapseID == nil { return }
+        if knowsID, knowsExpiration || batch.expiration == nil, knowsCollapseID || !batch.hasCollapseID { return }
         block.setIndexing(.withoutIndexing, at: idIndex)
         knowsID = true
         var last = block.count - 1
-        if batch.collapseID != nil {
+        if batch.hasCollapseID {
             block.setIndexing(.withoutIndexing, at: last)
             knowsCollapseID = true
             last -= 1

@@ -2,7 +2,7 @@ import PushModel
 
 /// What waits for a free stream, lane by lane. A pure value: who takes how much when is decided here and nowhere else.
 ///
-/// Within a lane first come, first served. Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
+/// Within a lane the apps take turns, and for each app it is first come, first served (``TenantLines``). Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
 /// every round, so none starves and none waits for another lane's backlog (DESIGN.md section 8, promise 9).
 struct LaneQueue {
     struct Weights: Equatable, Sendable {
@@ -22,7 +22,7 @@ struct LaneQueue {
 
     private let weights: Weights
     private let maximumRequests: Int
-    private var lines = Lanes(ShareLine())
+    private var lines = Lanes(TenantLines())
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)
 
@@ -42,7 +42,7 @@ struct LaneQueue {
         return true
     }
 
-    /// To the head of its lane: it has waited already. Never refused, since a connection's stream limit bounds it.
+    /// To the head of its app's line: it has waited already. Never refused, since a connection's stream limit bounds it.
     mutating func putBack(_ share: Share) {
         lines[share.batch.lane].putBack(share)
     }

@@ -47,6 +47,9 @@ struct PoolLifecycle {
     private var nextDial: ContinuousClock.Instant
     private var unreadySince: ContinuousClock.Instant?
     private var probes = 0
+    private var breaker = ServerFaultBreaker()
+    /// What newcomers hear while the pool is paused.
+    private var refusal = NotSentReason.poolPaused
     /// When a connection last turned out wedged; a later one that does so too is no accident.
     private var wedgedAt: ContinuousClock.Instant?
     /// In 0..<1, new each time.
@@ -94,6 +97,7 @@ struct PoolLifecycle {
         guard connections[id]?.isRetired == false else { return }
         connections[id]?.isProven = true
         wedgedAt = nil
+        breaker.served()
         probes = 0
         if case .probing = phase { phase = .running }
     }
@@ -108,6 +112,10 @@ struct PoolLifecycle {
         case .wedged(let reason):
             if let wedgedAt, connection.dialedAt >= wedgedAt { return pause(reason, now) }
             if wedgedAt == nil { wedgedAt = now }
+        case .answered(let status, let reason) where breaker.counts(status, reason):
+            breaker.failed(wasProven: connection.isProven)
+            if case .probing = phase { return pause(reason ?? "\(status)", now, .unavailable) }
+            if breaker.isOpen { return pause(reason ?? "\(status)", now, .unavailable) }
         default: break
         }
         scheduleReplacement(of: connection, now)
@@ -151,7 +159,7 @@ struct PoolLifecycle {
     func admission(now: ContinuousClock.Instant) -> Parking.Admission {
         switch phase {
         case .stopped: .refusing(.shuttingDown)
-        case .paused: .refusing(.poolPaused)
+        case .paused: .refusing(refusal)
         case .idle: .open
         case .running, .probing:
             if let unreadySince, now >= unreadySince + rules.patience { .refusing(.notConnected) } else { .open }
@@ -228,7 +236,10 @@ struct PoolLifecycle {
         unreadySince = now
     }
 
-    private mutating func pause(_ reason: String, _ now: ContinuousClock.Instant) -> [Action] {
+    private mutating func pause(
+        _ reason: String, _ now: ContinuousClock.Instant, _ refusal: NotSentReason = .poolPaused
+    ) -> [Action] {
+        self.refusal = refusal
         let bound = Backoff.bound(rules.probeBase, rules.probeCap, probes)
         probes += 1
         // At least half of it: a probe is never early, only spread.

@@ -6,6 +6,7 @@ struct ProviderTokenSigner: Sendable {
     private let header: [UInt8]
     private let teamID: String
     private let key: ES256PrivateKey
+    let shelf = ProviderTokenShelf()
 
     /// Nil where a certificate says who we are.
     init?(_ credential: APNsCredential) {
@@ -18,6 +19,14 @@ struct ProviderTokenSigner: Sendable {
         header = Array(Base64URL.encode(json.bytes).utf8)
         self.teamID = teamID
         self.key = key
+    }
+
+    /// The credential's newest token while that is young, otherwise a new one.
+    /// - Parameters:
+    ///   - now: monotonic, for the age.
+    ///   - wall: UNIX milliseconds, for `iat`.
+    func token(now: ContinuousClock.Instant, wall: Int64) throws(TLSError) -> ProviderToken {
+        try shelf.token(now: now, wall: wall) { () throws(TLSError) in try authorization(issuedAt: wall / 1000) }
     }
 
     /// - Parameter issuedAt: UNIX seconds.

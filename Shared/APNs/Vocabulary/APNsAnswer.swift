@@ -38,6 +38,8 @@ package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
     case notConnected = "not_connected"
     /// The pool is paused: APNs refuses the credential.
     case poolPaused = "pool_paused"
+    /// The pool's breaker is open: APNs answered connection after connection with 5xx.
+    case unavailable
     /// The lane's parking is full; the caller handed over more than agreed.
     case parkingFull = "parking_full"
     /// It waited for a free stream longer than the pool lets it.

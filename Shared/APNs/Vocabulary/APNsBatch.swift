@@ -5,10 +5,15 @@ package struct APNsBatch: Sendable {
     /// The caller's; comes back unchanged.
     package let tag: UInt64
     package let lane: Lane
+    /// Whose it is: inside a lane, streams are shared out evenly among those for whom something waits.
+    package let tenant: UInt32
     package let pushType: PushType
     package let topic: String
     package let priority: Int
     package let collapseID: String?
+    /// Where there is no ``collapseID``: each request's id is its `apns-collapse-id` too, so that a second copy replaces the first on the
+    /// screen (APNS.md section 5.4: APNs itself does not de-duplicate).
+    package let collapsesByID: Bool
     /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
     package let expiration: Int64?
     /// UNIX milliseconds: nothing of this batch is sent at or after this moment.
@@ -17,16 +22,21 @@ package struct APNsBatch: Sendable {
     package let payload: [UInt8]
     package let requests: [APNsRequest]
 
+    /// Whether `apns-collapse-id` is sent.
+    var hasCollapseID: Bool { collapseID != nil || collapsesByID }
+
     package init(
-        tag: UInt64, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil, expiration: Int64? = nil,
-        expiresAt: Int64, payload: [UInt8], requests: [APNsRequest]
+        tag: UInt64, lane: Lane, tenant: UInt32 = 0, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
+        collapsesByID: Bool = false, expiration: Int64? = nil, expiresAt: Int64, payload: [UInt8], requests: [APNsRequest]
     ) {
         self.tag = tag
         self.lane = lane
+        self.tenant = tenant
         self.pushType = pushType
         self.topic = topic
         self.priority = priority
         self.collapseID = collapseID
+        self.collapsesByID = collapsesByID && collapseID == nil
         self.expiration = expiration
         self.expiresAt = expiresAt
         self.payload = payload

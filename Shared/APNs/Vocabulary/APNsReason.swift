@@ -123,6 +123,8 @@ extension APNsReason {
 
 /// What an answer means to whoever sent the request.
 package struct APNsMeaning: Equatable, Sendable {
+    /// The status that the reason belongs to; APNs' own where the reason is unknown.
+    package let status: Int
     /// nil for 200 and for answers that are nobody's fault.
     package let fault: APNsFault?
     package let retry: APNsRetry
@@ -135,10 +137,11 @@ package struct APNsMeaning: Equatable, Sendable {
     ///   - reason: verbatim; nil where there was none. An unknown one goes by the status's class.
     package init(status: Int, reason: String?) {
         isAuthenticated = status != 403
-        if let row = reason.flatMap(APNsReason.init(rawValue:))?.row {
-            (fault, retry, reaction) = (row.fault, row.retry, row.reaction)
+        if !(200..<300).contains(status), let row = reason.flatMap(APNsReason.init(rawValue:))?.row {
+            (self.status, fault, retry, reaction) = (row.status, row.fault, row.retry, row.reaction)
             return
         }
+        self.status = status
         switch status {
         case 200..<300: (fault, retry, reaction) = (nil, .never, .keep)
         case 403: (fault, retry, reaction) = (.credential, .afterFix, .keep)

@@ -74,4 +74,30 @@ struct RequestHeadersTests {
         #expect(sizes.count == 200)
         #expect(Set(sizes.suffix(100)).count <= 2, "it does not grow")
     }
+
+    @Test func whatCollapsesByItsIDSaysSoAnewInEveryRequest() {
+        var headers = RequestHeaders(authority: "localhost")
+        func values(_ batch: APNsBatch, _ index: Int) -> [String: String] {
+            headers.begin(BatchLedger(batch), authorization: token)
+            headers.set(batch.requests[index])
+            defer { headers.submitted(batch) }
+            var values: [String: String] = [:]
+            for field in headers.block.fields {
+                values[String(decoding: headers.block.bytes[field.name], as: UTF8.self)] = String(
+                    decoding: headers.block.bytes[field.value], as: UTF8.self)
+            }
+            return values
+        }
+        let own = APNsBatch.make(3, tag: 1, collapsesByID: true)
+        for index in 0..<3 {
+            let sent = values(own, index)
+            #expect(sent["apns-collapse-id"] == own.requests[index].id.description)
+            #expect(sent["apns-id"] == sent["apns-collapse-id"])
+        }
+        #expect(values(.make(1, tag: 2), 0)["apns-collapse-id"] == nil)
+        #expect(values(.make(1, tag: 3, collapseID: "order-7"), 0)["apns-collapse-id"] == "order-7")
+        #expect(values(.make(1, tag: 4, collapseID: "order-7", collapsesByID: true), 0)["apns-collapse-id"] == "order-7")
+        #expect(values(own, 1)["apns-collapse-id"] == own.requests[1].id.description)
+        #expect(!remembered(headers).contains("apns-collapse-id"))
+    }
 }

@@ -209,4 +209,81 @@ struct PoolLifecycleTests {
         #expect(pool.state == .closed)
         #expect(pool.opened(7) == [.drain(7)], "one that was being dialled is told to go")
     }
+
+    @Test func connectionsThatHearNothingBut5xxOpenTheBreakerWhichProbesWithOneUpToEveryFifteenMinutes() {
+        var pool = lifecycle()
+        var now = start
+        var id = 1
+        func fault() -> [PoolLifecycle.Action] {
+            _ = pool.opened(id)
+            let actions = pool.retiring(id, .answered(status: 503, reason: "ServiceUnavailable"), now: now)
+            _ = pool.closed(id, now: now)
+            return actions
+        }
+        func dialNext() {
+            id += 1
+            now += .seconds(60)
+            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+        }
+        _ = pool.tick(now: now, lastArrival: now)
+        for _ in 0..<2 {
+            _ = fault()
+            #expect(pool.phase == .running)
+            dialNext()
+        }
+        #expect(fault().isEmpty)
+        #expect(pool.state == .paused(reason: "ServiceUnavailable"))
+        #expect(pool.admission(now: now) == .refusing(.unavailable))
+        for pause in [30, 60, 120, 240, 480, 900, 900] {
+            let early = now + .seconds(pause) - .milliseconds(1)
+            #expect(pool.tick(now: early, lastArrival: early).isEmpty)
+            #expect(pool.admission(now: early) == .refusing(.unavailable))
+            now += .seconds(pause)
+            _ = pool.tick(now: now, lastArrival: now)
+            #expect(pool.admission(now: now) == .open)
+            id += 1
+            #expect(pool.workWaits(now: now) == [.dial(id)])
+            #expect(pool.workWaits(now: now).isEmpty, "one")
+            _ = fault()
+            #expect(pool.admission(now: now) == .refusing(.unavailable))
+        }
+        now += .seconds(900)
+        _ = pool.tick(now: now, lastArrival: now)
+        id += 1
+        #expect(pool.workWaits(now: now) == [.dial(id)])
+        _ = pool.opened(id)
+        pool.proven(id)
+        #expect(pool.state == .ready)
+        // It begins from the beginning.
+        _ = fault()
+        #expect(pool.phase == .running)
+    }
+
+    @Test(arguments: [(503, "Shutdown"), (429, "TooManyProviderTokenUpdates")])
+    func answersThatAreNoOutageLeaveTheBreakerClosed(status: Int, reason: String) {
+        var pool = lifecycle()
+        var now = start
+        for id in 1...10 {
+            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            _ = pool.opened(id)
+            _ = pool.retiring(id, .answered(status: status, reason: reason), now: now)
+            _ = pool.closed(id, now: now)
+            #expect(pool.phase == .running)
+            now += .seconds(60)
+        }
+    }
+
+    @Test func aPoisonedConnectionAmongGoodOnesLeavesTheBreakerClosed() {
+        var pool = lifecycle()
+        var now = start
+        for id in 1...10 {
+            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            _ = pool.opened(id)
+            pool.proven(id)
+            _ = pool.retiring(id, .answered(status: 500, reason: "InternalServerError"), now: now)
+            _ = pool.closed(id, now: now)
+            #expect(pool.phase == .running)
+            now += .seconds(60)
+        }
+    }
 }

@@ -96,4 +96,71 @@ struct ProviderTokenTests {
         }
         #expect(slot.count > 10)
     }
+
+    @Test func aNewConnectionBeginsWithAYoungTokenAndMintsWhereThereIsNone() throws {
+        var first = ProviderTokenSlot(signer)
+        var young = ProviderTokenSlot(signer)
+        var late = ProviderTokenSlot(signer)
+        func at(_ minutes: Int, _ slot: inout ProviderTokenSlot) throws -> [UInt8] {
+            try slot.authorization(now: start + .seconds(minutes * 60), wall: Self.wall + Int64(minutes) * 60_000)
+        }
+        let token = try at(0, &first)
+        #expect(try at(24, &young) == token)
+        let other = try at(26, &late)
+        #expect(other != token, "it would have to be renewed too soon")
+        // Each renews by its own time, and takes what is young on the shelf instead of minting.
+        #expect(try at(49, &first) == token)
+        #expect(try at(50, &first) == other)
+        #expect(try at(50, &young) == other)
+        #expect(young.count == 2)
+    }
+
+    @Test func noConnectionBeginsWithATokenThatWasCalledExpired() throws {
+        var first = ProviderTokenSlot(signer)
+        var next = ProviderTokenSlot(signer)
+        let token = try first.authorization(now: start, wall: Self.wall)
+        first.discard()
+        let fresh = try next.authorization(now: start + .seconds(1), wall: Self.wall + 1000)
+        #expect(fresh != token)
+        // An old one's verdict says nothing about its successor.
+        first.discard()
+        var third = ProviderTokenSlot(signer)
+        #expect(try third.authorization(now: start + .seconds(2), wall: Self.wall + 2000) == fresh)
+    }
+
+    @Test func whoeverAsksAtOnceGetsOneToken() async throws {
+        let signer = signer
+        let tokens = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+            for _ in 0..<16 {
+                group.addTask {
+                    var slot = ProviderTokenSlot(signer)
+                    return try slot.authorization(now: start, wall: Self.wall)
+                }
+            }
+            var tokens: Set<[UInt8]> = []
+            for try await token in group { tokens.insert(token) }
+            return tokens
+        }
+        #expect(tokens.count == 1)
+    }
+
+    @Test func noConnectionChangesItsTokenTwiceInTwentyMinutesWhateverTheOthersDo() throws {
+        var random = SeededGenerator(state: 41)
+        var slots = (0..<4).map { _ in ProviderTokenSlot(signer) }
+        var changes: [[Int]] = Array(repeating: [], count: 4)
+        var shown: [[UInt8]?] = Array(repeating: nil, count: 4)
+        for minute in 0..<1000 {
+            let index = Int.random(in: 0..<4, using: &random)
+            let token = try slots[index].authorization(
+                now: start + .seconds(minute * 60), wall: Self.wall + Int64(minute) * 60_000)
+            if shown[index] != token { changes[index].append(minute) }
+            shown[index] = token
+            if minute.isMultiple(of: 97) {
+                // A connection ends, another begins: its count begins anew.
+                slots[index] = ProviderTokenSlot(signer)
+                (shown[index], changes[index]) = (nil, [])
+            }
+            for minutes in changes { #expect(zip(minutes, minutes.dropFirst()).allSatisfy { $1 - $0 >= 20 }) }
+        }
+    }
 }

@@ -131,6 +131,32 @@ struct ConnectionEndTests {
         proxy.stop()
     }
 
+    @Test func anOutageOpensTheBreakerAndOneRequestFindsItsEnd() async throws {
+        let isOver = Atomic(false)
+        let server = try ScriptedServer { request, hand in
+            if isOver.load(ordering: .acquiring) { hand.accept(request) } else { hand.answer(request.stream, 503, "ServiceUnavailable") }
+        }
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
+            bench.submit(.make(20))
+            try await bench.state(.paused(reason: "ServiceUnavailable"))
+            let batch = try await bench.next()[1]
+            #expect(batch?.answers.count { if case .response(503, _, _, _) = $0.result { true } else { false } } == 3)
+            #expect(batch?.answers.count { $0.result == .notSent(.unavailable) } == 17)
+            isOver.store(true, ordering: .releasing)
+            time.set(.seconds(60))
+            // The first that comes wakes the pool up, which finds that the pause is over.
+            bench.submit(.make(1, tag: 2))
+            let refused = try await bench.next()[2]
+            #expect(refused?[0] == .notSent(.unavailable))
+            bench.submit(.make(5, tag: 3))
+            let accepted = try await bench.next()[3]
+            #expect(accepted?.acceptedCount == 5)
+            try await bench.state(.ready)
+            #expect(server.requests.waiting.count == 8)
+        }
+    }
+
     @Test(arguments: [(500, "InternalServerError"), (503, "Shutdown")])
     func aServerFaultRetiresTheConnection(status: Int, reason: String) async throws {
         let server = try ScriptedServer { request, hand in

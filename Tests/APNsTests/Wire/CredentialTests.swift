@@ -133,14 +133,39 @@ struct CredentialTests {
         }
     }
 
-    @Test func eachConnectionShowsOneTokenAndItsOwn() async throws {
+    @Test func connectionsThatAreOpenedTogetherShowOneToken() async throws {
         let server = try ScriptedServer()
         try await withPool(server, { $0.connections = 3 }) { bench in
             for tag in 0..<60 { bench.submit(.make(10, tag: UInt64(tag))) }
             _ = try await bench.next(60)
             let tokens = Dictionary(grouping: server.requests.waiting, by: \.connection).mapValues { Set($0.map(\.authorization)) }
             #expect(tokens.values.allSatisfy { $0.count == 1 })
-            #expect(tokens.values.reduce(into: Set()) { $0.formUnion($1) }.count == tokens.count)
+            #expect(tokens.values.reduce(into: Set()) { $0.formUnion($1) }.count == 1, "minted once, by whoever came first")
+        }
+    }
+
+    @Test func tooManyTokenUpdatesReplacesTheConnectionAndMintsNothing() async throws {
+        let server = try ScriptedServer { request, hand in
+            if request.connection < 4, request.index == 1 {
+                hand.answer(request.stream, 429, "TooManyProviderTokenUpdates")
+            } else {
+                hand.accept(request)
+            }
+        }
+        try await withPool(server) { bench in
+            for tag in 1...4 {
+                bench.submit(.make(2, tag: UInt64(tag)))
+                let batch = try await bench.next()[UInt64(tag)]
+                let expected: APNsAnswer.Result =
+                    tag < 4 ? .response(status: 429, reason: "TooManyProviderTokenUpdates", timestamp: nil, retryAfter: nil) : .accepted
+                #expect(batch?[1] == expected)
+                guard tag < 4 else { break }
+                try await bench.events.first {
+                    if case .connectionRetired(_, "429 TooManyProviderTokenUpdates") = $0 { true } else { false }
+                }
+            }
+            #expect(Set(server.requests.waiting.map(\.connection)).count == 4)
+            #expect(Set(server.requests.waiting.map(\.authorization)).count == 1)
         }
     }
 

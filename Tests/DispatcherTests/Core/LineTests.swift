@@ -16,6 +16,27 @@ struct LineTests {
         #expect(bench.submitted.allSatisfy { $0.batch.topic == "com.example.shop" && $0.batch.priority == 10 })
     }
 
+    @Test("An alert's delivery id is its collapse id too, unless the sender chose one")
+    func collapsesByDelivery() throws {
+        let bench = try CoreBench()
+        var job = Fixture.job([Fixture.delivery(1)])
+        func sent(_ job: PushJob) -> APNsBatch? {
+            bench.take(job)
+            return bench.submitted.last?.batch
+        }
+        #expect(sent(job)?.collapsesByID == true)
+        job.attempt = 4
+        #expect(sent(job)?.requests.map(\.id) == [Fixture.delivery(1).id], "every attempt has the same id")
+        job.collapseID = "order-7"
+        #expect(sent(job)?.collapsesByID == false)
+        #expect(sent(job)?.collapseID == "order-7")
+        job.collapseID = nil
+        for type in PushType.allCases where type != .alert {
+            job.pushType = type
+            #expect(sent(job)?.collapsesByID == false, "\(type) shows nothing that could be replaced")
+        }
+    }
+
     @Test("A job is acknowledged when its outcomes are confirmed, not before, and once")
     func acknowledgesAfterConfirmation() throws {
         let bench = try CoreBench()

@@ -6,25 +6,53 @@ import Testing
 
 @Suite("What an answer means for its delivery")
 struct OutcomeTableTests {
-    @Test(
-        "Every reason of APNs means what APNS.md section 4.2 says",
-        arguments: [
-            (200, nil, .final(.accepted)), (410, "Unregistered", .final(.tokenGone)), (410, "ExpiredToken", .final(.tokenGone)),
-            (400, "BadDeviceToken", .final(.tokenRejected)), (400, "DeviceTokenNotForTopic", .final(.tokenRejected)),
-            (400, "PayloadEmpty", .final(.rejected)), (413, "PayloadTooLarge", .final(.rejected)), (404, "BadPath", .final(.rejected)),
-            (405, "MethodNotAllowed", .final(.rejected)), (400, "BadCollapseId", .final(.rejected)),
-            (400, "BadPriority", .final(.rejected)),
-            (400, "TopicDisallowed", .again(.misconfigured, .misconfigured)), (400, "BadTopic", .again(.misconfigured, .misconfigured)),
-            (403, "InvalidProviderToken", .again(.misconfigured, .misconfigured)),
-            (403, "BadEnvironmentKeyInToken", .again(.misconfigured, .misconfigured)),
-            (403, "Forbidden", .again(.misconfigured, .misconfigured)),
-            (429, "TooManyProviderTokenUpdates", .again(.misconfigured, .misconfigured)),
-            (403, "ExpiredProviderToken", .again(.failed, .connectionFault)), (429, "TooManyRequests", .again(.throttled, .throttled)),
-            (500, "InternalServerError", .again(.failed, .serverFault)), (503, "ServiceUnavailable", .again(.failed, .serverFault)),
-            (503, "Shutdown", .again(.failed, .connectionFault)),
-        ] as [(Int, String?, OutcomeTable.Verdict)])
+    /// APNS.md section 4.2, row by row, typed from there and not from the code.
+    static let table: [(Int, String?, OutcomeTable.Verdict)] = [
+        (200, nil, .final(.accepted)),
+        (400, "BadCollapseId", .final(.rejected)),
+        (400, "BadDeviceToken", .final(.tokenRejected)),
+        (400, "BadExpirationDate", .final(.rejected)),
+        (400, "BadMessageId", .final(.rejected)),
+        (400, "BadPriority", .final(.rejected)),
+        (400, "BadTopic", .again(.misconfigured, .misconfigured)),
+        (400, "DeviceTokenNotForTopic", .final(.tokenRejected)),
+        (400, "DuplicateHeaders", .final(.rejected)),
+        (400, "IdleTimeout", .again(.failed, .connectionFault)),
+        (400, "InvalidPushType", .final(.rejected)),
+        (400, "MissingDeviceToken", .final(.rejected)),
+        (400, "MissingTopic", .again(.misconfigured, .misconfigured)),
+        (400, "PayloadEmpty", .final(.rejected)),
+        (400, "TopicDisallowed", .again(.misconfigured, .misconfigured)),
+        (403, "BadCertificate", .again(.misconfigured, .misconfigured)),
+        (403, "BadCertificateEnvironment", .again(.misconfigured, .misconfigured)),
+        (403, "ExpiredProviderToken", .again(.failed, .connectionFault)),
+        (403, "Forbidden", .again(.misconfigured, .misconfigured)),
+        (403, "InvalidProviderToken", .again(.misconfigured, .misconfigured)),
+        (403, "MissingProviderToken", .again(.misconfigured, .misconfigured)),
+        (403, "UnrelatedKeyIdInToken", .again(.failed, .connectionFault)),
+        (403, "BadEnvironmentKeyIdInToken", .again(.misconfigured, .misconfigured)),
+        (403, "BadEnvironmentKeyInToken", .again(.misconfigured, .misconfigured)),
+        (404, "BadPath", .final(.rejected)),
+        (405, "MethodNotAllowed", .final(.rejected)),
+        (410, "ExpiredToken", .final(.tokenGone)),
+        (410, "Unregistered", .final(.tokenGone)),
+        (413, "PayloadTooLarge", .final(.rejected)),
+        (429, "TooManyProviderTokenUpdates", .again(.misconfigured, .misconfigured)),
+        (429, "TooManyRequests", .again(.throttled, .throttled)),
+        (500, "InternalServerError", .again(.failed, .serverFault)),
+        (503, "ServiceUnavailable", .again(.failed, .serverFault)),
+        (503, "Service Unavailable", .again(.failed, .serverFault)),
+        (503, "Shutdown", .again(.failed, .connectionFault)),
+    ]
+
+    @Test("Every reason of APNs means what APNS.md section 4.2 says", arguments: table)
     func knows(status: Int, reason: String?, verdict: OutcomeTable.Verdict) {
         #expect(OutcomeTable.verdict(status: status, reason: reason) == verdict)
+    }
+
+    @Test("No reason is missing from the table")
+    func isComplete() {
+        #expect(Set(Self.table.compactMap(\.1)) == Set(APNsReason.allCases.map(\.rawValue)))
     }
 
     @Test(

@@ -23,8 +23,8 @@ struct RetryPlanTests {
         arguments: [
             (RetryCause.throttled, 1, [RetryDelay.oneSecond, .fiveSeconds, .thirtySeconds]),
             (.throttled, 5, [.tenMinutes, .fifteenMinutes]),
-            (.serverFault, 1, [.fiveSeconds, .thirtySeconds, .twoMinutes]), (.serverFault, 3, [.tenMinutes, .fifteenMinutes]),
-            (.serverFault, 9, [.tenMinutes, .fifteenMinutes]), (.connectionFault, 1, [.oneSecond, .fiveSeconds]),
+            (.serverFault, 1, [.fiveSeconds, .thirtySeconds, .twoMinutes]), (.serverFault, 3, [.fifteenMinutes]),
+            (.serverFault, 9, [.fifteenMinutes]), (.connectionFault, 1, [.oneSecond, .fiveSeconds]),
             (.noAnswer, 1, [.oneSecond, .fiveSeconds]), (.noAnswer, 9, [.tenMinutes, .fifteenMinutes]),
         ] as [(RetryCause, Int, [RetryDelay])])
     func grows(cause: RetryCause, attempt: Int, expected: [RetryDelay]) {

@@ -6,9 +6,10 @@ extension APNsBatch {
     init(_ indices: [Int], of progress: JobInProgress) {
         let job = progress.job
         self.init(
-            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: job.lane, pushType: job.pushType, topic: job.topic,
-            priority: job.priority, collapseID: job.collapseID, expiration: job.apnsExpiration, expiresAt: job.expiresAt,
-            payload: job.payload,
+            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: job.lane, tenant: UInt32(progress.app),
+            pushType: job.pushType, topic: job.topic, priority: job.priority, collapseID: job.collapseID,
+            // An alert that has to be sent a second time takes the first one's place on the screen.
+            collapsesByID: job.pushType == .alert, expiration: job.apnsExpiration, expiresAt: job.expiresAt, payload: job.payload,
             requests: indices.map { index in
                 let delivery = job.deliveries[index]
                 return APNsRequest(

@@ -97,6 +97,7 @@ extension DispatcherCore {
         lastForgotten = now
         let memory = rules.controlMemory
         gate.apply { $0.forget(before: now - memory) }
+        throttled.forget(now: now)
     }
 
     mutating func park(_ deliveries: DeliverySet, of job: inout JobInProgress, at now: Int64) {

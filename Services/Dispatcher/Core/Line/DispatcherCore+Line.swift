@@ -21,10 +21,12 @@ extension DispatcherCore {
             tally.deliveriesTaken += job.deliveries.count
             noteQueueAge(of: job, message.headers, at: now)
             var progress = JobInProgress(
-                number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(message.headers),
+                number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(message.headers), takenAt: now,
                 pending: DeliverySet(all: job.deliveries.count))
             var next = NextSteps()
             sift(progress.pending, of: &progress, at: now)
+            spareThrottled(progress.pending, of: &progress, next: &next, at: now)
+            stepBack(progress.pending, of: &progress, next: &next, at: now)
             send(progress.pending, of: &progress, next: &next, at: now)
             conclude(&progress, next, at: now)
             keep(progress, at: now)
@@ -54,7 +56,7 @@ extension DispatcherCore {
         }
     }
 
-    /// 4. The rest goes to the pools of its app, one batch each.
+    /// 4. The rest, but for what would disturb a throttled device or crowd other apps out, goes to the pools of its app, one batch each.
     mutating func send(_ deliveries: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
         guard !deliveries.isEmpty else { return }
         guard case .current = control else { return park(deliveries, of: &job, at: now) }
@@ -133,7 +135,7 @@ extension DispatcherCore {
     }
 
     /// 7. A delivery that is not done waits in a delayed queue, or is given up.
-    private mutating func tryAgain(
+    mutating func tryAgain(
         _ index: Int, _ outcome: OutcomeClass?, _ cause: RetryCause, _ said: Answered, of job: inout JobInProgress, next: inout NextSteps,
         at now: Int64
     ) {
@@ -148,6 +150,7 @@ extension DispatcherCore {
             _ = job.pending.remove(index)
             next.add(index, to: NextSteps.Retry(delay: delay, countsAsAttempt: cause.countsAsAttempt))
             if let outcome { report(outcome, index, said, retryAt: now + delay.milliseconds, of: &job) }
+            if cause == .throttled { noteThrottled(index, of: job, until: now + delay.milliseconds) }
         case .end(let end):
             report(OutcomeTable.lastClass(after: cause, because: end), index, said, of: &job)
             next.add(index, to: end)

@@ -26,6 +26,10 @@ struct DispatcherCore {
     var refused: [OutboundMessage] = []
     var refusedUntil: Int64 = 0
 
+    var throttled = ThrottledDevices()
+    /// Apps whose pool is slow and that hold too many of a lane's jobs; looked at with every tick.
+    var crowding: Set<LaneShare> = []
+
     var control = ControlStanding.disconnected
     var hasStartedTaking = false
     var isStopping = false
@@ -63,6 +67,7 @@ struct DispatcherCore {
         doubtControl(at: now)
         moveParked(at: now)
         forgetControl(at: now)
+        measureCrowding(at: now)
         flush(at: now)
     }
 
@@ -91,6 +96,10 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
+    /// How many jobs of a lane may be here unsettled: what one app may hold of it while its pool is slow is half of this.
+    var prefetch = Lane.allCases.map { ($0, 200) }.reduce(into: [Lane: Int]()) { $0[$1.0] = $1.1 }
+    /// A job that a pool has had for longer tells that the pool is slow.
+    var crowdingPatience: Int64 = 2_000
     /// How often a job's deliveries that certainly did not leave are handed to a pool again before they wait in a delayed queue.
     var maximumResubmissions = 3
     /// A confirmation that takes longer means that the control stream may be late as well.

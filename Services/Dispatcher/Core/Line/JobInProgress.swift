@@ -6,6 +6,8 @@ struct JobInProgress {
     let app: ControlState.AppIndex
     let job: PushJob
     let headers: JobHeaders
+    /// UNIX milliseconds.
+    let takenAt: Int64
 
     /// Deliveries that have neither an outcome nor a place in a retry message.
     var pending: DeliverySet

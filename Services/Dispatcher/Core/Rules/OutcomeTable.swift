@@ -1,9 +1,8 @@
 import APNs
 import PushModel
 
-/// What an answer means for its delivery: one row for each of APNs' reasons (APNS.md section 4.2) and each reason why there is no answer.
-///
-/// What the connection and the pool do about a reason (replace the connection, pause on a bad key) stands in ``APNsReason/row``.
+/// What an answer means for its delivery. APNs' reasons are one table, ``APNsReason/row`` (APNS.md section 4.2): from whose fault it is and
+/// whether trying again helps follows what becomes of the delivery; beside them are the reasons why there is no answer.
 enum OutcomeTable {
     /// What becomes of a delivery.
     enum Verdict: Equatable, Sendable {
@@ -19,33 +18,19 @@ enum OutcomeTable {
         case returned
     }
 
+    /// Reasons that Apple adds later go by the class of their status.
     static func verdict(status: Int, reason: String?) -> Verdict {
-        if (200..<300).contains(status) { return .final(.accepted) }
-        guard let reason = reason.flatMap(APNsReason.init(rawValue:)) else { return verdict(unknownReasonWith: status) }
-        return switch reason {
-        case .expiredToken, .unregistered: .final(.tokenGone)
-        case .badDeviceToken, .deviceTokenNotForTopic: .final(.tokenRejected)
-        case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .duplicateHeaders, .invalidPushType, .missingDeviceToken,
-            .payloadEmpty, .badPath, .methodNotAllowed, .payloadTooLarge:
-            .final(.rejected)
-        case .badTopic, .missingTopic, .topicDisallowed: .again(.misconfigured, .misconfigured)
-        case .badCertificate, .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
-            .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken, .tooManyProviderTokenUpdates:
-            .again(.misconfigured, .misconfigured)
-        case .idleTimeout, .expiredProviderToken, .unrelatedKeyIDInToken, .shutdown: .again(.failed, .connectionFault)
-        case .tooManyRequests: .again(.throttled, .throttled)
-        case .internalServerError, .serviceUnavailable, .serviceUnavailableSpaced: .again(.failed, .serverFault)
-        }
-    }
-
-    /// Reasons that Apple adds later go by status.
-    private static func verdict(unknownReasonWith status: Int) -> Verdict {
-        switch status {
-        case 403: .again(.misconfigured, .misconfigured)
-        case 410: .final(.tokenGone)
-        case 429: .again(.throttled, .throttled)
-        case 400..<500: .final(.rejected)
-        default: .again(.failed, .serverFault)
+        let meaning = APNsMeaning(status: status, reason: reason)
+        return switch (meaning.fault, meaning.retry) {
+        case (nil, _): .final(.accepted)
+        case (.token, _): .final(meaning.status == 410 ? .tokenGone : .tokenRejected)
+        case (.job, _): .final(.rejected)
+        case (.configuration, _), (.credential, _): .again(.misconfigured, .misconfigured)
+        case (.rate, _): .again(.throttled, .throttled)
+        case (.connection, .onNewConnection), (.apple, .onNewConnection): .again(.failed, .connectionFault)
+        // The token of our connections is the fault, and time mends it.
+        case (.connection, _): .again(.misconfigured, .misconfigured)
+        case (.apple, _): .again(.failed, .serverFault)
         }
     }
 
@@ -54,6 +39,7 @@ enum OutcomeTable {
         case .refused, .deadline: .resubmit
         case .notConnected, .parkingFull, .congested: .again(nil, .notSent)
         case .poolPaused: .again(.misconfigured, .misconfigured)
+        case .unavailable: .again(nil, .unavailable)
         case .malformed: .final(.rejected)
         case .shuttingDown: .returned
         }
@@ -82,7 +68,9 @@ enum OutcomeTable {
         case (.attemptsUsedUp, _): .failed
         // It may have arrived: to call it failed would be to claim that it did not.
         case (.expiresBeforeRetry, .noAnswer): .unknown
-        case (.expiresBeforeRetry, .notSent), (.expiresBeforeRetry, .misconfigured): .expired
+        case (.expiresBeforeRetry, .notSent), (.expiresBeforeRetry, .misconfigured), (.expiresBeforeRetry, .unavailable),
+            (.expiresBeforeRetry, .deviceThrottled):
+            .expired
         case (.expiresBeforeRetry, _): .failed
         }
     }
@@ -91,8 +79,12 @@ enum OutcomeTable {
 /// Reasons of our own, where APNs was not asked. APNs' reasons are written in CamelCase, ours in snake_case.
 enum OwnReason {
     static let noCredential = "no_credential"
+    /// APNs asked to leave the device alone for a while, and that while is not over.
+    static let deviceThrottled = "device_throttled"
+    /// A newer one with the same collapse id takes its place.
+    static let superseded = "superseded"
     static let undecodable = "undecodable"
     static let unsupportedVersion = "unsupported_version"
 
-    static let all = [noCredential, undecodable, unsupportedVersion]
+    static let all = [noCredential, deviceThrottled, superseded, undecodable, unsupportedVersion]
 }

@@ -4,7 +4,8 @@ import Broker
 enum RetryCause: Equatable, Sendable, CaseIterable {
     /// APNs: too many for this device.
     case throttled
-    /// APNs: 5xx. Apple asks for 15 minutes (APNS.md section 4.2); the first tries come sooner, because most such answers are short.
+    /// APNs: 5xx. Apple asks for 15 minutes (APNS.md section 4.2), which 5xx that repeat get; the first two tries come sooner, because most
+    /// such spells are short.
     case serverFault
     /// The connection's fault, not the delivery's: another connection will do.
     case connectionFault
@@ -14,11 +15,20 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case notSent
     /// Topic, key or environment: somebody has to mend something first.
     case misconfigured
+    /// The pool's breaker is open: APNs answers 5xx whatever it is sent.
+    case unavailable
+    /// Another delivery to the device was throttled, and its wait is not over.
+    case deviceThrottled
     /// The token looked like garbage where it was sent to; the other environment may know it.
     case otherEnvironment
 
     /// Whether the try is one of APNs' and uses up an attempt.
-    var countsAsAttempt: Bool { self != .notSent && self != .misconfigured }
+    var countsAsAttempt: Bool {
+        switch self {
+        case .notSent, .misconfigured, .unavailable, .deviceThrottled: false
+        case .throttled, .serverFault, .connectionFault, .noAnswer, .otherEnvironment: true
+        }
+    }
 }
 
 /// When a delivery is tried again, or why not. Pure: time and chance come in.
@@ -66,6 +76,8 @@ struct RetryPlan: Equatable, Sendable {
         let ladder = Self.ladder(cause)
         let step = cause.countsAsAttempt ? attempt - 1 : waits
         let wanted = ladder[min(max(step, 0), ladder.count - 1)]
+        // Apple's advice for 5xx that repeat is not to be jittered down.
+        if cause == .serverFault, step >= ladder.count - 1 { return .fifteenMinutes }
         // ±25 %, then a bucket by chance in proportion: what failed together does not come back together.
         let jittered = wanted * Double.random(in: 0.75..<1.25, using: &random)
         let chosen = Self.bucket(milliseconds: Int64(jittered * 1000), using: &random)
@@ -83,6 +95,8 @@ struct RetryPlan: Equatable, Sendable {
         case .noAnswer: [2, 15, 60, 300, 900]
         case .notSent: [1, 5, 30]
         case .misconfigured: [120, 600]
+        case .unavailable: [30, 120, 600]
+        case .deviceThrottled: [5]
         case .otherEnvironment: [1]
         }
     }

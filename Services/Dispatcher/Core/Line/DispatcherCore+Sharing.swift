@@ -1,0 +1,60 @@
+import APNs
+import PushModel
+
+/// What holds a delivery back for the sake of others: its own device, or the other apps of its lane.
+extension DispatcherCore {
+    /// A device that APNs throttles gets nothing until its wait is over, and then only the newest of each collapse id.
+    mutating func spareThrottled(_ candidates: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
+        guard !throttled.isEmpty, !candidates.isEmpty else { return }
+        let age = ThrottledDevices.Age(acceptedAt: job.job.acceptedAt, notification: job.job.notification)
+        for index in candidates.indices {
+            switch throttled.judge(device(index, of: job), collapseID: job.job.collapseID, age: age, now: now) {
+            case .send: break
+            case .superseded: report(.cancelled, index, Answered(reason: OwnReason.superseded), of: &job)
+            case .wait(let until):
+                let said = Answered(reason: OwnReason.deviceThrottled, retryAfter: .milliseconds(until - now))
+                tryAgain(index, .throttled, .deviceThrottled, said, of: &job, next: &next, at: now)
+            }
+        }
+    }
+
+    /// - Parameter until: UNIX milliseconds.
+    mutating func noteThrottled(_ index: Int, of job: JobInProgress, until: Int64) {
+        throttled.throttle(
+            device(index, of: job), until: until, collapseID: job.job.collapseID,
+            age: ThrottledDevices.Age(acceptedAt: job.job.acceptedAt, notification: job.job.notification))
+    }
+
+    /// While an app's pool is slow and the app holds its share of the lane, its newcomers wait in a delayed queue, so that the prefetch
+    /// is not used up by one (DESIGN.md section 8, promise 10).
+    mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
+        guard !crowding.isEmpty, control == .current, crowding.contains(LaneShare(lane: job.job.lane, app: job.app)) else { return }
+        let said = Answered()
+        for index in candidates.indices { tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now) }
+    }
+
+    mutating func measureCrowding(at now: Int64) {
+        var held: [LaneShare: (jobs: Int, slow: Int)] = [:]
+        for job in jobs.values where !job.isStale {
+            let share = LaneShare(lane: job.job.lane, app: job.app)
+            held[share, default: (0, 0)].jobs += 1
+            if now - job.takenAt >= rules.crowdingPatience { held[share, default: (0, 0)].slow += 1 }
+        }
+        crowding.removeAll(keepingCapacity: true)
+        for (share, held) in held {
+            let limit = max(1, (rules.prefetch[share.lane] ?? 1) / 2)
+            if held.jobs >= limit, held.slow * 2 >= limit { crowding.insert(share) }
+        }
+    }
+
+    private func device(_ index: Int, of job: JobInProgress) -> ThrottledDevices.Device {
+        let delivery = job.job.deliveries[index]
+        return ThrottledDevices.Device(app: job.app, environment: delivery.environment, token: delivery.token)
+    }
+}
+
+/// What one app holds of one lane.
+struct LaneShare: Hashable {
+    let lane: Lane
+    let app: ControlState.AppIndex
+}

@@ -1,0 +1,74 @@
+import PushModel
+
+/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`, APNS.md section 4.2), and the newest of what waits for each.
+///
+/// Known to this process only: another one finds out by itself, at the price of one more 429.
+struct ThrottledDevices {
+    struct Device: Hashable {
+        let app: ControlState.AppIndex
+        let environment: APNsEnvironment
+        let token: DeviceToken
+    }
+
+    /// How old a notification is: of one collapse id, only the newest is worth sending.
+    struct Age: Comparable {
+        let acceptedAt: Int64
+        let notification: PushID
+
+        static func < (left: Age, right: Age) -> Bool {
+            (left.acceptedAt, left.notification) < (right.acceptedAt, right.notification)
+        }
+    }
+
+    enum Verdict: Equatable {
+        case send
+        /// Not before this moment (UNIX milliseconds).
+        case wait(until: Int64)
+        /// A newer one of the same collapse id was seen.
+        case superseded
+    }
+
+    private struct Entry {
+        var until: Int64
+        var newest: [String: Age] = [:]
+    }
+
+    /// Older ones come back from the longest delayed queue up to so much later.
+    private static let memory: Int64 = 20 * 60_000
+    private static let maximumDevices = 100_000
+    /// Collapse ids remembered for one device. Beyond it nothing is superseded; everything is sent.
+    private static let maximumCollapseIDs = 64
+
+    private var devices: [Device: Entry] = [:]
+
+    var isEmpty: Bool { devices.isEmpty }
+    var count: Int { devices.count }
+
+    /// - Parameter until: UNIX milliseconds.
+    mutating func throttle(_ device: Device, until: Int64, collapseID: String?, age: Age) {
+        guard devices[device] != nil || devices.count < Self.maximumDevices else { return }
+        devices[device, default: Entry(until: until)].until = max(until, devices[device]?.until ?? until)
+        remember(device, collapseID, age)
+    }
+
+    mutating func judge(_ device: Device, collapseID: String?, age: Age, now: Int64) -> Verdict {
+        guard let entry = devices[device] else { return .send }
+        if let collapseID, let newest = entry.newest[collapseID], age < newest { return .superseded }
+        remember(device, collapseID, age)
+        return now < entry.until ? .wait(until: entry.until) : .send
+    }
+
+    private mutating func remember(_ device: Device, _ collapseID: String?, _ age: Age) {
+        guard let collapseID, let entry = devices[device] else { return }
+        if let newest = entry.newest[collapseID] {
+            if newest < age { devices[device]?.newest[collapseID] = age }
+        } else if entry.newest.count < Self.maximumCollapseIDs {
+            devices[device]?.newest[collapseID] = age
+        }
+    }
+
+    mutating func forget(now: Int64) {
+        guard !devices.isEmpty else { return }
+        devices = devices.filter { now < $0.value.until + Self.memory }
+    }
+}

@@ -1,0 +1,26 @@
+/// Tells APNs' own outage from one poisoned connection (APNS.md section 7, lesson 7): a 5xx replaces its connection; when connection after
+/// connection hears nothing else, the pool stops and probes with one request (section 4.2: Apple asks for 15 minutes).
+struct ServerFaultBreaker: Sendable {
+    /// So many connections in a row, of which only the first had ever served.
+    private static let limit = 3
+
+    private var connections = 0
+
+    /// Whether an answer says that APNs, and not this one server, has a fault.
+    func counts(_ status: Int, _ reason: String?) -> Bool {
+        status >= 500 && reason != APNsReason.shutdown.rawValue
+    }
+
+    /// A connection was replaced for a 5xx.
+    /// - Parameter wasProven: it had served before: it may be the only one that is poisoned.
+    mutating func failed(wasProven: Bool) {
+        connections = wasProven ? 1 : connections + 1
+    }
+
+    /// A connection got an answer that is none of APNs' faults.
+    mutating func served() {
+        connections = 0
+    }
+
+    var isOpen: Bool { connections >= Self.limit }
+}
