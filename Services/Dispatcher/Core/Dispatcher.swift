@@ -126,7 +126,7 @@ package struct Dispatcher: Sendable {
             try APNsPool(
                 configuration: configuration, credential: pool.credential, endpoint: settings.endpoint(pool.environment),
                 environment: pool.environment, gate: { batch, request in gate.stopReason(for: request, of: batch) },
-                onFinished: { inbox.post(.batchFinished($0)) },
+                onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) },
                 onEvent: { notes.write($0, credential: pool.credential.name, environment: pool.environment.rawValue) }, logger: logger)
         }
     }

@@ -92,8 +92,15 @@ extension ConnectionLoop {
 
     func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
         if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result)) {
-            context.onFinished(finished)
+            finishedBatches.append(finished)
         }
+    }
+
+    /// What became finished in this round, told at once: to the dispatcher's core each telling is a lock, and maybe a wake-up.
+    func tellFinished() {
+        guard !finishedBatches.isEmpty else { return }
+        context.onFinished(finishedBatches)
+        finishedBatches.removeAll(keepingCapacity: true)
     }
 
     /// Certainly not processed: another connection may have it.
@@ -103,7 +110,7 @@ extension ConnectionLoop {
         var returned = share
         if isReturn { returned.returns += 1 }
         givenBack.append(returned)
-        if let finished { context.onFinished(finished) }
+        if let finished { finishedBatches.append(finished) }
     }
 
     /// How often a request may be handed to HTTP/2 in vain.
@@ -116,7 +123,7 @@ extension ConnectionLoop {
         var again: [Share] = []
         for share in Share.joined(givenBack) {
             if share.returns > Self.maximumReturns {
-                if let finished = share.settle(.notSent(.refused)) { context.onFinished(finished) }
+                if let finished = share.settle(.notSent(.refused)) { finishedBatches.append(finished) }
             } else {
                 totals.handedOver += share.requests.count
                 again.append(share)
