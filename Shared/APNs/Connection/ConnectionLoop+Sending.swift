@@ -11,26 +11,26 @@ extension ConnectionLoop {
             context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: state.reservedForNow, into: &taken)
             guard !taken.isEmpty else { return }
             noteNews()
+            let authorization = authorization()
             var count = 0
             for share in taken {
                 count += share.requests.count
-                submit(share)
+                submit(share, authorization)
             }
             // There was no more, and the parking knows that we are hungry.
             if count < free { return }
         }
     }
 
-    private func submit(_ share: Share) {
-        let ledger = share.ledger
-        let batch = ledger.batch
+    private func submit(_ share: Share, _ authorization: [UInt8]?) {
+        let batch = share.batch
         let place = shares.open(share)
         let deadline = deadline(of: batch)
-        guard let authorization = authorization() else {
+        guard let authorization else {
             giveBack(place, share.requests, isReturn: false)
             return
         }
-        headers.begin(ledger, authorization: authorization)
+        headers.begin(batch, authorization: authorization)
         for index in share.requests {
             let request = batch.requests[index]
             // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
