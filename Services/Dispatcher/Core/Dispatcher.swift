@@ -137,18 +137,23 @@ package struct Dispatcher: Sendable {
         var configuration = configuration
         configuration.connections = settings.connections
         configuration.maximumConnections = settings.maximumConnections
-        return PoolTable(onFinished: { inbox.post(.batchFinished($0)) }) { [configuration] (plan) throws(TLSError) in
+        return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) { [configuration] (plan) throws(TLSError) in
             let (name, environment) = (plan.credential.name, plan.environment)
             return try APNsPool(
                 configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment), environment: environment,
                 // A proof is nobody's delivery, so no fence can cover it.
                 gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },
                 onFinished: { finished in
-                    guard finished.batch.tag == CredentialProof.tag else {
-                        inbox.post(.batchFinished(finished))
-                        return
+                    var events: [CoreEvent] = []
+                    events.reserveCapacity(finished.count)
+                    for one in finished {
+                        if one.batch.tag == CredentialProof.tag {
+                            notes.write(one, credential: name, environment: environment.rawValue)
+                        } else {
+                            events.append(.batchFinished(one))
+                        }
                     }
-                    notes.write(finished, credential: name, environment: environment.rawValue)
+                    if !events.isEmpty { inbox.post(contentsOf: events) }
                 },
                 onEvent: { notes.write($0, credential: name, environment: environment.rawValue) }, logger: logger)
         }

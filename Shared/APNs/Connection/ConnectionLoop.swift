@@ -21,6 +21,7 @@ final class ConnectionLoop {
     var shares = OpenShares()
     var taken: [Share] = []
     var givenBack: [Share] = []
+    var finishedBatches: [APNsFinishedBatch] = []
     /// What is known of answers other than 200 whose end has not come.
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
@@ -125,6 +126,7 @@ final class ConnectionLoop {
             lose("\(error)")
         }
         handBack()
+        tellFinished()
         reportIfDue()
     }
 

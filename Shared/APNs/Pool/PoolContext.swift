@@ -10,7 +10,8 @@ struct PoolContext: Sendable {
     let parking: Parking
     let ledger: PoolLedger
     let gate: @Sendable (APNsBatch, APNsRequest) -> StopReason?
-    let onFinished: @Sendable (APNsFinishedBatch) -> Void
+    /// With what became finished together, never with nothing.
+    let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
     let report: @Sendable (ConnectionReport) -> Void
 
     var clock: APNsClock { configuration.clock }

@@ -170,7 +170,8 @@ struct PoolLifecycle {
         switch phase {
         case .running: usableConnections > 0 ? .ready : .connecting
         case .idle: .idle
-        case .paused(let reason, _), .probing(let reason): .paused(reason: reason)
+        case .paused(let reason, _), .probing(let reason):
+            refusal == .unavailable ? .unavailable(reason: reason) : .paused(reason: reason)
         case .stopped: .closed
         }
     }

@@ -157,7 +157,7 @@ final class PoolSupervisor {
 
     private func settle(_ share: Share, _ result: APNsAnswer.Result) {
         if case .stopped = result { context.ledger.count { $0.stopped += share.requests.count } }
-        if let finished = share.settle(result) { context.onFinished(finished) }
+        if let finished = share.settle(result) { context.onFinished([finished]) }
     }
 
     private func announce() {

@@ -232,7 +232,7 @@ struct PoolLifecycleTests {
             dialNext()
         }
         #expect(fault().isEmpty)
-        #expect(pool.state == .paused(reason: "ServiceUnavailable"))
+        #expect(pool.state == .unavailable(reason: "ServiceUnavailable"))
         #expect(pool.admission(now: now) == .refusing(.unavailable))
         for pause in [30, 60, 120, 240, 480, 900, 900] {
             let early = now + .seconds(pause) - .milliseconds(1)

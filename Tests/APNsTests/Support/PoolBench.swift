@@ -34,12 +34,12 @@ final class PoolBench: Sendable {
             credential: APNsCredential(
                 name: "test", kind: kind ?? .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: identity.key)),
             endpoint: APNsEndpoint(host: host, port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
-            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) }, onFinished: { finished.send($0) },
+            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) }, onFinished: { for batch in $0 { finished.send(batch) } },
             onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
     func submit(_ batches: APNsBatch...) {
-        for batch in batches { pool.submit(batch) }
+        pool.submit(batches)
     }
 
     /// The next finished batches, by tag.

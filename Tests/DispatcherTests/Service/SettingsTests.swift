@@ -126,4 +126,46 @@ struct CredentialsFileTests {
         #expect(found.count == 1)
         #expect(!found.joined().contains("BEGIN"))
     }
+
+    @Test("Two credentials may share an app where they serve different topics, or one serves the rest")
+    func sharesByTopic() throws {
+        let identity = try TestIdentity.shared.get()
+        let voip = entry(["name": "\"b\"", "topics": "[\"com.example.shop.voip\"]"])
+        let path = try identity.write(#"{"v":1,"credentials":[\#(entry()),\#(voip)]}"#, to: "topics.json")
+        let file = try CredentialsFile(path: path)
+        #expect(file.entries.map(\.topics) == [[], ["com.example.shop.voip"]])
+        #expect(file.entries.map(\.probeTopic) == [nil, "com.example.shop.voip"])
+        #expect(try problems(#"{"v":1,"credentials":[\#(voip),\#(voip.replacingOccurrences(of: "\"b\"", with: "\"c\""))]}"#).count == 1)
+    }
+
+    @Test("A certificate may stand in PEM files, with a passphrase or without, or in PKCS #12")
+    func readsCertificates() throws {
+        let identity = try TestIdentity.shared.get()
+        let folder = try identity.makeFolder()
+        try TestIdentity.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -days 100 -subj /CN=shop -keyout \(folder)/c.key -out \(folder)/c.pem", in: folder)
+        try TestIdentity.openssl("pkey -in c.key -aes256 -passout pass:sesame -out locked.key", in: folder)
+        try TestIdentity.openssl("pkcs12 -export -in c.pem -inkey c.key -passout pass:sesame -out c.p12", in: folder)
+        try Data("sesame\n".utf8).write(to: URL(filePath: "\(folder)/pass"))
+        let fields = [
+            #""certificate_file": "c.pem", "certificate_key_file": "c.key""#,
+            #""certificate_file": "c.pem", "certificate_key_file": "locked.key", "passphrase_file": "pass""#,
+            #""certificate_file": "c.p12", "passphrase_file": "pass""#,
+        ]
+        for fields in fields {
+            let path = "\(folder)/credentials.json"
+            try Data(#"{"v":1,"credentials":[{"name":"shop",\#(fields),"environments":["production"],"apps":["shop"]}]}"#.utf8)
+                .write(to: URL(filePath: path))
+            let entry = try #require(try CredentialsFile(path: path).entries.first)
+            guard case .certificate(let notBefore, let notAfter) = entry.validity, case .certificate = entry.credential.kind else {
+                Issue.record("\(fields)")
+                continue
+            }
+            #expect(notAfter - notBefore == 100 * 86_400)
+        }
+        let wrong = #"{"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),"environments":["production"],"apps":["shop"]}]}"#
+        try Data(wrong.utf8).write(to: URL(filePath: "\(folder)/wrong.json"))
+        let error = try #require(throws: CredentialsError.self) { try CredentialsFile(path: "\(folder)/wrong.json") }
+        #expect(error.problems.first?.hasPrefix("/credentials/0/certificate_file: ") == true, "\(error.problems)")
+    }
 }

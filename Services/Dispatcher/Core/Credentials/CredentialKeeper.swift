@@ -131,7 +131,7 @@ final class CredentialKeeper: Sendable {
     private func prove(_ pool: PoolTable.Serving) {
         guard let topic = pool.plan.entry.probeTopic, let batch = CredentialProof.batch(topic: topic, now: WallClock.milliseconds())
         else { return }
-        pool.pool.submit(batch)
+        pool.pool.submit([batch])
     }
 
     /// A certificate lasts a year, and nothing works after it: say so ahead.

@@ -61,14 +61,14 @@ extension DispatcherCore {
         guard !deliveries.isEmpty else { return }
         guard case .current = control else { return park(deliveries, of: &job, at: now) }
         for environment in APNsEnvironment.allCases {
-            let indices = deliveries.indices.filter { job.job.deliveries[$0].environment == environment }
-            guard !indices.isEmpty else { continue }
+            let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
+            guard !chosen.isEmpty else { continue }
             if let pool = directory.pool(app: job.app, environment, topic: job.job.topic) {
-                actions.append(.submit(APNsBatch(indices, of: job), pool: pool))
+                actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
                 actions.append(.note(.noCredential(app: job.job.app, environment: environment, notification: job.job.notification)))
                 let wait = Answered(reason: OwnReason.noCredential)
-                for index in indices { tryAgain(index, .misconfigured, .misconfigured, wait, of: &job, next: &next, at: now) }
+                for index in chosen.indices { tryAgain(index, .misconfigured, .misconfigured, wait, of: &job, next: &next, at: now) }
             }
         }
     }
@@ -167,7 +167,7 @@ extension DispatcherCore {
     }
 
     /// 9. The job stays until every delivery is decided.
-    mutating func keep(_ job: JobInProgress, at now: Int64) {
+    mutating func keep(_ job: consuming JobInProgress, at now: Int64) {
         if job.pending.isEmpty {
             gate.forget(job.number)
             ledger.pay(job.number)
@@ -177,7 +177,8 @@ extension DispatcherCore {
         } else if isStopping && job.isAtRest {
             handOver(job, at: now)
         } else {
-            jobs[job.number] = job
+            let number = job.number
+            jobs[number] = job
         }
     }
 }

@@ -7,16 +7,11 @@ extension DispatcherCore {
     mutating func report(
         _ outcome: OutcomeClass, _ index: Int, _ said: Answered, retryAt: Int64? = nil, of progress: inout JobInProgress
     ) {
-        let job = progress.job
-        let delivery = job.deliveries[index]
         _ = progress.pending.remove(index)
         progress.hasResults = true
         let owesMore = gathered.add(
-            OutcomeEvent.Delivery(
-                id: delivery.id, notification: job.notification, installation: delivery.installation, attempt: progress.attempt,
-                status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
-                environment: delivery.environmentTrial == .made ? delivery.environment : nil),
-            app: job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
+            OutcomeEvent.Delivery(progress.job.deliveries[index], of: progress, said, retryAt: retryAt),
+            app: progress.job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
         if owesMore { ledger.owe(progress.number) }
     }
 
@@ -167,6 +162,15 @@ enum DeadLetterHeader {
     static let detail = "push-detail"
     /// The queue that a message came from that is no job.
     static let source = "push-source"
+}
+
+extension OutcomeEvent.Delivery {
+    fileprivate init(_ delivery: PushJob.Delivery, of progress: borrowing JobInProgress, _ said: Answered, retryAt: Int64?) {
+        self.init(
+            id: delivery.id, notification: progress.job.notification, installation: delivery.installation, attempt: progress.attempt,
+            status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+            environment: delivery.environmentTrial == .made ? delivery.environment : nil)
+    }
 }
 
 extension JobInProgress {

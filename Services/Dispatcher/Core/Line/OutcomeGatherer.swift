@@ -29,7 +29,10 @@ struct OutcomeGatherer {
         let isFinal: Bool
     }
 
-    private var open: [Kind: Gathered] = [:]
+    private var open: [Gathered] = []
+    /// Where in `open` each kind is. Most outcomes are of the same kind as the one before.
+    private var places: [Kind: Int] = [:]
+    private var last: (kind: Kind, place: Int)?
     private var full: [Gathered] = []
     /// Deliveries gathered and not yet taken.
     private(set) var count = 0
@@ -41,20 +44,33 @@ struct OutcomeGatherer {
         _ delivery: OutcomeEvent.Delivery, app: AppSlug, outcome: OutcomeClass, isFinal: Bool, job: UInt64
     ) -> Bool {
         count += 1
-        let kind = Kind(app: app, outcome: outcome, isFinal: isFinal)
-        if let gathered = open[kind], gathered.deliveries.count == OutcomeEvent.maximumDeliveries {
-            full.append(gathered)
-            open[kind] = nil
+        let place = place(of: Kind(app: app, outcome: outcome, isFinal: isFinal))
+        if open[place].deliveries.count == OutcomeEvent.maximumDeliveries {
+            full.append(open[place])
+            open[place] = Gathered(app: app, outcome: outcome, isFinal: isFinal)
         }
-        return open[kind, default: Gathered(app: app, outcome: outcome, isFinal: isFinal)].append(delivery, of: job)
+        return open[place].append(delivery, of: job)
+    }
+
+    private mutating func place(of kind: Kind) -> Int {
+        if let last, last.kind == kind { return last.place }
+        let place = places[kind] ?? open.count
+        if place == open.count {
+            open.append(Gathered(app: kind.app, outcome: kind.outcome, isFinal: kind.isFinal))
+            places[kind] = place
+        }
+        last = (kind, place)
+        return place
     }
 
     mutating func takeAll() -> [Gathered] {
         defer {
             open.removeAll(keepingCapacity: true)
+            places.removeAll(keepingCapacity: true)
+            last = nil
             full.removeAll(keepingCapacity: true)
             count = 0
         }
-        return full + open.values.filter { !$0.deliveries.isEmpty }
+        return full + open
     }
 }

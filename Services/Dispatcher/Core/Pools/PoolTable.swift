@@ -30,13 +30,13 @@ final class PoolTable: Sendable {
 
     private let contents = Mutex(Contents())
     private let make: @Sendable (CredentialPlan.Pool) throws(TLSError) -> APNsPool
-    private let onFinished: @Sendable (APNsFinishedBatch) -> Void
+    private let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
 
     /// - Parameters:
     ///   - make: a pool that is not started.
     ///   - onFinished: gets the batches that came for a pool that is gone.
     init(
-        onFinished: @escaping @Sendable (APNsFinishedBatch) -> Void,
+        onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
         make: @escaping @Sendable (CredentialPlan.Pool) throws(TLSError) -> APNsPool
     ) {
         self.onFinished = onFinished
@@ -60,14 +60,16 @@ final class PoolTable: Sendable {
         contents.withLock { $0.serving.values.sorted { $0.number < $1.number } }
     }
 
-    func submit(_ batch: APNsBatch, to number: PoolNumber) {
+    func submit(_ batches: [APNsBatch], to number: PoolNumber) {
         let pool = contents.withLock { $0.serving[number] ?? $0.leaving[number] }?.pool
-        if let pool { return pool.submit(batch) }
+        if let pool { return pool.submit(batches) }
         // Not sent, so that whoever asked chooses anew.
         onFinished(
-            APNsFinishedBatch(
-                batch: batch,
-                answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: nil, result: .notSent(.shuttingDown)) }))
+            batches.map { batch in
+                APNsFinishedBatch(
+                    batch: batch,
+                    answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: nil, result: .notSent(.shuttingDown)) })
+            })
     }
 
     /// These finish what is in flight, give back what waits, and go. Returns at once.

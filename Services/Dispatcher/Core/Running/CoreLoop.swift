@@ -98,22 +98,43 @@ final class CoreLoop: Sendable {
         }
     }
 
+    /// In their order, except that each pool gets all batches that come one after another in one call.
     private func perform(_ actions: [CoreAction]) {
+        var open: [(pool: PoolNumber, batches: [APNsBatch])] = []
         for action in actions {
-            switch action {
-            case .submit(let batch, let pool): peers.pools.submit(batch, to: pool)
-            case .publish(let number, let messages):
-                let inbox = inbox
-                peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
-            case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
-            case .giveBack(let receipts): peers.jobs.giveBack(receipts)
-            case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
-            case .startTaking: peers.startTaking()
-            case .stopTaking: peers.jobs.stopTaking()
-            case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
-            case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)
-            case .note(let note): notes.write(note)
+            if case .submit(let batch, let pool) = action {
+                if let place = open.firstIndex(where: { $0.pool == pool }) {
+                    open[place].batches.append(batch)
+                } else {
+                    open.append((pool, [batch]))
+                }
+            } else {
+                submit(&open)
+                perform(action)
             }
+        }
+        submit(&open)
+    }
+
+    private func submit(_ open: inout [(pool: PoolNumber, batches: [APNsBatch])]) {
+        for (pool, batches) in open { peers.pools.submit(batches, to: pool) }
+        open.removeAll()
+    }
+
+    private func perform(_ action: CoreAction) {
+        switch action {
+        case .submit(let batch, let pool): peers.pools.submit([batch], to: pool)
+        case .publish(let number, let messages):
+            let inbox = inbox
+            peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
+        case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
+        case .giveBack(let receipts): peers.jobs.giveBack(receipts)
+        case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
+        case .startTaking: peers.startTaking()
+        case .stopTaking: peers.jobs.stopTaking()
+        case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
+        case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)
+        case .note(let note): notes.write(note)
         }
     }
 

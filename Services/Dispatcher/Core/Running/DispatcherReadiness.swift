@@ -47,6 +47,10 @@ struct DispatcherReadiness: Sendable {
     }
 
     private static func text(_ state: APNsPoolState) -> String {
-        if case .paused(let reason) = state { "paused: APNs says \(reason)" } else { state.label }
+        switch state {
+        case .paused(let reason): "paused: APNs says \(reason)"
+        case .unavailable(let reason): "unavailable: APNs says \(reason)"
+        case .connecting, .ready, .idle, .closed: state.label
+        }
     }
 }

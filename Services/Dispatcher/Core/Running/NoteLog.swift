@@ -50,7 +50,9 @@ struct NoteLog: Sendable {
         }
         switch event {
         case .stateChanged(.paused(let reason)):
-            line(.error, "APNs serves a credential no longer: its pool is paused and its deliveries wait", reason: reason, state: "paused")
+            line(.error, "APNs refuses a credential: its pool is paused and its deliveries wait", reason: reason, state: "paused")
+        case .stateChanged(.unavailable(let reason)):
+            line(.error, "APNs has a fault: its pool stops and probes, and its deliveries wait", reason: reason, state: "unavailable")
         case .stateChanged(let state): line(.info, "A pool changed its state", state: state.label)
         case .connectionOpened(let address): line(.info, "A connection to APNs is open", address: address)
         case .connectionProven(let address): line(.debug, "APNs knows us on a connection", address: address)
