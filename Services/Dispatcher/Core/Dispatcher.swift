@@ -71,7 +71,8 @@ package struct Dispatcher: Sendable {
                     start.finish()
                 }),
             deadlines: CoreLoop.Deadlines(
-                pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2, all: settings.shutdownDeadline * 0.75),
+                pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
+                all: settings.shutdownDeadline * 0.75),
             metrics: metrics, notes: notes
         ) { [rules] in DispatcherCore(rules: rules, directory: directory, gate: gate, seed: .random(in: .min ... .max)) }
 
@@ -131,16 +132,19 @@ package struct Dispatcher: Sendable {
     }
 
     private static func pools(
-        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, gate: ControlGate, inbox: Mailbox<CoreEvent>, notes: NoteLog,
+        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, gate: ControlGate, inbox: Mailbox<CoreEvent>,
+        notes: NoteLog,
         logger: Logger
     ) -> PoolTable {
         var configuration = configuration
         configuration.connections = settings.connections
         configuration.maximumConnections = settings.maximumConnections
-        return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) { [configuration] (plan) throws(TLSError) in
+        return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) {
+            [configuration] (plan) throws(TLSError) in
             let (name, environment) = (plan.credential.name, plan.environment)
             return try APNsPool(
-                configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment), environment: environment,
+                configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
+                environment: environment,
                 // A proof is nobody's delivery, so no fence can cover it.
                 gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },
                 onFinished: { finished in

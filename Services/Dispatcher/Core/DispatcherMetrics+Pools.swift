@@ -18,7 +18,9 @@ extension DispatcherMetrics {
     private func observeStates(_ pools: PoolTable) {
         each(pools, MetricName.poolState) { view in
             guard let state = view.state else { return [] }
-            return ["connecting", "ready", "idle", "paused", "unavailable", "closed"].map { Sample([("state", $0)], state.label == $0 ? 1 : 0) }
+            return ["connecting", "ready", "idle", "paused", "unavailable", "closed"].map {
+                Sample([("state", $0)], state.label == $0 ? 1 : 0)
+            }
         }
         each(pools, MetricName.proven) { view in view.state == nil ? [] : [Sample([], view.isProven ? 1 : 0)] }
         each(pools, MetricName.parked) { view in

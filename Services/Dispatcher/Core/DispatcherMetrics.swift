@@ -38,7 +38,8 @@ struct DispatcherMetrics: Sendable {
         givenBack = counter(MetricName.givenBack)
         func timers(_ name: String) -> [Lane: Timer] {
             Dictionary(
-                uniqueKeysWithValues: Lane.allCases.map { ($0, Timer(label: name, dimensions: [("lane", $0.rawValue)], factory: registry)) })
+                uniqueKeysWithValues: Lane.allCases.map { ($0, Timer(label: name, dimensions: [("lane", $0.rawValue)], factory: registry)) }
+            )
         }
         durations = timers(MetricName.duration)
         queueAges = timers(MetricName.queueAge)

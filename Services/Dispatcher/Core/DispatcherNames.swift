@@ -62,6 +62,7 @@ enum MetricName {
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, unconfirmed, controlCurrent,
         controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
-        connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge, certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver,
+        connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
+        certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver,
     ]
 }

@@ -52,7 +52,8 @@ package struct APNsPoolConfiguration: Sendable {
 
     package var clock: APNsClock = .system
     /// Asked for each connection: APNs balances through DNS (APNS.md section 5.1).
-    package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = { (host, port) throws(ResolveError) in
+    package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {
+        (host, port) throws(ResolveError) in
         try SocketAddress.resolve(host: host, port: port)
     }
 

@@ -143,7 +143,8 @@ final class PoolSupervisor {
             nextSweep = nil
         }
         if room.hasWork, nextSweep == nil { nextSweep = now + Self.sweepInterval }
-        let load = context.ledger.load(of: lifecycle.usableIDs, maximumStreams: context.configuration.maximumStreams, requestsWait: room.hasWork)
+        let load = context.ledger.load(
+            of: lifecycle.usableIDs, maximumStreams: context.configuration.maximumStreams, requestsWait: room.hasWork)
         perform(lifecycle.observe(load, now: now))
     }
 
@@ -193,7 +194,8 @@ extension PoolLifecycle.Rules {
         self.init(
             size: PoolSize.Rules(
                 minimum: max(1, configuration.connections), maximum: max(1, configuration.connections, configuration.maximumConnections),
-                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger, patience: configuration.patience,
+                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger,
+            patience: configuration.patience,
             stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
             backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap)
     }

@@ -15,7 +15,9 @@ struct PoolSizeTests {
     @Test func growsUpToTheMaximumAndNeverBeyond() {
         var size = size()
         var changes = 0
-        for second in 0..<100 where size.observe(load(1000, of: 1000), isSettled: true, now: start + .seconds(second)) == .grow { changes += 1 }
+        for second in 0..<100 where size.observe(load(1000, of: 1000), isSettled: true, now: start + .seconds(second)) == .grow {
+            changes += 1
+        }
         #expect(changes == 3)
         #expect(size.wanted == 4)
     }

@@ -13,7 +13,8 @@ extension APNsBatch {
     ) -> APNsBatch {
         APNsBatch(
             tag: tag, lane: lane, tenant: tenant, pushType: .alert, topic: topic, priority: 10, collapseID: collapseID,
-            collapsesByID: collapsesByID, expiration: expiration, expiresAt: WallClock.milliseconds() + milliseconds, payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
+            collapsesByID: collapsesByID, expiration: expiration, expiresAt: WallClock.milliseconds() + milliseconds,
+            payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
             requests: (0..<count).map { .make($0, tag: tag) })
     }
 }

@@ -81,7 +81,8 @@ final class ScriptedServer: Sendable {
                 open.withLock { $0.append(connection) }
                 let count = number
                 _ = SystemThread.start(name: "scripted-\(number)") { [self] in
-                    let loop = ScriptedLoop(connection, behaviour, requests: requests, connections: connections, resets: resets, onRequest: onRequest)
+                    let loop = ScriptedLoop(
+                        connection, behaviour, requests: requests, connections: connections, resets: resets, onRequest: onRequest)
                     do { try loop.run(context) } catch { socket.close() }
                     ended.send((count, loop.heardHTTP2))
                 }

@@ -34,7 +34,9 @@ struct PoolGrowthTests {
             #expect(sent.filter { $0.connection == 1 }.count <= 7)
             #expect(Set(sent.map(\.connection)) == [1, 2])
             first.tell { hand in
-                for request in held.withLock({ held in defer { held = nil }; return held ?? [] }) { hand.accept(request) }
+                for request in held.withLock({ held in
+                    defer { held = nil }; return held ?? []
+                }) { hand.accept(request) }
             }
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 40)
@@ -75,7 +77,9 @@ struct PoolGrowthTests {
     }
 
     /// Two servers of one name.
-    private func twins(_ change: (inout APNsPoolConfiguration) -> Void, _ first: ScriptedServer, _ second: ScriptedServer) throws -> PoolBench {
+    private func twins(_ change: (inout APNsPoolConfiguration) -> Void, _ first: ScriptedServer, _ second: ScriptedServer) throws
+        -> PoolBench
+    {
         let ports = [first.port, second.port]
         return try PoolBench(port: first.port) {
             change(&$0)

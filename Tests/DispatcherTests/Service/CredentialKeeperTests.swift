@@ -74,7 +74,9 @@ final class CredentialKeeperTests {
         #expect(reloads.withLock { $0 } == [true])
     }
 
-    @Test("What cannot be used changes nothing, is said, and is mended by the next change", arguments: ["{", "{\"v\": 1, \"credentials\": []}"])
+    @Test(
+        "What cannot be used changes nothing, is said, and is mended by the next change",
+        arguments: ["{", "{\"v\": 1, \"credentials\": []}"])
     func keepsTheOld(broken: String) throws {
         let keeper = try keeper()
         try write(broken, to: "credentials.json")
@@ -151,10 +153,12 @@ struct CredentialProofTests {
         #expect(CredentialProof.finding(.unknown(.timedOut)) == .open)
     }
 
-    @Test("It shows nothing and is not stored, of the type that its topic is for", arguments: [
-        ("com.example.shop", PushType.background), ("com.example.shop.voip", .voip), ("com.example.shop.voip-ptt", .pushtotalk),
-        ("com.example.shop.push-type.liveactivity", .liveactivity),
-    ])
+    @Test(
+        "It shows nothing and is not stored, of the type that its topic is for",
+        arguments: [
+            ("com.example.shop", PushType.background), ("com.example.shop.voip", .voip), ("com.example.shop.voip-ptt", .pushtotalk),
+            ("com.example.shop.push-type.liveactivity", .liveactivity),
+        ])
     func isHarmless(topic: String, type: PushType) throws {
         let batch = try #require(CredentialProof.batch(topic: topic, now: 1_000))
         #expect(batch.pushType == type)

@@ -66,7 +66,8 @@ struct CredentialServiceTests {
             #expect(Set(journal.map(\.environment)) == [.production, .sandbox])
             #expect(journal.allSatisfy { $0.token == Self.noDevice })
             for environment in ["production", "sandbox"] {
-                await page(of: dispatcher, shows: #"push_dispatcher_apns_credential_proven{credential="shop",environment="\#(environment)"} 1"#)
+                await page(
+                    of: dispatcher, shows: #"push_dispatcher_apns_credential_proven{credential="shop",environment="\#(environment)"} 1"#)
             }
             try await dispatcher.stop()
             #expect(bench.simulator.journal().count == 2)
@@ -114,9 +115,11 @@ struct CredentialServiceTests {
             let dispatcher = try start(bench, files)
             try await bench.publish(job([Fixture.delivery(1)]))
             try await bench.events.first { $0.outcome == .misconfigured && !$0.isFinal }
-            await page(of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="paused"} 1"#)
+            await page(
+                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="paused"} 1"#)
             try files.writeCredentials(key: TestIdentity.shared.get().key)
-            await page(of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="ready"} 1"#)
+            await page(
+                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="ready"} 1"#)
             try await bench.publish(job([Fixture.delivery(2)]))
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(2).id: [.accepted]])
             try await dispatcher.stop()

@@ -163,7 +163,8 @@ struct CredentialsFileTests {
             }
             #expect(notAfter - notBefore == 100 * 86_400)
         }
-        let wrong = #"{"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),"environments":["production"],"apps":["shop"]}]}"#
+        let wrong =
+            #"{"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),"environments":["production"],"apps":["shop"]}]}"#
         try Data(wrong.utf8).write(to: URL(filePath: "\(folder)/wrong.json"))
         let error = try #require(throws: CredentialsError.self) { try CredentialsFile(path: "\(folder)/wrong.json") }
         #expect(error.problems.first?.hasPrefix("/credentials/0/certificate_file: ") == true, "\(error.problems)")

@@ -20,7 +20,9 @@ struct CredentialDirectory: Sendable {
     private struct Places: Sendable {
         var production = Place()
         var sandbox = Place()
-        var isServed: Bool { production.general != nil || sandbox.general != nil || !production.byTopic.isEmpty || !sandbox.byTopic.isEmpty }
+        var isServed: Bool {
+            production.general != nil || sandbox.general != nil || !production.byTopic.isEmpty || !sandbox.byTopic.isEmpty
+        }
     }
 
     /// Of apps beyond the number that sixteen bits hold. What is sent for them waits.

@@ -9,7 +9,8 @@ extension APNsBatch {
         chosen.forEach { index in requests.append(APNsRequest(progress.job.deliveries[index], index: index)) }
         self.init(
             tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane, tenant: UInt32(progress.app),
-            pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority, collapseID: progress.job.collapseID,
+            pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
+            collapseID: progress.job.collapseID,
             // An alert that has to be sent a second time takes the first one's place on the screen.
             collapsesByID: progress.job.pushType == .alert, expiration: progress.job.apnsExpiration, expiresAt: progress.job.expiresAt,
             payload: progress.job.payload, requests: requests)

@@ -128,7 +128,9 @@ final class PoolTable: Sendable {
             let view = View(pool, serves: serves, snapshot)
             views[pool.place] = views[pool.place].map { $0.merged(with: view) } ?? view
         }
-        return views.values.sorted { ($0.place.credential, $0.place.environment.rawValue) < ($1.place.credential, $1.place.environment.rawValue) }
+        return views.values.sorted {
+            ($0.place.credential, $0.place.environment.rawValue) < ($1.place.credential, $1.place.environment.rawValue)
+        }
     }
 }
 
