@@ -3,6 +3,7 @@ import PushModel
 import Testing
 
 @testable import APNs
+@testable import Broker
 @testable import Dispatcher
 
 @Suite("Credentials that change while jobs are under way")

@@ -9,7 +9,7 @@ import Testing
 @testable import Dispatcher
 
 @Suite("Files of credentials that change", .timeLimit(.minutes(1)))
-final class CredentialKeeperTests {
+final class CredentialKeeperTests: Sendable {
     private let folder: String
     private let adopted = Mutex<[CredentialPlan]>([])
     private let reloads = Mutex<[Bool]>([])

@@ -1,8 +1,10 @@
 import APNsSimulator
 import Foundation
 import FoundationNetworking
+import Observability
 import OpenSSL
 import PushModel
+import ServiceLifecycle
 import SystemIO
 import TestSupport
 import Testing
