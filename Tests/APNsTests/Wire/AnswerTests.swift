@@ -119,7 +119,7 @@ struct SilenceTests {
     @Test func theBatchsExpiryIsADeadlineToo() async throws {
         let server = try ScriptedServer { _, _ in }
         try await withPool(server, { $0.requestTimeout = .seconds(50) }) { bench in
-            bench.submit(.make(1, expiresIn: 200))
+            bench.submit(.make(1, expiresIn: 2_000))
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?[0] == .unknown(.timedOut))
         }

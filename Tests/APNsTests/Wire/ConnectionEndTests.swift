@@ -76,7 +76,7 @@ struct ConnectionEndTests {
 
     @Test func whatAGoAwayTookAndNeverAnsweredIsUnknownAtTheDeadline() async throws {
         let server = try holdingServer()
-        try await withPool(server, { $0.requestTimeout = .seconds(2) }) { bench in
+        try await withPool(server, { $0.requestTimeout = .seconds(5) }) { bench in
             bench.submit(.make(3))
             let first = try await server.requests.next(3)
             let connection = try await server.connections.next()

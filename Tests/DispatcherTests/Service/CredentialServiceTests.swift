@@ -128,6 +128,34 @@ struct CredentialServiceTests {
         }
     }
 
+    @Test("What an operator asks for is on the page, in labels of closed sets")
+    func showsSignals() async throws {
+        let files = try Files()
+        try files.writeCredentials(key: TestIdentity.shared.get().key)
+        try await withServiceBench { bench in
+            try bench.simulator.script(Fixture.token(2).hex, [.reject(.badCollapseID)])
+            let dispatcher = try start(bench, files)
+            try await bench.publish(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 2, at: WallClock.milliseconds()))
+            try await bench.publish(job([Fixture.delivery(1), Fixture.delivery(2)]))
+            _ = try await bench.finalOutcomes(2)
+            bench.simulator.goAway()
+            let pool = #"credential="shop",environment="production""#
+            for line in [
+                #"push_dispatcher_apns_goaways_total{\#(pool),reason="none"} 1"#,
+                #"push_dispatcher_apns_connections_retired_total{\#(pool),reason="goaway"} 1"#,
+                #"push_dispatcher_apns_answers_total{answer="400 BadCollapseId",\#(pool)} 1"#,
+                #"push_dispatcher_apns_answer_duration_seconds_count{\#(pool)} 2"#,
+                #"push_dispatcher_apns_pool_state{\#(pool),state="unavailable"} 0"#,
+                #"push_dispatcher_apns_credential_age_seconds{\#(pool)} "#, #"push_dispatcher_apns_stream_limit{\#(pool)} "#,
+                #"push_dispatcher_outcomes_total{app="shop",class="accepted",final="true",reason="none"} 1"#,
+                #"push_dispatcher_outcomes_total{app="shop",class="rejected",final="true",reason="BadCollapseId"} 1"#,
+                #"push_dispatcher_control_applied_total{kind="fence"} 1"#, #"push_dispatcher_queue_age_seconds_count{lane="now"} 1"#,
+                "push_dispatcher_settlement_lag_seconds_count ", "push_dispatcher_credentials_current 1",
+            ] { await page(of: dispatcher, shows: line) }
+            try await dispatcher.stop()
+        }
+    }
+
     @Test("A broken file changes nothing and is said; readiness stays")
     func keepsServing() async throws {
         let files = try Files()
