@@ -55,6 +55,7 @@ struct CredentialServiceTests {
     /// Until the metrics page says so.
     private func page(of dispatcher: ServiceBench.Running, shows line: String) async {
         while !dispatcher.registry.render().contains(line), !Task.isCancelled { await Task.yield() }
+        if Task.isCancelled { Issue.record("the page never showed \(line)") }
     }
 
     @Test("Both environments are proven at start by a request to no device, and no job is needed for it")
@@ -141,8 +142,8 @@ struct CredentialServiceTests {
             bench.simulator.goAway()
             let pool = #"credential="shop",environment="production""#
             for line in [
-                #"push_dispatcher_apns_goaways_total{\#(pool),reason="none"} 1"#,
-                #"push_dispatcher_apns_connections_retired_total{\#(pool),reason="goaway"} 1"#,
+                #"push_dispatcher_apns_goaways_total{\#(pool),reason="Shutdown"} 1"#,
+                #"push_dispatcher_apns_connections_retired_total{\#(pool),reason="goaway Shutdown"} 1"#,
                 #"push_dispatcher_apns_answers_total{answer="400 BadCollapseId",\#(pool)} 1"#,
                 #"push_dispatcher_apns_answer_duration_seconds_count{\#(pool)} 2"#,
                 #"push_dispatcher_apns_pool_state{\#(pool),state="unavailable"} 0"#,

@@ -42,10 +42,19 @@ private final class Lines: LogHandler {
     private let lines = Mutex<[Line]>([])
 
     var all: [Line] { lines.withLock { $0 } }
-    var metadata: Logger.Metadata { get { [:] } set {} }
-    var logLevel: Logger.Level { get { .trace } set {} }
+    var metadata: Logger.Metadata {
+        get { [:] }
+        set {}
+    }
+    var logLevel: Logger.Level {
+        get { .trace }
+        set {}
+    }
 
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? { get { nil } set {} }
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { nil }
+        set {}
+    }
 
     func log(event: LogEvent) {
         lines.withLock { $0.append(Line(level: event.level, metadata: event.metadata ?? [:])) }
