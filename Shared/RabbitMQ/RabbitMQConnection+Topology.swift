@@ -32,6 +32,16 @@ extension RabbitMQConnection {
     /// How many messages are ready in a queue. A queue that does not exist is a 404, which ends the connection.
     package func messageCount(_ queue: String) throws(RabbitMQError) -> Int { try declareQueue(queue, passive: true) }
 
+    /// How many messages are ready in a queue, and how many consumers it has. A queue that does not exist is a 404, which ends the connection.
+    package func queueState(_ queue: String) throws(RabbitMQError) -> (ready: Int, consumers: Int) {
+        var state = (ready: 0, consumers: 0)
+        try call("queue.declare \(queue)") {
+            let answer = amqp_queue_declare(self.state, Self.channel, pool.bytes(queue), 1, 1, 0, 0, amqp_table_t())
+            if let answer { state = (Int(answer.pointee.message_count), Int(answer.pointee.consumer_count)) }
+        }
+        return state
+    }
+
     package func bind(queue: String, to exchange: String, routingKey: String) throws(RabbitMQError) {
         try call("queue.bind \(queue)") {
             _ = amqp_queue_bind(state, Self.channel, pool.bytes(queue), pool.bytes(exchange), pool.bytes(routingKey), amqp_table_t())

@@ -22,6 +22,9 @@ struct CommandTests {
             ["keys", "rotate"],
             ["keys", "rotate", "0123456789abcdef", "--overlap-seconds", "2592001"],
             ["keys", "create", "--name", "n", "--scopes", "read", "--rate", "fast"],
+            ["dead", "show"], ["dead", "show", "seven"], ["dead", "list", "--lane", "fast"], ["dead", "list", "--limit", "0"],
+            ["dead", "drop"], ["dead", "drop", "--all", "--app", "shop"], ["dead", "drop", "not-a-uuid"],
+            ["dead", "replay"], ["dead", "replay", "--app", "shop", "--extend", "0"], ["dead", "replay", "--app", "shop", "--extend", "259201"],
             ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
             ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
             ["send", "--user", "a", "--title", "t"], ["send", "--app", "shop", "--user", "a", "--title", "t"],
@@ -39,6 +42,29 @@ struct CommandTests {
         let command = try PushCommand.parseAsRoot(["send", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
         let send = try #require(command as? SendCommand)
         #expect(send.user == "ada" && send.body == "hello" && send.ttlSeconds == 60)
+    }
+
+    @Test("Dead letters are named by ids, by filters or as all of them") func deadLetters() throws {
+        let id = "9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30"
+        func body(_ arguments: [String]) throws -> String {
+            let command = try #require(try PushCommand.parseAsRoot(["dead", "drop"] + arguments) as? DeadCommand.Drop)
+            var writer = JSONWriter()
+            writer.object { command.choice.write(to: &$0) }
+            return String(decoding: writer.bytes, as: UTF8.self)
+        }
+        #expect(try body([id]) == #"{"ids":["\#(id)"]}"#)
+        #expect(try body(["--app", "shop", "--reason", "attempts_used_up"]) == #"{"app":"shop","reason":"attempts_used_up"}"#)
+        #expect(try body(["--all", "--yes"]) == #"{"all":true}"#)
+    }
+
+    @Test("What a replay came to is told once over all its calls") func replayed() throws {
+        var sum = DeadLetterReplaySum()
+        let first = #"{"letters":500,"kept":1,"unreadable":1,"remaining":3,"deliveries":{"sent":900,"fenced":2,"expired":0}}"#
+        let second = #"{"letters":2,"kept":2,"unreadable":1,"remaining":0,"deliveries":{"sent":4,"fenced":0,"expired":1}}"#
+        for text in [first, second] { try sum.add(try JSONValue.parse(Array(text.utf8))) }
+        #expect(sum.letters == 502)
+        #expect(sum.description.hasPrefix("502 letters replayed; deliveries: 904 sent, 2 fenced, 1 expired; 2 letters kept (1 unreadable)"))
+        #expect(sum.description.contains("--extend"))
     }
 
     @Test("A rotation lasts a day unless said otherwise") func rotation() throws {

@@ -18,6 +18,7 @@ package struct PushCommand: AsyncParsableCommand {
             ImportCommand.self,
             ExportCommand.self,
             QuarantineCommand.self,
+            DeadCommand.self,
             SendCommand.self,
             StatusCommand.self,
             DemoCommand.self,

@@ -57,8 +57,10 @@ package struct TokenService: Sendable {
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
         let server = Self.server(
-            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox, metrics: metrics,
-            operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
+            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox,
+            deadLetters: DeadLetterDesk(
+                broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
+            metrics: metrics, operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
@@ -89,7 +91,7 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, pool: PostgresPool, outbox: Outbox,
-        metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
+        deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let authenticator = Authenticator(store: keys)
@@ -115,7 +117,8 @@ package struct TokenService: Sendable {
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,
-                logger: logger)
+                logger: logger),
+            deadLetters: DeadLettersController(desk: deadLetters, metrics: metrics, logger: logger)
         ).bind(to: router)
         routes = router.routes
         return Application(

@@ -84,6 +84,8 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     func restored(_ number: Int) { count(MetricName.restored, [], by: number) }
+    func deadLetters(replayed number: Int) { count(MetricName.deadLettersReplayed, [], by: number) }
+    func deadLetters(dropped number: Int) { count(MetricName.deadLettersDropped, [], by: number) }
     func erased(_ result: Erasure.Result) { count(MetricName.erasures, []) }
     func flaggedStale(_ number: Int) { count(MetricName.staleFlagged, [], by: number) }
     func removedStale(_ number: Int) { count(MetricName.staleRemoved, [], by: number) }
@@ -120,6 +122,8 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.staleFlagged, "Installations flagged because nobody heard of them for as long as their app says."),
         (MetricName.staleRemoved, "Stale installations deregistered because their app wants it."),
         (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
+        (MetricName.deadLettersReplayed, "Dead letters that were replayed and are gone."),
+        (MetricName.deadLettersDropped, "Dead letters that were dropped."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

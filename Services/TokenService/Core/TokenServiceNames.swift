@@ -49,6 +49,8 @@ package enum MetricName {
     package static let staleFlagged = "push_token_service_stale_flagged_total"
     package static let staleRemoved = "push_token_service_stale_removed_total"
     package static let retentionRemoved = "push_token_service_retention_removed_total"
+    package static let deadLettersReplayed = "push_token_service_dead_letters_replayed_total"
+    package static let deadLettersDropped = "push_token_service_dead_letters_dropped_total"
     package static let connections = "push_token_service_postgres_connections"
 
     package static let all = [
@@ -79,5 +81,7 @@ package enum MetricName {
         staleFlagged,
         staleRemoved,
         retentionRemoved,
+        deadLettersReplayed,
+        deadLettersDropped,
     ]
 }

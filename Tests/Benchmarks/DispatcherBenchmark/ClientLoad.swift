@@ -26,6 +26,7 @@ extension DispatcherBenchmark {
             let feeder = Feeder(batches: try batches())
             var configuration = APNsPoolConfiguration()
             configuration.connections = connections
+            configuration.maximumConnections = connections
             configuration.stagger = .zero
             let pool = try APNsPool(
                 configuration: configuration,

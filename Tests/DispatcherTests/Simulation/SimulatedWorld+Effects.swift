@@ -9,7 +9,7 @@ extension SimulatedWorld {
     mutating func perform() {
         for action in core.takeActions() {
             switch action {
-            case .submit(let batch, _): waiting.append(batch)
+            case .submit(let batch, let pool): pools[pool].submit(batch, at: now)
             case .publish(let number, let messages):
                 for message in messages { check(message) }
                 publishing.append((number, messages))
@@ -17,7 +17,7 @@ extension SimulatedWorld {
             case .giveBack(let receipts): for receipt in receipts { takeBack(receipt) }
             case .startTaking: isTaking = true
             case .stopTaking: isTaking = false
-            case .shutDownPools: arePoolsShutDown = true
+            case .shutDownPools: for pool in pools.indices { pools[pool].shutDown(at: now) }
             case .retirePools(let numbers): breach("pools \(numbers) were retired though the credentials are the same")
             case .acknowledgeControl, .note: break
             }
@@ -99,70 +99,4 @@ extension SimulatedWorld {
             breach("a message to nowhere: \(message.exchange) \(message.routingKey)")
         }
     }
-
-    // MARK: APNs
-
-    mutating func finishBatch() {
-        guard !waiting.isEmpty else { return }
-        let batch = waiting.remove(at: roll(waiting.count))
-        let answers = batch.requests.map { request in APNsAnswer(index: request.index, sentAt: now, result: answer(request, of: batch)) }
-        handle(.batchFinished(APNsFinishedBatch(batch: batch, answers: answers)))
-    }
-
-    private mutating func answer(_ request: APNsRequest, of batch: APNsBatch) -> APNsAnswer.Result {
-        if arePoolsShutDown && roll(2) == 0 { return .notSent(.shuttingDown) }
-        if now >= batch.expiresAt { return .stopped(.expired) }
-        if let reason = gate.stopReason(for: request, of: batch) { return .stopped(reason) }
-        switch roll(20) {
-        case 0: return .notSent(.refused)
-        case 1: return .notSent(.notConnected)
-        case 2: return .notSent(.poolPaused)
-        default: return send(request)
-        }
-    }
-
-    /// The request leaves: here is where nothing may be wrong any more.
-    private mutating func send(_ request: APNsRequest) -> APNsAnswer.Result {
-        guard var account = deliveries[request.id] else {
-            breach("a request for a delivery that nobody made")
-            return .unknown(.timedOut)
-        }
-        if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
-        if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
-        for entry in stream[..<streamRead] {
-            switch entry {
-            case .fence(Fixture.shop, account.installation, let epochs, _) where account.ownerEpoch < epochs && shopOwns(request.id):
-                breach("delivery \(request.id.low) was sent although a fence was known")
-            case .cancel(Fixture.shop, account.notification, _) where shopOwns(request.id):
-                breach("delivery \(request.id.low) was sent although its notification was cancelled")
-            default: break
-            }
-        }
-        if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
-        account.licence = nil
-        defer { deliveries[request.id] = account }
-        switch roll(12) {
-        case 0:
-            account.licence = "throttled"
-            return .response(status: 429, reason: "TooManyRequests", timestamp: nil, retryAfter: nil)
-        case 1:
-            account.licence = "fault"
-            return .response(status: 503, reason: "ServiceUnavailable", timestamp: nil, retryAfter: nil)
-        case 2:
-            account.licence = "unknown"
-            return .unknown(.connectionLost)
-        case 3:
-            account.licence = "misconfigured"
-            return .response(status: 400, reason: "TopicDisallowed", timestamp: nil, retryAfter: nil)
-        case 4: return .response(status: 410, reason: "Unregistered", timestamp: now, retryAfter: nil)
-        case 5:
-            // Once more, in the other environment; that has no other.
-            if account.environment != nil { account.licence = "other environment" }
-            account.environment = nil
-            return .response(status: 400, reason: "BadDeviceToken", timestamp: nil, retryAfter: nil)
-        default: return .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
-        }
-    }
-
-    private func shopOwns(_ delivery: PushID) -> Bool { apps[delivery] == Fixture.shop }
 }

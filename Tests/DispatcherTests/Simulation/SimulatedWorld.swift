@@ -1,4 +1,5 @@
 import PushModel
+import Synchronization
 
 @testable import APNs
 @testable import Broker
@@ -28,9 +29,10 @@ struct SimulatedWorld {
     var streamRead = 0
     var isControlConnected = false
 
-    // The pools: requests that wait, and those that left.
-    var waiting: [APNsBatch] = []
-    var arePoolsShutDown = false
+    // The pools, and APNs behind them.
+    var pools: [SimulatedPool] = []
+    /// From now on nothing fails that need not.
+    var isFair = false
 
     // The account of every delivery.
     /// Half of the schedules never lose it, so that no copy excuses anything.
@@ -60,6 +62,8 @@ struct SimulatedWorld {
         var ownerEpoch: Int64
         var notification: PushID
         var expiresAt: Int64
+        /// Its sender wants it at most once: no answer is the end.
+        var isDroppedWhenUnknown: Bool
         /// Where it was made for, while the other environment may still be tried.
         var environment: APNsEnvironment?
         /// Why it may leave (again), or nil when nothing allows that any more.
@@ -77,7 +81,11 @@ struct SimulatedWorld {
         losesJobsConnection = seed.isMultiple(of: 2)
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/simulated")
         rules.retries.maximumAttempts = 3
+        // Small, so that crowding and full lanes come about.
+        rules.prefetch = [.now: 4, .soon: 4, .bulk: 4]
         core = DispatcherCore(rules: rules, directory: try Self.sharedDirectory.get(), gate: gate, seed: seed)
+        let jitter = SeededJitter(seed: seed)
+        pools = (0..<3).map { _ in SimulatedPool(jitter: { jitter.next() }, wall: Fixture.start) }
     }
 
     private static let sharedDirectory = Result { try Fixture.directory() }
@@ -106,6 +114,7 @@ struct SimulatedWorld {
             apps[delivery.id] = job.app
             deliveries[delivery.id] = Account(
                 installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt,
+                isDroppedWhenUnknown: job.onUnknown == .drop,
                 environment: delivery.environmentTrial == .allowed && job.app == Fixture.shop ? delivery.environment : nil)
         }
         ready.append(StoredMessage(body: job.encoded(), headers: ["traceparent": "t\(number)"], lane: job.lane.rawValue))
@@ -136,7 +145,7 @@ struct SimulatedWorld {
 
     mutating func loseJobsConnection() {
         guard isTaking, losesJobsConnection else { return }
-        for stored in unacknowledged.values {
+        for (_, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) {
             for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
             ready.append(stored)
         }
@@ -155,7 +164,7 @@ struct SimulatedWorld {
     }
 
     mutating func writeControl() {
-        if roll(3) == 0, let account = deliveries.values.randomElement(using: &chance) {
+        if roll(3) == 0, let account = deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value {
             stream.append(.cancel(app: Fixture.shop, notification: account.notification, at: now))
         } else {
             stream.append(
@@ -181,5 +190,15 @@ struct SimulatedWorld {
         ready += due
         core.tick(at: now)
         perform()
+        tickPools()
     }
+}
+
+/// The same numbers for the same seed, for whoever needs them from a closure.
+final class SeededJitter: Sendable {
+    private let chance: Mutex<SplitMix64>
+
+    init(seed: UInt64) { chance = Mutex(SplitMix64(seed: seed ^ 0x5eed)) }
+
+    func next() -> Double { chance.withLock { Double.random(in: 0..<1, using: &$0) } }
 }

@@ -130,7 +130,7 @@ extension DispatcherCore {
     private mutating func forEachParked(
         at now: Int64, _ body: (inout DispatcherCore, inout JobInProgress, inout NextSteps) -> Void
     ) {
-        for number in jobs.values.filter({ !$0.parked.isEmpty }).map(\.number) {
+        for number in jobs.values.filter({ !$0.parked.isEmpty }).map(\.number).sorted() {
             guard var job = jobs.removeValue(forKey: number) else { continue }
             var next = NextSteps()
             body(&self, &job, &next)

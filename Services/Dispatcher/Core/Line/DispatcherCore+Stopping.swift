@@ -10,7 +10,7 @@ extension DispatcherCore {
         isStopping = true
         actions.append(.stopTaking)
         actions.append(.shutDownPools)
-        for number in Array(jobs.keys) {
+        for number in jobs.keys.sorted() {
             guard let job = jobs.removeValue(forKey: number) else { continue }
             keep(job, at: now)
         }
@@ -37,7 +37,7 @@ extension DispatcherCore {
         outbox.removeAll { $0.kind == .retry }
         refused.removeAll { $0.kind == .retry }
         if !jobs.isEmpty { actions.append(.note(.jobsForgotten(count: jobs.count))) }
-        for number in Array(jobs.keys) {
+        for number in jobs.keys.sorted() {
             guard var job = jobs.removeValue(forKey: number) else { continue }
             job.isStale = true
             job.pending.subtract(job.parked)

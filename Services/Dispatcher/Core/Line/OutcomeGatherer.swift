@@ -71,6 +71,7 @@ struct OutcomeGatherer {
             full.removeAll(keepingCapacity: true)
             count = 0
         }
+        // In an order that does not depend on hashing: what happened once can be made to happen again.
         return full + open
     }
 }

@@ -1,6 +1,8 @@
 import HTTPTypes
+import Broker
 import Hummingbird
 import Postgres
+import RabbitMQ
 
 extension APIError {
     /// What a caller is told about an error from below. Everything that is not foreseen is our fault and says nothing.
@@ -28,6 +30,11 @@ extension APIError {
         case is BacklogFull:
             self = .unavailable(
                 "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)
+        case is QueueIsBeingRead:
+            self = APIError(
+                .conflict, "dead_letters_busy", "The dead letters are being read", "another call reads them now; nothing was changed")
+            isRetryable = true
+        case is RabbitMQError: self = .unavailable("broker_unavailable", "the message broker cannot be asked now", retryAfterSeconds: 5)
         case let error as PostgresError where error.isUnavailable:
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
         case let error as HTTPError where error.status == .notFound: self = .notFound

@@ -27,6 +27,10 @@ package struct APIRoute: Hashable, Sendable {
     package static let listKeys = APIRoute(.get, "/v1/admin/keys", .admin)
     package static let rotateKey = APIRoute(.post, "/v1/admin/keys/{id}/rotate", .admin)
     package static let revokeKey = APIRoute(.delete, "/v1/admin/keys/{id}", .admin)
+    package static let listDeadLetters = APIRoute(.get, "/v1/admin/dead-letters", .admin)
+    package static let readDeadLetter = APIRoute(.get, "/v1/admin/dead-letters/{id}", .admin)
+    package static let replayDeadLetters = APIRoute(.post, "/v1/admin/dead-letters/replay", .admin)
+    package static let dropDeadLetters = APIRoute(.post, "/v1/admin/dead-letters/drop", .admin)
     package static let register = APIRoute(.put, "/v1/apps/{app}/installations/{id}", .devices)
     package static let change = APIRoute(.patch, "/v1/apps/{app}/installations/{id}", .devices)
     package static let registerMany = APIRoute(.post, "/v1/apps/{app}/installations", .devices)
@@ -64,5 +68,6 @@ package struct APIRoute: Hashable, Sendable {
         registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,
         searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser, eraseUser,
         exportUser, listQuarantine, restoreQuarantine, send, readNotification,
+        listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
     ]
 }

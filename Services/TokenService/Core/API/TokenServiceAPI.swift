@@ -12,6 +12,7 @@ struct TokenServiceAPI {
     let notifications: NotificationsController
     let quarantine: QuarantineController
     let privacy: PrivacyController
+    let deadLetters: DeadLettersController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -24,5 +25,6 @@ struct TokenServiceAPI {
         DocumentationController().bind(to: router)
         quarantine.bind(to: router)
         privacy.bind(to: router)
+        deadLetters.bind(to: router)
     }
 }

@@ -4,6 +4,8 @@ package import PushModel
 
 /// Deliveries → jobs → confirms → settlement (DESIGN.md section 4, step 2). What it cannot publish is left to the ``Relay``.
 package final class JobPublisher: Sendable {
+    private static let patience = Duration.seconds(10)
+
     private let publisher: Publisher
     private let topology: Topology
     private let lease: Duration
@@ -28,6 +30,13 @@ package final class JobPublisher: Sendable {
         publisher.publish(messages(notification, deliveries)) { [settlements] outcomes in
             settlements.ended(id, isPublished: outcomes.allSatisfy(\.isConfirmed))
         }
+    }
+
+    /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
+    /// - Returns: whether all of them are confirmed.
+    package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
+        let messages = claimed.flatMap { item in self.messages(item.notification, item.deliveries) }
+        return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
     private func messages(_ notification: Notification, _ deliveries: [PushJob.Delivery]) -> [OutgoingMessage] {

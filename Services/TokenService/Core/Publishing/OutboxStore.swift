@@ -72,7 +72,8 @@ package struct OutboxStore {
         }
     }
 
-    private static func notification(_ row: PostgresRow) throws -> Notification {
+    /// Columns as in ``selectNotifications``.
+    static func notification(_ row: PostgresRow) throws -> Notification {
         guard let app = AppSlug(try row.text(1)), let lane = Lane(rawValue: try row.text(4)),
             let type = PushType(rawValue: try row.text(5)), let onUnknown = PushJob.OnUnknown(rawValue: try row.text(9))
         else { throw CorruptRow(table: "notifications") }

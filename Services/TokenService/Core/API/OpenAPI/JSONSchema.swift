@@ -75,6 +75,8 @@ extension JSONSchema {
 
     /// What a caller sends: a field that is not listed is refused.
     static func request(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
+    static func request(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
+    static func answer(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
     /// What the service answers: a client passes over fields that it does not know.
     static func answer(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
 

@@ -84,6 +84,7 @@ package struct Parameter: Sendable {
             case "user": (.string(256).example("ada"), "The user's name, percent-encoded. At most 256 bytes of UTF-8.")
             case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")
             case "id" where route.path.contains("/notifications/"): (.uuid, "The notification's id.")
+            case "id" where route.path.contains("/dead-letters/"): (.uuid, "The letter's id.")
             default: (.uuid, "The installation's id.")
             }
         return Parameter(name: name, place: .path, schema: schema, description: description)

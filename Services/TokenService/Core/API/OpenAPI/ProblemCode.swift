@@ -25,6 +25,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case keyNotLive = "key_not_live"
     case keyAlreadyRotated = "key_already_rotated"
     case ownerMismatch = "owner_mismatch"
+    case deadLettersBusy = "dead_letters_busy"
     case preconditionFailed = "precondition_failed"
     case bodyTooLarge = "body_too_large"
     case unsupportedMediaType = "unsupported_media_type"
@@ -34,6 +35,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case internalError = "internal_error"
     case backlogFull = "backlog_full"
     case databaseUnavailable = "database_unavailable"
+    case brokerUnavailable = "broker_unavailable"
     case overloaded
 
     /// What everything behind the gate can answer, whatever it does.
@@ -100,6 +102,10 @@ extension ProblemCode {
         case .keyNotLive: ProblemKind(409, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
         case .keyAlreadyRotated:
             ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
+        case .deadLettersBusy:
+            ProblemKind(
+                409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",
+                isRetryable: true)
         case .preconditionFailed:
             ProblemKind(
                 412, "The state is another one", "`If-Match` names another state than the present one; nothing was changed. Read it again.")
@@ -119,6 +125,7 @@ extension ProblemCode {
             ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
         case .backlogFull: .unavailable("The message broker is away and too many notifications wait for it.")
+        case .brokerUnavailable: .unavailable("The message broker cannot be asked now.")
         case .databaseUnavailable: .unavailable("The database cannot serve now. What a lost answer had done stays done: repeat.")
         }
     }

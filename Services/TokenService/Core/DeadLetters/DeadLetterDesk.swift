@@ -1,0 +1,127 @@
+package import Broker
+package import PushModel
+package import RabbitMQ
+import Synchronization
+
+/// Reads, replays and drops dead letters. They stay in the broker's queue, in their order, until they are dropped or their replay is
+/// confirmed; whatever dies in between leaves them there.
+package struct DeadLetterDesk: Sendable {
+    /// Letters that one call looks at; what lies behind them comes up as these go.
+    package static let maximumSeen = 20_000
+    /// Letters that one call replays or drops: an answer must not take long. Whoever wants more calls again.
+    package static let maximumPerCall = 500
+
+    private let reading: QueueReading
+    private let replaying: DeadLetterReplay
+
+    package init(broker: RabbitMQConfiguration, topology: Topology, replaying: DeadLetterReplay) {
+        reading = QueueReading(queue: topology.deadQueue, configuration: broker, limit: Self.maximumSeen)
+        self.replaying = replaying
+    }
+
+    package struct List: Sendable {
+        package var letters: [DeadLetter] = []
+        package var counts: [Count: Int] = [:]
+        package var deliveries: [Count: Int] = [:]
+        /// That the filter meets.
+        package var matched = 0
+        /// Letters that were looked at.
+        package var seen = 0
+        package var isComplete = false
+
+        /// What letters are counted by.
+        package struct Count: Hashable, Comparable, Sendable {
+            package let reason: String
+            package let app: AppSlug?
+
+            package static func < (left: Count, right: Count) -> Bool {
+                (left.reason, left.app?.text ?? "") < (right.reason, right.app?.text ?? "")
+            }
+        }
+
+        fileprivate mutating func add(_ letter: DeadLetter, limit: Int) {
+            let count = Count(reason: letter.reason, app: letter.job?.app)
+            counts[count, default: 0] += 1
+            deliveries[count, default: 0] += letter.job?.deliveries.count ?? 0
+            matched += 1
+            if letters.count < limit { letters.append(letter) }
+        }
+    }
+
+    /// The oldest `limit` that the filter meets, and how many there are of what.
+    package func list(_ filter: DeadLetterFilter, limit: Int) async throws -> List {
+        let list = Mutex(List())
+        return try await reading.read { message in
+            let letter = DeadLetter(message)
+            if filter.matches(letter) { list.withLock { $0.add(letter, limit: limit) } }
+            return false
+        } _: { sight in
+            var result = list.withLock { $0 }
+            result.seen = sight.seen
+            result.isComplete = sight.isComplete
+            return (result, [])
+        }
+    }
+
+    package struct Dropped: Equatable, Sendable {
+        package var letters = 0
+        package var deliveries = 0
+        /// Others that the filter meets.
+        package var remaining = 0
+    }
+
+    /// Takes letters away for good.
+    package func drop(_ filter: DeadLetterFilter) async throws -> Dropped {
+        try await work(filter) { letters, remaining in
+            let dropped = Dropped(
+                letters: letters.count, deliveries: letters.reduce(0) { $0 + ($1.job?.deliveries.count ?? 0) }, remaining: remaining)
+            return (dropped, letters.map(\.receipt))
+        }
+    }
+
+    package struct Replayed: Equatable, Sendable {
+        /// Letters that are gone from the queue.
+        package var letters = 0
+        /// Letters that stay: expired, undecided, unreadable or forgotten.
+        package var kept = 0
+        /// Deliveries by what became of them.
+        package var deliveries: [DeadLetterReplay.Verdict: Int] = [:]
+        package var unreadable = 0
+        /// Others that the filter meets.
+        package var remaining = 0
+    }
+
+    /// Sends again what may still be sent, resolved anew: to whoever the device belongs to now, if that is whom it was for.
+    /// - Parameter extending: where a notification is past its expiry, it gets so many seconds more; nil leaves such letters alone.
+    package func replay(_ filter: DeadLetterFilter, extending: Int64?) async throws -> Replayed {
+        let replaying = replaying
+        return try await work(filter) { letters, remaining in
+            var replayed = Replayed(remaining: remaining)
+            let resolved = try await replaying.replay(letters, extending: extending)
+            var taken: [Receipt] = []
+            for (letter, result) in zip(letters, resolved) {
+                for verdict in result.verdicts { replayed.deliveries[verdict, default: 0] += 1 }
+                if letter.job == nil { replayed.unreadable += 1 }
+                if result.isDone { taken.append(letter.receipt) }
+            }
+            replayed.letters = taken.count
+            replayed.kept = letters.count - taken.count
+            return (replayed, taken)
+        }
+    }
+
+    private func work<Result: Sendable>(
+        _ filter: DeadLetterFilter, _ body: @Sendable ([DeadLetter], _ remaining: Int) async throws -> (Result, [Receipt])
+    ) async throws -> Result {
+        let matched = Mutex(0)
+        return try await reading.read { message in
+            guard filter.matches(DeadLetter(message)) else { return false }
+            return matched.withLock { matched in
+                matched += 1
+                return matched <= Self.maximumPerCall
+            }
+        } _: { sight in
+            try await body(sight.messages.map(DeadLetter.init), matched.withLock { $0 } - sight.messages.count)
+        }
+    }
+}

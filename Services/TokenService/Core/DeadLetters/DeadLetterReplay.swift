@@ -1,0 +1,89 @@
+import Broker
+package import Postgres
+import PushModel
+
+/// Resolves dead letters anew and publishes what may still be sent: first the registry's word in one transaction, then the jobs, confirmed;
+/// only then may the letters go. The letter is the outbox: if this process dies in between, it is still there, and replaying it again
+/// finds what was reopened and not sent.
+package struct DeadLetterReplay: Sendable {
+    /// What becomes of one delivery.
+    package enum Verdict: String, CaseIterable, Sendable {
+        /// Reopened and published.
+        case sent
+        /// The user that it was for is not signed in there any more.
+        case fenced
+        /// The installation has no live token for it.
+        case tokenGone = "token_gone"
+        case cancelled
+        /// It has an outcome that is none of failure, or the device's present token has had the notification.
+        case settled
+        /// Its notification is past its expiry.
+        case expired
+        /// Its outcome has not been applied yet, or it is being sent.
+        case undecided
+        /// Its notification has been removed.
+        case forgotten
+
+        /// Whether nothing is left to be done about it.
+        var isDone: Bool {
+            switch self {
+            case .sent, .fenced, .tokenGone, .cancelled, .settled: true
+            case .expired, .undecided, .forgotten: false
+            }
+        }
+    }
+
+    package struct Result: Equatable, Sendable {
+        /// In the order of the letter's deliveries; empty where it is no job.
+        package var verdicts: [Verdict]
+        /// The letter may go.
+        package var isDone: Bool
+    }
+
+    /// Deliveries of one transaction, about: few enough locks to hold nobody up.
+    private static let maximumBatch = 2000
+
+    private let pool: PostgresPool
+    private let jobs: JobPublisher
+
+    package init(pool: PostgresPool, jobs: JobPublisher) {
+        self.pool = pool
+        self.jobs = jobs
+    }
+
+    /// - Returns: in the order of the letters.
+    func replay(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
+        var results: [Result] = []
+        var batch: [DeadLetter] = []
+        var count = 0
+        for letter in letters {
+            batch.append(letter)
+            count += letter.job?.deliveries.count ?? 0
+            guard count >= Self.maximumBatch else { continue }
+            results += try await replayBatch(batch, extending: extending)
+            (batch, count) = ([], 0)
+        }
+        return results + (try await replayBatch(batch, extending: extending))
+    }
+
+    private func replayBatch(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
+        var asked: [PushID: Bool] = [:]
+        for letter in letters {
+            for delivery in letter.job?.deliveries ?? [] { asked[delivery.id] = letter.isOrphan && asked[delivery.id] ?? true }
+        }
+        let wanted = asked.sorted { $0.key < $1.key }.map { DeadLetterStore.Asked(id: $0.key, isOrphan: $0.value) }
+        guard !wanted.isEmpty else { return letters.map { _ in Result(verdicts: [], isDone: false) } }
+        let resolved = try await pool.transaction { session in
+            try DeadLetterStore(session: session).reopen(wanted, extending: extending)
+        }
+        let isPublished = await jobs.publishConfirmed(resolved.claimed)
+        return letters.map { letter in
+            let verdicts = (letter.job?.deliveries ?? []).map { delivery -> Verdict in
+                let verdict = resolved.verdicts[delivery.id] ?? .forgotten
+                // It stays reopened, and the letter stays: the next replay finds both.
+                return verdict == .sent && !isPublished ? .undecided : verdict
+            }
+            return Result(verdicts: verdicts, isDone: !verdicts.isEmpty && verdicts.allSatisfy(\.isDone))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import Broker
+import PushModel
+import RabbitMQ
+import Synchronization
+import TestBroker
+import TestSupport
+import Testing
+
+@Suite("Reading a queue without taking anything away", .timeLimit(.minutes(1)))
+struct QueueReadingTests {
+    private func fill(_ configuration: RabbitMQConfiguration, _ topology: Topology, _ count: Int) async throws {
+        let publisher = try makePublisher(configuration, topology)
+        try await whileRunning(publisher) {
+            let messages = (0..<count).map { number in
+                OutgoingMessage(
+                    exchange: topology.deadExchange, routingKey: "now", messageID: .random(), contentType: "application/test",
+                    body: Array("\(number)".utf8))
+            }
+            #expect(await publisher.publish(messages, deadline: nil).allSatisfy(\.isConfirmed))
+        }
+    }
+
+    private func number(_ message: ReceivedMessage) -> Int { Int(String(decoding: message.body, as: UTF8.self)) ?? -1 }
+
+    private func reading(_ configuration: RabbitMQConfiguration, _ topology: Topology, limit: Int = 1000) -> QueueReading {
+        QueueReading(queue: topology.deadQueue, configuration: configuration, limit: limit)
+    }
+
+    private func numbers(_ configuration: RabbitMQConfiguration, _ topology: Topology) async throws -> [Int] {
+        try await reading(configuration, topology).read(wanting: { _ in true }) { ($0.messages.map(number), []) }
+    }
+
+    @Test func everythingStaysInItsOrderHoweverOftenItIsRead() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, 300)
+            for _ in 0..<4 { #expect(try await numbers(configuration, topology) == Array(0..<300)) }
+        }
+    }
+
+    @Test func whatIsTakenIsGoneAndTheRestStaysInItsOrder() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, 200)
+            let taken = try await reading(configuration, topology).read(wanting: { number($0).isMultiple(of: 3) }) { sight in
+                #expect(sight.seen == 200 && sight.isComplete)
+                return (sight.messages.map(number), sight.messages.map(\.receipt))
+            }
+            #expect(taken == (0..<200).filter { $0.isMultiple(of: 3) })
+            let left = try await numbers(configuration, topology)
+            #expect(left == (0..<200).filter { !$0.isMultiple(of: 3) })
+        }
+    }
+
+    struct Failure: Error {}
+
+    @Test func aReaderThatFailsTakesNothing() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, 100)
+            await #expect(throws: Failure.self) {
+                try await reading(configuration, topology).read(wanting: { _ in true }) { _ -> (Int, [Receipt]) in throw Failure() }
+            }
+            #expect(try await numbers(configuration, topology) == Array(0..<100))
+        }
+    }
+
+    @Test(arguments: [0, 37, 99])
+    func aReaderWhoseConnectionDiesMidwayLosesAndReordersNothing(at moment: Int) async throws {
+        try await withProxiedBroker { direct, proxied, topology, proxy in
+            try await fill(direct, topology, 100)
+            await #expect(throws: (any Error).self) {
+                try await reading(proxied, topology).read(wanting: { message in
+                    if number(message) == moment { proxy.cut() }
+                    return true
+                }) { sight in
+                    // If it got so far, it says that it takes all; but nobody hears it.
+                    proxy.cut()
+                    return ((), sight.messages.map(\.receipt))
+                }
+            }
+            let left = try await eventuallyEqual(Array(0..<100)) { try await numbers(direct, topology) }
+            #expect(left == Array(0..<100))
+        }
+    }
+
+    /// The broker notices the dead connection a moment later; until then somebody seems to be reading.
+    private func eventuallyEqual(_ wanted: [Int], _ read: () async throws -> [Int]) async throws -> [Int] {
+        while true {
+            do {
+                let numbers = try await read()
+                if numbers == wanted { return numbers }
+                if numbers.count == wanted.count { return numbers }
+            } catch is QueueIsBeingRead { await Task.yield() }
+        }
+    }
+
+    @Test func aSecondReaderIsTurnedAwayAndDisturbsNothing() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, 50)
+            try await reading(configuration, topology).read(wanting: { _ in true }) { sight in
+                #expect(sight.messages.count == 50)
+                await #expect(throws: QueueIsBeingRead.self) { try await numbers(configuration, topology) }
+                return ((), [])
+            }
+            #expect(try await numbers(configuration, topology) == Array(0..<50))
+        }
+    }
+
+    @Test func theLimitBoundsWhatIsLookedAt() async throws {
+        try await withTestBroker { configuration, topology in
+            try await fill(configuration, topology, 60)
+            let seen = try await reading(configuration, topology, limit: 40).read(wanting: { number($0) < 10 }) { sight in
+                #expect(!sight.isComplete)
+                #expect(sight.messages.count == 10)
+                return (sight.seen, [])
+            }
+            #expect(seen == 40)
+            #expect(try await numbers(configuration, topology) == Array(0..<60))
+        }
+    }
+
+    @Test func anEmptyQueueIsReadAtOnce() async throws {
+        try await withTestBroker { configuration, topology in
+            let found = try await numbers(configuration, topology)
+            #expect(found.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import PushModel
+
+@testable import APNs
+@testable import Dispatcher
+
+/// A pool without threads, sockets and clocks: what decides (``PoolLifecycle``, ``ConnectionState``, ``LaneQueue``, ``BatchLedger``) is the
+/// real thing, and what it decides is performed against an APNs that does what chance says.
+struct SimulatedPool {
+    /// One request between HTTP/2 and its answer.
+    struct InFlight {
+        let stream: Int
+        let share: Share
+        let deadline: Int64
+        /// All of it is with the kernel: APNs may act on it.
+        var hasLeft = false
+
+        var request: APNsRequest { share.batch.requests[share.requests.lowerBound] }
+    }
+
+    struct Connection {
+        let id: ConnectionID
+        var state: ConnectionState
+        var inFlight: [InFlight] = []
+        var nextStream = 1
+        /// As APNs advertised it last.
+        var streamLimit = 1
+        /// APNs has answered a request whose token it took.
+        var knowsUs = false
+        var hasGoneAway = false
+    }
+
+    static let rules = PoolLifecycle.Rules(
+        size: PoolSize.Rules(minimum: 2, maximum: 2, growAfter: .seconds(1), shrinkAfter: .seconds(300)), stagger: .milliseconds(500),
+        patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
+        backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900))
+    static let requestTimeout: Int64 = 15_000
+    static let maximumReturns = 3
+
+    var lifecycle: PoolLifecycle
+    var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 40)
+    /// Being dialled.
+    var dialling: [ConnectionID] = []
+    var connections: [Connection] = []
+    var finished: [APNsFinishedBatch] = []
+    var lastArrival: ContinuousClock.Instant
+    private let base: ContinuousClock.Instant
+    private let wallBase: Int64
+
+    init(jitter: @escaping @Sendable () -> Double, wall: Int64) {
+        base = .now
+        wallBase = wall
+        lastArrival = base
+        lifecycle = PoolLifecycle(Self.rules, now: base, jitter: jitter)
+    }
+
+    func instant(_ wall: Int64) -> ContinuousClock.Instant { base + .milliseconds(wall - wallBase) }
+
+    var inFlightCount: Int { connections.reduce(0) { $0 + $1.inFlight.count } }
+    var isEmpty: Bool { queue.isEmpty && inFlightCount == 0 && finished.isEmpty }
+
+    // MARK: What the core does
+
+    mutating func submit(_ batch: APNsBatch, at wall: Int64) {
+        let now = instant(wall)
+        let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: now)
+        if case .refusing(let reason) = lifecycle.admission(now: now) { return settle(share, .notSent(reason)) }
+        guard queue.append(share) else { return settle(share, .notSent(.parkingFull)) }
+        lastArrival = now
+    }
+
+    mutating func shutDown(at wall: Int64) {
+        perform(lifecycle.shutDown(), at: wall)
+        lookAfterParking(at: wall)
+    }
+
+    // MARK: What the supervisor does
+
+    mutating func tick(at wall: Int64) {
+        let now = instant(wall)
+        perform(lifecycle.tick(now: now, lastArrival: lastArrival), at: wall)
+        for id in connections.map(\.id) {
+            expire(id, at: wall)
+            guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
+            perform(connections[index].state.tick(now: now), on: id, at: wall)
+        }
+        lookAfterParking(at: wall)
+    }
+
+    private mutating func lookAfterParking(at wall: Int64) {
+        let now = instant(wall)
+        if case .refusing(let reason) = lifecycle.admission(now: now) {
+            for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }
+        }
+        if !queue.isEmpty, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now), at: wall) }
+        for share in queue.remove(where: { wall >= $0.batch.expiresAt }) { settle(share, .stopped(.expired)) }
+    }
+
+    private mutating func perform(_ actions: [PoolLifecycle.Action], at wall: Int64) {
+        for action in actions {
+            switch action {
+            case .dial(let id): dialling.append(id)
+            case .drain(let id):
+                guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
+                perform(connections[index].state.drain(), on: id, at: wall)
+            }
+        }
+    }
+
+    // MARK: What connections do
+
+    mutating func opened(_ id: ConnectionID, at wall: Int64) {
+        let now = instant(wall)
+        connections.append(
+            Connection(
+                id: id,
+                state: ConnectionState(
+                    ConnectionState.Rules(
+                        maximumStreams: 8, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
+                        maximumAge: .seconds(86_400), maximumRequests: 1 << 29), now: now)))
+    }
+
+    mutating func failed(_ id: ConnectionID, at wall: Int64) {
+        perform(lifecycle.closed(id, now: instant(wall)), at: wall)
+    }
+
+    mutating func perform(_ action: ConnectionState.Action?, on id: ConnectionID, at wall: Int64) {
+        if let action { perform([action], on: id, at: wall) }
+    }
+
+    mutating func perform(_ actions: [ConnectionState.Action], on id: ConnectionID, at wall: Int64) {
+        let now = instant(wall)
+        for action in actions {
+            switch action {
+            case .becameUsable: perform(lifecycle.opened(id), at: wall)
+            case .becameProven: lifecycle.proven(id)
+            case .sendPing:
+                guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
+                connections[index].state.received(now: now)
+                connections[index].state.pongReceived()
+            case .retire(let cause): perform(lifecycle.retiring(id, cause, now: now), at: wall)
+            case .close: close(id, at: wall)
+            }
+        }
+    }
+
+    /// What had left is unknown; the rest another connection may have.
+    private mutating func close(_ id: ConnectionID, at wall: Int64) {
+        guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
+        let connection = connections.remove(at: index)
+        for entry in connection.inFlight.reversed() {
+            if entry.hasLeft { settle(entry.share, .unknown(.connectionLost)) } else { giveBack(entry) }
+        }
+        perform(lifecycle.closed(id, now: instant(wall)), at: wall)
+    }
+
+    /// Requests whose time is up; those that never left cannot have been acted on.
+    private mutating func expire(_ id: ConnectionID, at wall: Int64) {
+        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] where wall >= entry.deadline {
+            guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
+            connections[place].inFlight.removeAll { $0.stream == entry.stream }
+            if entry.hasLeft {
+                settle(entry.share, .unknown(.timedOut))
+            } else {
+                returned.append(entry.request.id)
+                settle(entry.share, wall >= entry.share.batch.expiresAt ? .stopped(.expired) : .notSent(.deadline))
+            }
+            perform(connections[place].state.timedOut(), on: id, at: wall)
+            guard let left = connections.firstIndex(where: { $0.id == id }) else { return }
+            perform(connections[left].state.streamEnded(), on: id, at: wall)
+        }
+    }
+
+    // MARK: Answers
+
+    /// Requests that came back unprocessed since this was last emptied.
+    var returned: [PushID] = []
+
+    mutating func giveBack(_ entry: InFlight) {
+        returned.append(entry.request.id)
+        var share = entry.share
+        share.returns += 1
+        if share.returns > Self.maximumReturns { settle(share, .notSent(.refused)) } else { queue.putBack(share) }
+    }
+
+    mutating func settle(_ share: Share, _ result: APNsAnswer.Result) {
+        if let batch = share.settle(result) { finished.append(batch) }
+    }
+}

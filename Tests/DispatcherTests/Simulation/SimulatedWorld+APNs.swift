@@ -1,0 +1,222 @@
+import PushModel
+
+@testable import APNs
+@testable import Dispatcher
+
+/// APNs as chance has it, and what must never be seen from its side.
+extension SimulatedWorld {
+    /// Something happens in one of the pools.
+    mutating func stepPools() {
+        let pool = roll(pools.count)
+        openConnection(pool)
+        fill(pool)
+        guard !pools[pool].connections.isEmpty else { return handBack(pool) }
+        let place = roll(pools[pool].connections.count)
+        let id = pools[pool].connections[place].id
+        pools[pool].connections[place].state.received(now: pools[pool].instant(now))
+        switch roll(isFair ? 8 : 16) {
+        case 0: advertise(pool, place)
+        case 1...7: for _ in 0..<(1 + roll(4)) { answerSomething(pool, id) }
+        case 8: refuseSomething(pool, id)
+        case 9: goAway(pool, id)
+        case 10: pools[pool].perform(pools[pool].connections[place].state.connectionLost("reset"), on: id, at: now)
+        default: for _ in 0..<(1 + roll(3)) { answerSomething(pool, id) }
+        }
+        fill(pool)
+        handBack(pool)
+    }
+
+    private mutating func openConnection(_ pool: Int) {
+        guard let id = pools[pool].dialling.first else { return }
+        pools[pool].dialling.removeFirst()
+        guard isFair || roll(4) > 0 else { return pools[pool].failed(id, at: now) }
+        pools[pool].opened(id, at: now)
+        // SETTINGS; sometimes a moment later.
+        if isFair || roll(3) > 0 { advertise(pool, pools[pool].connections.count - 1) }
+    }
+
+    private mutating func advertise(_ pool: Int, _ place: Int) {
+        let limit = [1, 1, 3, 8, 20][roll(5)]
+        let id = pools[pool].connections[place].id
+        pools[pool].connections[place].streamLimit = limit
+        pools[pool].perform(pools[pool].connections[place].state.settings(maximumStreams: limit), on: id, at: now)
+    }
+
+    // MARK: Requests leave
+
+    private mutating func fill(_ pool: Int) {
+        licenseReturned(pool)
+        for id in pools[pool].connections.map(\.id) {
+            while let place = pools[pool].connections.firstIndex(where: { $0.id == id }) {
+                let free = pools[pool].connections[place].state.freeStreams
+                var taken: [Share] = []
+                if free > 0 {
+                    let reserved = pools[pool].connections[place].state.reservedForNow
+                    pools[pool].queue.take(maximum: free, reservedForNow: reserved, into: &taken)
+                }
+                guard !taken.isEmpty else { break }
+                for share in taken { for index in share.requests { submit(share, index, pool, place) } }
+            }
+        }
+    }
+
+    private mutating func submit(_ whole: Share, _ index: Int, _ pool: Int, _ place: Int) {
+        var share = whole
+        share.requests = index..<index + 1
+        let request = share.batch.requests[index]
+        if now >= share.batch.expiresAt { return pools[pool].settle(share, .stopped(.expired)) }
+        if let reason = gate.stopReason(for: request, of: share.batch) { return pools[pool].settle(share, .stopped(reason)) }
+        leave(request, pool)
+        let connection = pools[pool].connections[place]
+        if connection.hasGoneAway { breach("a request after GOAWAY") }
+        if connection.inFlight.count >= connection.streamLimit { breach("more streams than APNs allows") }
+        if !connection.knowsUs, !connection.inFlight.isEmpty { breach("a second stream before APNs knows us") }
+        pools[pool].connections[place].inFlight.append(
+            SimulatedPool.InFlight(
+                stream: connection.nextStream, share: share, deadline: min(now + SimulatedPool.requestTimeout, share.batch.expiresAt),
+                hasLeft: roll(5) > 0))
+        pools[pool].connections[place].nextStream += 2
+        pools[pool].connections[place].state.requestSubmitted()
+    }
+
+    // MARK: Answers come
+
+    private mutating func answerSomething(_ pool: Int, _ id: ConnectionID) {
+        guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }), !pools[pool].connections[place].inFlight.isEmpty
+        else { return }
+        let which = roll(pools[pool].connections[place].inFlight.count)
+        guard pools[pool].connections[place].inFlight[which].hasLeft else {
+            // The window opens.
+            pools[pool].connections[place].inFlight[which].hasLeft = true
+            return
+        }
+        // Some requests are never answered.
+        guard isFair || roll(20) > 0 else { return }
+        let entry = pools[pool].connections[place].inFlight.remove(at: which)
+        let answer = reply(entry.request)
+        pools[pool].settle(entry.share, answer)
+        guard case .response(let status, let reason, _, _) = answer else { return }
+        let meaning = APNsMeaning(status: status, reason: reason)
+        if meaning.isAuthenticated, meaning.reaction == .keep { pools[pool].connections[place].knowsUs = true }
+        if status == 200 {
+            pools[pool].perform(pools[pool].connections[place].state.accepted(), on: id, at: now)
+        } else {
+            pools[pool].perform(pools[pool].connections[place].state.answered(status: status, reason: reason), on: id, at: now)
+        }
+        streamEnded(pool, id)
+    }
+
+    private mutating func refuseSomething(_ pool: Int, _ id: ConnectionID) {
+        guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }),
+            let entry = pools[pool].connections[place].inFlight.popLast()
+        else { return }
+        pools[pool].giveBack(entry)
+        streamEnded(pool, id)
+    }
+
+    /// Everything above some stream was not processed; the rest may still be answered.
+    private mutating func goAway(_ pool: Int, _ id: ConnectionID) {
+        guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }) else { return }
+        let reason = [nil, "Shutdown", "BadCertificateEnvironment", "Maximum active streams violated"][roll(4)]
+        pools[pool].connections[place].hasGoneAway = true
+        let kept = roll(pools[pool].connections[place].inFlight.count + 1)
+        let refused = pools[pool].connections[place].inFlight.suffix(from: kept)
+        pools[pool].connections[place].inFlight.removeLast(refused.count)
+        pools[pool].perform(pools[pool].connections[place].state.goAway(reason: reason), on: id, at: now)
+        for entry in refused.reversed() {
+            pools[pool].giveBack(entry)
+            streamEnded(pool, id)
+        }
+    }
+
+    private mutating func streamEnded(_ pool: Int, _ id: ConnectionID) {
+        guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }) else { return }
+        pools[pool].perform(pools[pool].connections[place].state.streamEnded(), on: id, at: now)
+    }
+
+    // MARK: Batches come back
+
+    /// What came back unprocessed may leave again, also at once.
+    private mutating func licenseReturned(_ pool: Int) {
+        for id in pools[pool].returned {
+            guard var account = deliveries[id], account.licence == nil else { continue }
+            // Certainly not processed: sending it again doubles nothing.
+            account.licence = "not processed"
+            deliveries[id] = account
+        }
+        pools[pool].returned.removeAll()
+    }
+
+    mutating func handBack(_ pool: Int) {
+        licenseReturned(pool)
+        let finished = pools[pool].finished
+        pools[pool].finished.removeAll()
+        for batch in finished {
+            if Set(batch.answers.map(\.index)) != Set(batch.batch.requests.map(\.index))
+                || batch.answers.count != batch.batch.requests.count
+            {
+                breach("a batch came back with \(batch.answers.count) answers to \(batch.batch.requests.count) requests")
+            }
+            for answer in batch.answers {
+                guard case .unknown = answer.result,
+                    let request = batch.batch.requests.first(where: { $0.index == answer.index })
+                else { continue }
+                if deliveries[request.id]?.isDroppedWhenUnknown == false { deliveries[request.id]?.licence = "unknown" }
+            }
+            handle(.batchFinished(batch))
+        }
+    }
+
+    mutating func tickPools() {
+        for pool in pools.indices {
+            pools[pool].tick(at: now)
+            handBack(pool)
+        }
+    }
+
+    /// The request is handed to HTTP/2: here is where nothing may be wrong any more.
+    private mutating func leave(_ request: APNsRequest, _ pool: Int) {
+        guard var account = deliveries[request.id] else { return breach("a request for a delivery that nobody made") }
+        if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
+        if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
+        let app = apps[request.id]
+        if pools.count == 3, (pool == 2) != (app == Fixture.other) { breach("delivery \(request.id.low) left through another app's pool") }
+        for entry in stream[..<streamRead] {
+            switch entry {
+            case .fence(Fixture.shop, account.installation, let epochs, _) where account.ownerEpoch < epochs && app == Fixture.shop:
+                breach("delivery \(request.id.low) was sent although a fence was known")
+            case .cancel(Fixture.shop, account.notification, _) where app == Fixture.shop:
+                breach("delivery \(request.id.low) was sent although its notification was cancelled")
+            default: break
+            }
+        }
+        if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
+        account.licence = nil
+        deliveries[request.id] = account
+    }
+
+    /// What APNs says, and what that allows.
+    private mutating func reply(_ request: APNsRequest) -> APNsAnswer.Result {
+        guard var account = deliveries[request.id] else { return .unknown(.timedOut) }
+        defer { deliveries[request.id] = account }
+        func say(_ status: Int, _ reason: String?, _ licence: String?) -> APNsAnswer.Result {
+            account.licence = licence
+            return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
+        }
+        switch roll(isFair ? 30 : 14) {
+        case 0: return say(429, "TooManyRequests", "throttled")
+        case 1: return say(503, "ServiceUnavailable", "fault")
+        case 2: return say(400, "TopicDisallowed", "misconfigured")
+        case 3: return say(410, "Unregistered", nil)
+        case 4:
+            // Once more, in the other environment; that has no other.
+            let licence = account.environment == nil ? nil : "other environment"
+            account.environment = nil
+            return say(400, "BadDeviceToken", licence)
+        case 5: return say(500, nil, "fault")
+        case 6: return say(403, "ExpiredProviderToken", "wedged")
+        case 7: return say(403, "InvalidProviderToken", "misconfigured")
+        default: return say(200, nil, nil)
+        }
+    }
+}
