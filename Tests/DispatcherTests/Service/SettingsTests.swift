@@ -37,7 +37,8 @@ struct SettingsTests {
         arguments: [
             ("RABBITMQ_URL", ""), ("RABBITMQ_URL", "http://user:secret@broker"), ("APNS_CREDENTIALS_FILE", ""),
             ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
-            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
+            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
+            ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
         ])
     func explains(variable: String, value: String) throws {

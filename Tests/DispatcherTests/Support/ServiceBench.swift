@@ -48,7 +48,7 @@ struct ServiceBench: Sendable {
             "OPERATIONS_PORT": "0", "RABBITMQ_URL": TestEnvironment.amqp, "BROKER_PREFIX": topology.prefix,
             "APNS_CREDENTIALS_FILE": identity.credentialsFile, "APNS_CA_FILE": identity.certificateFile,
             "APNS_PRODUCTION_URL": "https://localhost:\(simulator.productionPort)",
-            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1",
+            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1", "APNS_CONNECTIONS_MAXIMUM": "1",
         ])
         var settings = try DispatcherSettings(config, logger: .silent)
         change(&settings)
