@@ -128,7 +128,8 @@ let package = Package(
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
-        benchmark("DispatcherBenchmark", ["Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", arguments, logging]),
+        benchmark("DispatcherBenchmark", ["APNs", "Broker", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, logging]),
+        .executableTarget(name: "BareConsumer", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BareConsumer"),
         benchmark("SimulatorBenchmark", ["APNsSimulator", "OpenSSL", "StrictJSON", arguments]),
         benchmark("RegistryBenchmark", ["OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
     ]

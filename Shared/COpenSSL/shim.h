@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
+#include <openssl/pkcs12.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
@@ -19,3 +20,8 @@ static inline long push_BIO_get_mem_data(BIO *bio, char **data) { return BIO_get
 static inline int push_BIO_reset(BIO *bio) { return (int)BIO_reset(bio); }
 static inline long push_BIO_set_mem_eof_return(BIO *bio, int value) { return BIO_set_mem_eof_return(bio, value); }
 static inline EVP_PKEY *push_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
+
+// Lists of certificates: OpenSSL's typed calls are macros over casts.
+static inline STACK_OF(X509) *push_X509_list_new(void) { return sk_X509_new_null(); }
+static inline int push_X509_list_append(STACK_OF(X509) *list, X509 *certificate) { return sk_X509_push(list, certificate); }
+static inline void push_X509_list_free(STACK_OF(X509) *list) { sk_X509_pop_free(list, X509_free); }

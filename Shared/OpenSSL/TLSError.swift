@@ -28,6 +28,8 @@ package struct TLSError: Error, Equatable, CustomStringConvertible {
         self.message = message
     }
 
+    package var isAlert: Bool { code == .alert }
+
     package var description: String { "\(operation): \(message)" }
 }
 

@@ -144,4 +144,30 @@ struct PushJobTests {
         }
         #expect(refused > 0 && refused < 20_000, "seed \(seed): the damage was meant to be sometimes harmless, \(refused)")
     }
+
+    @Test("Any bytes are read as SwiftProtobuf reads them, or refused where it refuses them", arguments: [UInt64.random(in: 0 ... .max)])
+    func readsAsTheLibrary(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        // Field 99: a group that holds a varint and a group; field 1 once more, as eight bytes instead of a varint.
+        let strange: [UInt8] = [0x9b, 0x06, 0x08, 0x01, 0xa3, 0x06, 0xa4, 0x06, 0x9c, 0x06, 0x09, 1, 2, 3, 4, 5, 6, 7, 8]
+        let good = try Sample.job().encoded() + strange
+        #expect(try PushJob(decoding: good) == Sample.job())
+        var read = 0
+        for _ in 0..<20_000 {
+            let bytes = random.damage(good)
+            let ours = Result { try PushJob(decoding: bytes) }
+            // What the library wrote after reading it has every known field once, and nothing else.
+            guard let plain: [UInt8] = (try? WireJob(serializedBytes: bytes)).flatMap({ try? $0.serializedBytes() }) else {
+                #expect(throws: MessageError(.malformed, "not a Protocol Buffers message of a job"), "seed \(seed)") { try ours.get() }
+                continue
+            }
+            read += 1
+            let theirs = Result { try PushJob(decoding: plain) }
+            #expect((try? ours.get()) == (try? theirs.get()), "seed \(seed): \(bytes)")
+            if case .failure(let left) = ours, case .failure(let right) = theirs {
+                #expect(left as? MessageError == right as? MessageError, "seed \(seed): \(bytes)")
+            }
+        }
+        #expect(read > 0, "seed \(seed)")
+    }
 }

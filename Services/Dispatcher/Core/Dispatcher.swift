@@ -2,6 +2,7 @@ package import APNs
 import Broker
 package import Logging
 package import Observability
+import OpenSSL
 import PushModel
 import RabbitMQ
 package import ServiceLifecycle
@@ -29,7 +30,7 @@ package struct Dispatcher: Sendable {
     ) throws {
         self.settings = settings
         self.logger = logger
-        let directory = CredentialDirectory(try CredentialsFile(path: settings.credentialsFile))
+        let file = try CredentialsFile(path: settings.credentialsFile)
         let topology = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership)
         let broker = try settings.broker()
         let gate = ControlGate()
@@ -39,7 +40,11 @@ package struct Dispatcher: Sendable {
         let inbox = Mailbox<CoreEvent>(wakeUp: wakeUp)
         let (mayStart, start) = AsyncStream.makeStream(of: Void.self)
 
-        let pools = try Self.pools(settings, poolConfiguration, directory, gate: gate, inbox: inbox, notes: notes, logger: logger)
+        let pools = Self.pools(settings, poolConfiguration, gate: gate, inbox: inbox, notes: notes, logger: logger)
+        let credentials = try CredentialKeeper(
+            path: settings.credentialsFile, file: file, table: pools, logger: logger, counted: { metrics.countReload(isAdopted: $0) },
+            adopt: { inbox.post(.credentialsChanged($0)) })
+        let directory = CredentialDirectory(credentials.plan)
         let publisher = try Publisher(
             name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.1, logger: logger)
         let jobs = try Consumer(
@@ -65,13 +70,15 @@ package struct Dispatcher: Sendable {
                     start.yield()
                     start.finish()
                 }),
-            deadlines: CoreLoop.Deadlines(pools: settings.shutdownDeadline * 0.6, all: settings.shutdownDeadline * 0.75),
+            deadlines: CoreLoop.Deadlines(
+                pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
+                all: settings.shutdownDeadline * 0.75),
             metrics: metrics, notes: notes
         ) { [rules] in DispatcherCore(rules: rules, directory: directory, gate: gate, seed: .random(in: .min ... .max)) }
 
         metrics.observe({ loop.status }, gate: gate)
-        for pool in pools { metrics.observe(pool) }
-        let readiness = DispatcherReadiness(loop: loop, publisher: publisher, jobs: jobs, pools: pools)
+        metrics.observe(pools, credentials)
+        let readiness = DispatcherReadiness(loop: loop, publisher: publisher, jobs: jobs, pools: pools, credentials: credentials)
         services = [
             OperationsServer(
                 host: settings.operationsHost, port: settings.operationsPort, metrics: registry, logger: logger,
@@ -85,7 +92,8 @@ package struct Dispatcher: Sendable {
                     onListening(port)
                 }),
             publisher, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
-            DispatchService(loop: loop, inbox: inbox, pools: pools, logger: logger),
+            DispatchService(loop: loop, credentials: credentials, logger: logger),
+            CredentialWatch(keeper: credentials, interval: settings.credentialsCheck),
         ]
     }
 
@@ -108,27 +116,50 @@ package struct Dispatcher: Sendable {
     /// Reads everything that ``init(_:metrics:logger:pools:onListening:)`` would, and connects to nothing.
     /// - Returns: what there is, for a person.
     package static func check(_ settings: DispatcherSettings) throws -> String {
-        let directory = CredentialDirectory(try CredentialsFile(path: settings.credentialsFile))
+        let plan = CredentialPlan(try CredentialsFile(path: settings.credentialsFile))
         let broker = try settings.broker()
-        let pools = directory.pools.map { pool in
-            let endpoint = settings.endpoint(pool.environment)
-            return "  \(pool.credential.name) (\(pool.environment.rawValue)) at \(endpoint.host):\(endpoint.port)"
-        }
+        let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment)) }
         return "The configuration is good. Broker: \(broker). Pools:\n" + pools.joined(separator: "\n")
     }
 
+    private static func line(_ pool: CredentialPlan.Pool, at endpoint: APNsEndpoint) -> String {
+        var line = "\(pool.credential.name) (\(pool.environment.rawValue)) at \(endpoint.host):\(endpoint.port)"
+        if !pool.entry.topics.isEmpty { line += ", for \(pool.entry.topics.joined(separator: " "))" }
+        if case .certificate(_, let notAfter) = pool.entry.validity {
+            line += ", certificate valid for \((notAfter - WallClock.milliseconds() / 1000) / 86_400) days"
+        }
+        return line + (pool.entry.probeTopic.map { ", proven at start with \($0)" } ?? ", proven by its first delivery (no probe_topic)")
+    }
+
     private static func pools(
-        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, _ directory: CredentialDirectory, gate: ControlGate,
-        inbox: Mailbox<CoreEvent>, notes: NoteLog, logger: Logger
-    ) throws -> [APNsPool] {
+        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, gate: ControlGate, inbox: Mailbox<CoreEvent>,
+        notes: NoteLog,
+        logger: Logger
+    ) -> PoolTable {
         var configuration = configuration
         configuration.connections = settings.connections
-        return try directory.pools.map { pool in
-            try APNsPool(
-                configuration: configuration, credential: pool.credential, endpoint: settings.endpoint(pool.environment),
-                environment: pool.environment, gate: { batch, request in gate.stopReason(for: request, of: batch) },
-                onFinished: { inbox.post(.batchFinished($0)) },
-                onEvent: { notes.write($0, credential: pool.credential.name, environment: pool.environment.rawValue) }, logger: logger)
+        configuration.maximumConnections = settings.maximumConnections
+        return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) {
+            [configuration] (plan) throws(TLSError) in
+            let (name, environment) = (plan.credential.name, plan.environment)
+            return try APNsPool(
+                configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
+                environment: environment,
+                // A proof is nobody's delivery, so no fence can cover it.
+                gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },
+                onFinished: { finished in
+                    var events: [CoreEvent] = []
+                    events.reserveCapacity(finished.count)
+                    for one in finished {
+                        if one.batch.tag == CredentialProof.tag {
+                            notes.write(one, credential: name, environment: environment.rawValue)
+                        } else {
+                            events.append(.batchFinished(one))
+                        }
+                    }
+                    if !events.isEmpty { inbox.post(contentsOf: events) }
+                },
+                onEvent: { notes.write($0, credential: name, environment: environment.rawValue) }, logger: logger)
         }
     }
 }

@@ -3,18 +3,23 @@ import Broker
 import Metrics
 import Observability
 import PushModel
+import Synchronization
 
 /// Records this service's metrics. Dimensions come from closed sets: lanes, classes, delays, and the credentials of the configuration.
 struct DispatcherMetrics: Sendable {
-    private let registry: PrometheusMetrics
+    let registry: PrometheusMetrics
     private let jobs: [Lane: Counter]
     private let deliveries: Counter
-    private let outcomes: [CoreTally.Outcome: Counter]
+    private let outcomes = OutcomeCounters()
     private let retries: [RetryDelay: Counter]
     private let deadLettered: Counter
     private let acknowledged: Counter
     private let givenBack: Counter
     private let durations: [Lane: Timer]
+    private let queueAges: [Lane: Timer]
+    private let settlement: Timer
+    private let fences: [CoreTally.Control: Counter]
+    private let reloads: [Bool: Counter]
 
     init(registry: PrometheusMetrics) {
         self.registry = registry
@@ -27,28 +32,38 @@ struct DispatcherMetrics: Sendable {
         }
         jobs = each(Lane.allCases) { counter(MetricName.jobs, [("lane", $0.rawValue)]) }
         deliveries = counter(MetricName.deliveries)
-        let kinds = OutcomeClass.allCases.flatMap { outcome in [true, false].map { CoreTally.Outcome(outcome: outcome, isFinal: $0) } }
-        outcomes = each(kinds) { counter(MetricName.outcomes, [("class", $0.outcome.rawValue), ("final", $0.isFinal ? "true" : "false")]) }
         retries = each(RetryDelay.allCases) { counter(MetricName.retries, [("delay", $0.rawValue)]) }
         deadLettered = counter(MetricName.deadLettered)
         acknowledged = counter(MetricName.acknowledged)
         givenBack = counter(MetricName.givenBack)
-        durations = Dictionary(
-            uniqueKeysWithValues: Lane.allCases.map { lane in
-                (lane, Timer(label: MetricName.duration, dimensions: [("lane", lane.rawValue)], factory: registry))
-            })
+        func timers(_ name: String) -> [Lane: Timer] {
+            Dictionary(
+                uniqueKeysWithValues: Lane.allCases.map { ($0, Timer(label: name, dimensions: [("lane", $0.rawValue)], factory: registry)) }
+            )
+        }
+        durations = timers(MetricName.duration)
+        queueAges = timers(MetricName.queueAge)
+        settlement = Timer(label: MetricName.settlement, factory: registry)
+        fences = each(CoreTally.Control.allCases) { counter(MetricName.controlApplied, [("kind", $0.rawValue)]) }
+        reloads = each([true, false]) { counter(MetricName.reloads, [("result", $0 ? "adopted" : "refused")]) }
     }
 
     func add(_ tally: CoreTally) {
         for (lane, count) in tally.jobsTaken { jobs[lane]?.increment(by: count) }
         if tally.deliveriesTaken > 0 { deliveries.increment(by: tally.deliveriesTaken) }
-        for (kind, count) in tally.outcomes { outcomes[kind]?.increment(by: count) }
+        for (kind, count) in tally.outcomes { outcomes.add(count, kind, registry) }
         for (delay, count) in tally.retries { retries[delay]?.increment(by: count) }
         if tally.deadLettered > 0 { deadLettered.increment(by: tally.deadLettered) }
         if tally.acknowledged > 0 { acknowledged.increment(by: tally.acknowledged) }
         if tally.givenBack > 0 { givenBack.increment(by: tally.givenBack) }
         for done in tally.finished { durations[done.lane]?.recordMilliseconds(done.milliseconds) }
+        for taken in tally.queued { queueAges[taken.lane]?.recordMilliseconds(taken.milliseconds) }
+        for lag in tally.settlements { settlement.recordMilliseconds(lag) }
+        for (kind, count) in tally.controlApplied { fences[kind]?.increment(by: count) }
     }
+
+    /// Changed credentials were read.
+    func countReload(isAdopted: Bool) { reloads[isAdopted]?.increment() }
 
     // MARK: Read when somebody asks
 
@@ -59,41 +74,28 @@ struct DispatcherMetrics: Sendable {
         registry.observe(MetricName.controlEntries, Self.text(MetricName.controlEntries)) { Double(gate.count) }
     }
 
-    func observe(_ pool: APNsPool) {
-        let place = [("credential", pool.credential), ("environment", pool.environment.rawValue)]
-        func gauge(
-            _ name: String, _ more: [(String, String)] = [], isCounter: Bool = false, _ read: @escaping @Sendable (APNsPoolSnapshot) -> Int
-        ) {
-            registry.observe(name, Self.text(name), dimensions: place + more, isCounter: isCounter) { Double(read(pool.snapshot())) }
-        }
-        for state in ["connecting", "ready", "idle", "paused", "closed"] {
-            gauge(MetricName.poolState, [("state", state)]) { $0.state.label == state ? 1 : 0 }
-        }
-        gauge(MetricName.connections) { $0.connections.count }
-        gauge(MetricName.openStreams) { $0.connections.reduce(0) { $0 + $1.openStreams } }
-        gauge(MetricName.streamLimit) { $0.connections.reduce(0) { $0 + $1.streamLimit } }
-        gauge(MetricName.parked, [("lane", "now")]) { $0.parkedNow }
-        gauge(MetricName.parked, [("lane", "soon")]) { $0.parkedSoon }
-        gauge(MetricName.parked, [("lane", "bulk")]) { $0.parkedBulk }
-        gauge(MetricName.requests, isCounter: true) { $0.totals.submitted }
-        gauge(MetricName.unanswered, isCounter: true) { $0.totals.unknown }
-        gauge(MetricName.connectionsFailed, isCounter: true) { $0.totals.connectionsFailed }
-        gauge(MetricName.answers, [("answer", "200")], isCounter: true) { $0.totals.accepted }
-        for reason in APNsReason.allCases {
-            let label = "\(reason.row.status) \(reason.rawValue)"
-            gauge(MetricName.answers, [("answer", label)], isCounter: true) { $0.totals.refusals[label] ?? 0 }
-        }
-        for (index, bound) in APNsPoolSnapshot.latencyBounds.enumerated() {
-            gauge(MetricName.answerTime, [("milliseconds", "\(bound)")], isCounter: true) { $0.totals.latency[...index].reduce(0, +) }
-        }
-    }
-
-    private static func text(_ name: String) -> String { help.first { $0.0 == name }?.1 ?? "" }
+    static func text(_ name: String) -> String { help.first { $0.0 == name }?.1 ?? "" }
 
     private static let help: [(String, String)] = [
         (MetricName.jobs, "Jobs taken from the broker, by lane."),
         (MetricName.deliveries, "Deliveries in the jobs taken."),
-        (MetricName.outcomes, "Outcomes of deliveries, by class; final: no further try follows."),
+        (MetricName.outcomes, "Outcomes of deliveries, by app, class and reason; final: no further try follows."),
+        (MetricName.queueAge, "From the acceptance of a notification to the taking of its job, first tries only, by lane."),
+        (MetricName.settlement, "From handing results to the broker to its confirmation."),
+        (MetricName.controlApplied, "Entries of the control stream that were applied, by kind."),
+        (MetricName.reloads, "Changed credentials that were read, by whether they could be used."),
+        (MetricName.credentialsCurrent, "1 while the credentials in use are those of the files, 0 while changed ones cannot be used."),
+        (MetricName.proven, "1 once APNs has shown that it knows the credential."),
+        (MetricName.tokenAge, "Age of the oldest provider token in use."),
+        (MetricName.credentialAge, "How long ago a key's file was written, or a certificate began to be valid."),
+        (MetricName.certificateEndsIn, "How long a certificate is still valid; negative after its end."),
+        (MetricName.connectionsOpened, "Connections that came about."),
+        (MetricName.connectionsLost, "Connections that ended unasked for, or in silence."),
+        (MetricName.connectionsRetired, "Connections that took no more requests, by reason."),
+        (MetricName.goAways, "GOAWAYs by APNs, by reason."),
+        (MetricName.timedOut, "Requests that were given up at their deadline."),
+        (MetricName.stopped, "Requests that a fence, a cancel or their expiry stopped at the last moment."),
+        (MetricName.handedOver, "Requests that were certainly not processed, and handed to another connection."),
         (MetricName.retries, "Deliveries put into a delayed queue, by its delay."),
         (MetricName.deadLettered, "Deliveries given up, and messages that are no job."),
         (MetricName.acknowledged, "Jobs acknowledged: everything about them is confirmed."),
@@ -110,8 +112,27 @@ struct DispatcherMetrics: Sendable {
         (MetricName.parked, "Requests that wait for a free stream, by lane."),
         (MetricName.requests, "Requests sent to APNs."),
         (MetricName.answers, "APNs' answers, by status and reason."),
-        (MetricName.answerTime, "Answers that came within so many milliseconds, cumulative."),
+        (MetricName.answerTime, "From handing a request to HTTP/2 to its answer."),
         (MetricName.unanswered, "Requests that left and got no answer."),
         (MetricName.connectionsFailed, "Connections that did not come about."),
     ]
+}
+
+/// Counters of outcomes, made when they first occur: of all combinations only some ever do. Used by the core's thread only.
+private final class OutcomeCounters: Sendable {
+    private let counters = Mutex<[CoreTally.Outcome: Counter]>([:])
+
+    func add(_ count: Int, _ kind: CoreTally.Outcome, _ registry: PrometheusMetrics) {
+        counters.withLock { counters in
+            if let known = counters[kind] { return known.increment(by: count) }
+            let counter = Counter(
+                label: MetricName.outcomes,
+                dimensions: [
+                    ("app", kind.app?.text ?? "other"), ("class", kind.outcome.rawValue), ("final", kind.isFinal ? "true" : "false"),
+                    ("reason", kind.reason),
+                ], factory: registry)
+            counter.increment(by: count)
+            counters[kind] = counter
+        }
+    }
 }

@@ -2,16 +2,19 @@
 enum LogKey {
     static let app = "app"
     static let count = "count"
+    static let address = "server.address"
     static let credential = "credential"
+    static let days = "days"
     static let deliveries = "deliveries"
     static let detail = "detail"
     static let environment = "environment"
-    static let event = "event"
     static let instance = "instance"
     static let messageID = "message.id"
+    static let new = "new"
     static let notification = "notification.id"
     static let port = "http.port"
     static let reason = "reason"
+    static let state = "state"
     static let version = "version"
 }
 
@@ -36,13 +39,30 @@ enum MetricName {
     static let parked = "push_dispatcher_apns_requests_waiting"
     static let requests = "push_dispatcher_apns_requests_total"
     static let answers = "push_dispatcher_apns_answers_total"
-    static let answerTime = "push_dispatcher_apns_answers_within_total"
+    static let answerTime = "push_dispatcher_apns_answer_duration_seconds"
     static let unanswered = "push_dispatcher_apns_unanswered_total"
     static let connectionsFailed = "push_dispatcher_apns_connections_failed_total"
+    static let queueAge = "push_dispatcher_queue_age_seconds"
+    static let settlement = "push_dispatcher_settlement_lag_seconds"
+    static let controlApplied = "push_dispatcher_control_applied_total"
+    static let reloads = "push_dispatcher_credentials_reloads_total"
+    static let credentialsCurrent = "push_dispatcher_credentials_current"
+    static let proven = "push_dispatcher_apns_credential_proven"
+    static let tokenAge = "push_dispatcher_apns_provider_token_age_seconds"
+    static let credentialAge = "push_dispatcher_apns_credential_age_seconds"
+    static let certificateEndsIn = "push_dispatcher_apns_certificate_ends_in_seconds"
+    static let connectionsOpened = "push_dispatcher_apns_connections_opened_total"
+    static let connectionsLost = "push_dispatcher_apns_connections_lost_total"
+    static let connectionsRetired = "push_dispatcher_apns_connections_retired_total"
+    static let goAways = "push_dispatcher_apns_goaways_total"
+    static let timedOut = "push_dispatcher_apns_timeouts_total"
+    static let stopped = "push_dispatcher_apns_stopped_total"
+    static let handedOver = "push_dispatcher_apns_handed_over_total"
 
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, unconfirmed, controlCurrent,
         controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
-        connectionsFailed,
+        connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
+        certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver,
     ]
 }

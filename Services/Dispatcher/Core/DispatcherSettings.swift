@@ -22,6 +22,8 @@ package struct DispatcherSettings: Sendable {
     package var sandbox: SettingURL?
     package var apnsAuthorityFile: String?
     package var connections: Int
+    package var maximumConnections: Int
+    package var credentialsCheck: Duration
     package var prefetch: [Lane: Int]
     package var maximumAttempts: Int
     /// Names this process in outcomes and in the broker's list of connections.
@@ -43,6 +45,8 @@ package struct DispatcherSettings: Sendable {
         sandbox = try Self.endpoint(config, "apns.sandbox.url")
         apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
         connections = try config.integer("apns.connections", default: 2, in: 1...64)
+        maximumConnections = try config.integer("apns.connections.maximum", default: max(8, connections), in: connections...64)
+        credentialsCheck = try config.seconds("apns.credentials.check.seconds", default: 5, in: 1...3600)
         prefetch = [
             .now: try config.integer("prefetch.now", default: 200, in: 1...2000),
             .soon: try config.integer("prefetch.soon", default: 200, in: 1...2000),

@@ -14,6 +14,9 @@ enum RetireCause: Equatable, Sendable {
     /// The pool said so: pause, idle limit or shutdown.
     case poolDecided
 
+    /// Our own word for a TLS alert about the certificate that we showed.
+    static let certificateRefused = "certificate_refused"
+
     var label: String {
         switch self {
         case .goAway(let reason): "goaway" + (reason.map { " " + $0 } ?? "")
@@ -32,6 +35,7 @@ enum RetireCause: Equatable, Sendable {
         case .goAway(let reason): "goaway" + (reason.flatMap(APNsReason.init(rawValue:)).map { " " + $0.rawValue } ?? "")
         case .answered(let status, let reason):
             (500...599).contains(status) ? "5xx" : reason.flatMap(APNsReason.init(rawValue:))?.rawValue ?? "answer"
+        case .credential(Self.certificateRefused): Self.certificateRefused
         case .wedged(let reason), .credential(let reason): APNsReason(rawValue: reason)?.rawValue ?? "credential"
         case .timeouts, .age, .streamIDsUsedUp, .poolDecided: label
         }

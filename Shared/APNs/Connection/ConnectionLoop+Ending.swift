@@ -9,6 +9,7 @@ extension ConnectionLoop {
         if cause == .drained || cause == .cutOff { sayGoodbye() }
         settleInFlight(cause)
         handBack()
+        tellFinished()
         if cause.blamesAddress { totals.connectionsLost += 1 }
         reportNow()
         context.ledger.remove(id)

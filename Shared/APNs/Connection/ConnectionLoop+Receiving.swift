@@ -40,7 +40,9 @@ extension ConnectionLoop {
             perform(state.settings(maximumStreams: limit))
         case .goAway(_, let code, let debug):
             // Which streams it refuses follows as their ends.
-            perform(state.goAway(reason: APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)))
+            let reason = APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)
+            totals.countGoAway(reason: reason)
+            perform(state.goAway(reason: reason))
         case .pingAck:
             state.pongReceived()
         }

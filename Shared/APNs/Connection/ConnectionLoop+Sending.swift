@@ -11,26 +11,26 @@ extension ConnectionLoop {
             context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: state.reservedForNow, into: &taken)
             guard !taken.isEmpty else { return }
             noteNews()
+            let authorization = authorization()
             var count = 0
             for share in taken {
                 count += share.requests.count
-                submit(share)
+                submit(share, authorization)
             }
             // There was no more, and the parking knows that we are hungry.
             if count < free { return }
         }
     }
 
-    private func submit(_ share: Share) {
-        let ledger = share.ledger
-        let batch = ledger.batch
+    private func submit(_ share: Share, _ authorization: [UInt8]?) {
+        let batch = share.batch
         let place = shares.open(share)
         let deadline = deadline(of: batch)
-        guard let authorization = authorization() else {
+        guard let authorization else {
             giveBack(place, share.requests, isReturn: false)
             return
         }
-        headers.begin(ledger, authorization: authorization)
+        headers.begin(batch, authorization: authorization)
         for index in share.requests {
             let request = batch.requests[index]
             // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
@@ -63,10 +63,11 @@ extension ConnectionLoop {
         now + min(context.configuration.requestTimeout, .milliseconds(max(0, batch.expiresAt - wall)))
     }
 
-    /// nil: the key does not sign, which no other connection will change.
+    /// Empty where a certificate speaks for us. Nil: the key does not sign, which no other connection will change.
     private func authorization() -> [UInt8]? {
+        guard token != nil else { return [] }
         do {
-            return try token.authorization(now: now, wall: wall)
+            return try token?.authorization(now: now, wall: wall)
         } catch {
             perform(state.cannotSign("\(error)"))
             return nil
@@ -92,8 +93,15 @@ extension ConnectionLoop {
 
     func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
         if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result)) {
-            context.onFinished(finished)
+            finishedBatches.append(finished)
         }
+    }
+
+    /// What became finished in this round, told at once: to the dispatcher's core each telling is a lock, and maybe a wake-up.
+    func tellFinished() {
+        guard !finishedBatches.isEmpty else { return }
+        context.onFinished(finishedBatches)
+        finishedBatches.removeAll(keepingCapacity: true)
     }
 
     /// Certainly not processed: another connection may have it.
@@ -103,7 +111,7 @@ extension ConnectionLoop {
         var returned = share
         if isReturn { returned.returns += 1 }
         givenBack.append(returned)
-        if let finished { context.onFinished(finished) }
+        if let finished { finishedBatches.append(finished) }
     }
 
     /// How often a request may be handed to HTTP/2 in vain.
@@ -116,7 +124,7 @@ extension ConnectionLoop {
         var again: [Share] = []
         for share in Share.joined(givenBack) {
             if share.returns > Self.maximumReturns {
-                if let finished = share.settle(.notSent(.refused)) { context.onFinished(finished) }
+                if let finished = share.settle(.notSent(.refused)) { finishedBatches.append(finished) }
             } else {
                 totals.handedOver += share.requests.count
                 again.append(share)

@@ -13,7 +13,7 @@ final class ConnectionLoop {
     let session: HTTP2ClientSession
     let poller: Poller
     var state: ConnectionState
-    var token: ProviderTokenSlot
+    var token: ProviderTokenSlot?
     var headers: RequestHeaders
 
     // What is being worked on.
@@ -21,6 +21,7 @@ final class ConnectionLoop {
     var shares = OpenShares()
     var taken: [Share] = []
     var givenBack: [Share] = []
+    var finishedBatches: [APNsFinishedBatch] = []
     /// What is known of answers other than 200 whose end has not come.
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
@@ -64,15 +65,13 @@ final class ConnectionLoop {
         now = context.clock.now()
         wall = context.clock.wall()
         let configuration = context.configuration
-        // Up to a tenth younger by chance, so that connections opened together are not replaced together.
-        let age = configuration.maximumAge * Double.random(in: 0.9...1)
         state = ConnectionState(
             ConnectionState.Rules(
                 maximumStreams: configuration.maximumStreams, pingAfter: configuration.pingAfter, pingTimeout: configuration.pingTimeout,
-                settingsTimeout: configuration.handshakeTimeout, maximumAge: age,
+                settingsTimeout: configuration.handshakeTimeout, maximumAge: ConnectionState.Rules.age(upTo: configuration.maximumAge),
                 maximumRequests: configuration.maximumRequestsPerConnection),
             now: now)
-        token = ProviderTokenSlot(context.signer)
+        token = context.signer.map(ProviderTokenSlot.init)
         headers = RequestHeaders(authority: context.authority)
         session = try HTTP2ClientSession(
             initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
@@ -121,10 +120,13 @@ final class ConnectionLoop {
                 try send()
                 // Sending may close streams (those that were reset), which frees places.
             } while drainEvents() && ending == nil
+        } catch let error as TLSError where error.isAlert && token == nil {
+            perform(state.certificateRefused("\(error)"))
         } catch {
             lose("\(error)")
         }
         handBack()
+        tellFinished()
         reportIfDue()
     }
 
@@ -151,7 +153,7 @@ final class ConnectionLoop {
         case .sendPing: session.ping(UInt64(truncatingIfNeeded: wall))
         case .retire(let cause):
             context.parking.leave(id)
-            if case .wedged = cause { token.discard() }
+            if case .wedged = cause { token?.discard() }
             if cause.blamesAddress { context.dialer.addresses.failed(link.address, now: now) }
             tell(.retiring(cause))
         case .close(let cause):
@@ -192,7 +194,7 @@ final class ConnectionLoop {
         lastReport = now
         let connection = APNsPoolSnapshot.Connection(
             id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.peerLimit,
-            isAuthenticated: state.isProven, requests: state.requests, tokenAge: token.age(now: now))
+            isAuthenticated: state.isProven, requests: state.requests, tokenMintedAt: token?.mintedAt)
         context.ledger.report(connection, &totals)
     }
 }

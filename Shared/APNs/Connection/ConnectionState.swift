@@ -11,6 +11,9 @@ struct ConnectionState {
         /// Each timed-out request counts a hundred, each answer takes one off: three in a row retire the connection, and so does one in a
         /// hundred for long (APNS.md section 7, lesson 16).
         var timeoutScore = 300
+
+        /// Up to a tenth younger by chance, so that connections opened together are not replaced together.
+        static func age(upTo maximum: Duration) -> Duration { maximum * Double.random(in: 0.9...1) }
     }
 
     enum Action: Equatable {
@@ -82,6 +85,12 @@ struct ConnectionState {
         case (let reason?, .replaceForToken): return retire(.wedged(reason: reason))
         default: return retire(.goAway(reason: reason))
         }
+    }
+
+    /// The handshake went through, and then the peer said that it does not want our certificate: TLS 1.3 says so after the fact.
+    mutating func certificateRefused(_ what: String) -> [Action] {
+        guard phase == .awaitingSettings else { return connectionLost(what).map { [$0] } ?? [] }
+        return [retire(.credential(reason: RetireCause.certificateRefused)), close(.lost(what))].compactMap(\.self)
     }
 
     mutating func connectionLost(_ what: String) -> Action? {

@@ -8,6 +8,8 @@ struct DialError: Error, CustomStringConvertible {
     /// `resolve`, `connect` or `tls`: for metrics.
     let step: String
     let message: String
+    /// The peer does not want the certificate that we showed.
+    var isCertificateRefused = false
 
     var description: String { "\(step): \(message)" }
 }
@@ -16,10 +18,13 @@ struct DialError: Error, CustomStringConvertible {
 struct Dialer: Sendable {
     let endpoint: APNsEndpoint
     let context: TLSContext
+    /// Whether we show one, and so may be refused for it.
+    let showsCertificate: Bool
     let connectTimeout: Duration
     let handshakeTimeout: Duration
     let addresses: AddressDirectory
     let clock: APNsClock
+    let resolve: @Sendable (String, Int) throws(ResolveError) -> [SocketAddress]
 
     /// So many addresses are tried before the pool's back-off decides.
     private static let attempts = 3
@@ -28,30 +33,24 @@ struct Dialer: Sendable {
     func dial() throws(DialError) -> SecureLink {
         let found: [SocketAddress]
         do {
-            found = try SocketAddress.resolve(host: endpoint.host, port: endpoint.port)
+            found = try resolve(endpoint.host, endpoint.port)
         } catch {
             throw DialError(address: nil, step: "resolve", message: "\(error)")
         }
         var failure = DialError(address: nil, step: "resolve", message: "no address")
-        for address in addresses.order(found, now: clock.now()).prefix(Self.attempts) {
+        var left = found
+        for _ in 0..<Self.attempts {
+            guard let address = addresses.open(oneOf: left, now: clock.now()) else { break }
             do throws(DialError) {
-                return try connect(to: address)
+                return try secure(address)
             } catch {
+                addresses.closed(address)
                 addresses.failed(address, now: clock.now())
+                left.removeAll { $0 == address }
                 failure = error
             }
         }
         throw failure
-    }
-
-    private func connect(to address: SocketAddress) throws(DialError) -> SecureLink {
-        addresses.opened(address)
-        do throws(DialError) {
-            return try secure(address)
-        } catch {
-            addresses.closed(address)
-            throw error
-        }
     }
 
     private func secure(_ address: SocketAddress) throws(DialError) -> SecureLink {
@@ -67,7 +66,8 @@ struct Dialer: Sendable {
             return link
         } catch {
             socket.close()
-            throw DialError(address: address, step: "tls", message: "\(error)")
+            let isAlert = (error as? TLSError)?.isAlert ?? false
+            throw DialError(address: address, step: "tls", message: "\(error)", isCertificateRefused: isAlert && showsCertificate)
         }
     }
 }
@@ -80,14 +80,16 @@ final class AddressDirectory: Sendable {
         book = Mutex(AddressBook(avoidance: avoidance))
     }
 
-    func order(_ addresses: [SocketAddress], now: ContinuousClock.Instant) -> [SocketAddress] {
+    /// Chooses the best, and counts it as in use at once: those who dial together go to different ones.
+    func open(oneOf addresses: [SocketAddress], now: ContinuousClock.Instant) -> SocketAddress? {
         book.withLock { book in
             var generator = SystemRandomNumberGenerator()
-            return book.order(addresses, now: now, using: &generator)
+            guard let address = book.order(addresses, now: now, using: &generator).first else { return nil }
+            book.opened(address)
+            return address
         }
     }
 
-    func opened(_ address: SocketAddress) { book.withLock { $0.opened(address) } }
     func closed(_ address: SocketAddress) { book.withLock { $0.closed(address) } }
     func failed(_ address: SocketAddress, now: ContinuousClock.Instant) { book.withLock { $0.failed(address, now: now) } }
 }

@@ -1,16 +1,33 @@
 /// One request that has been handed to HTTP/2 and has no answer yet.
 struct InFlight {
-    /// Place in the connection's open shares.
-    let share: Int
-    /// Place in the batch's requests.
-    let request: Int
-    /// As the caller numbered it: what the answer bears.
-    let index: Int
     /// UNIX milliseconds.
     let sentAt: Int64
     let deadline: ContinuousClock.Instant
+    // Half a word each: entries move when one before them goes.
+    private let sharePlace: Int32
+    private let requestPlace: Int32
+    private let answerIndex: Int32
+    private var answerStatus: Int32 = 0
+
+    init(share: Int, request: Int, index: Int, sentAt: Int64, deadline: ContinuousClock.Instant) {
+        sharePlace = Int32(share)
+        requestPlace = Int32(request)
+        answerIndex = Int32(index)
+        self.sentAt = sentAt
+        self.deadline = deadline
+    }
+
+    /// Place in the connection's open shares.
+    var share: Int { Int(sharePlace) }
+    /// Place in the batch's requests.
+    var request: Int { Int(requestPlace) }
+    /// As the caller numbered it: what the answer bears.
+    var index: Int { Int(answerIndex) }
     /// 0 until the answer's headers are here.
-    var status = 0
+    var status: Int {
+        get { Int(answerStatus) }
+        set { answerStatus = Int32(newValue) }
+    }
 }
 
 /// The requests in flight by stream number. Open addressing, at most half full; multiplying with the golden ratio spreads a client's

@@ -7,13 +7,14 @@ struct RequestHeaders {
     private(set) var block = HeaderBlock()
     private let authority: String
     private var base: HeaderBlock.Mark
-    private var authorization: [UInt8] = []
+    /// Nil before the first request.
+    private var authorization: [UInt8]?
     private var pathIndex = 0
     private var idIndex = 0
     /// Where the collapse id is each request's own.
     private var collapseIndex: Int?
-    /// Held, not only compared: another ledger could come to lie at the same address.
-    private var ledger: BatchLedger?
+    /// Whose headers stand in the block. Held, not only compared: another batch could come to lie at the same address.
+    private var batch: APNsBatch?
     private var path: [UInt8]
     private var id: [UInt8] = []
     /// Names already in APNs' compression table: their values, which change all the time, stay out of it (APNS.md section 2.3).
@@ -32,29 +33,34 @@ struct RequestHeaders {
         path = Self.pathPrefix
     }
 
-    /// Prepares for requests of a batch. Cheap when it is the same one as before.
-    mutating func begin(_ ledger: BatchLedger, authorization: [UInt8]) {
+    /// Prepares for requests of a batch. Cheap when it is the same one as before, or says the same.
+    /// - Parameter authorization: empty for none.
+    mutating func begin(_ batch: APNsBatch, authorization: [UInt8]) {
         if authorization != self.authorization {
             rebuild(authorization)
-        } else if self.ledger === ledger {
+        } else if let last = self.batch, last === batch || Self.haveSameHeaders(last, batch) {
             return
         }
-        self.ledger = ledger
-        let content = ledger.batch
+        self.batch = batch
         block.truncate(to: base)
-        block.append("apns-topic", content.topic)
-        block.append("apns-push-type", content.pushType.rawValue)
-        block.append("apns-priority", String(content.priority))
-        if let expiration = content.expiration {
+        block.append("apns-topic", batch.topic)
+        block.append("apns-push-type", batch.pushType.rawValue)
+        block.append("apns-priority", String(batch.priority))
+        if let expiration = batch.expiration {
             block.append("apns-expiration", String(expiration), indexing: knowsExpiration ? .withoutIndexing : .incremental)
         }
         collapseIndex = nil
         let indexing: HeaderIndexing = knowsCollapseID ? .withoutIndexing : .incremental
-        if let collapseID = content.collapseID {
+        if let collapseID = batch.collapseID {
             block.append("apns-collapse-id", collapseID, indexing: indexing)
-        } else if content.collapsesByID {
+        } else if batch.collapsesByID {
             collapseIndex = block.append("apns-collapse-id", Self.idPlaceholder, indexing: indexing)
         }
+    }
+
+    private static func haveSameHeaders(_ left: APNsBatch, _ right: APNsBatch) -> Bool {
+        left.expiration == right.expiration && left.priority == right.priority && left.pushType == right.pushType
+            && left.topic == right.topic && left.collapseID == right.collapseID && left.collapsesByID == right.collapsesByID
     }
 
     /// Writes the request's own path and id.
@@ -92,7 +98,7 @@ struct RequestHeaders {
         block.append(":scheme", "https")
         block.append(":authority", authority)
         pathIndex = block.append(":path", Self.pathPlaceholder)
-        block.append("authorization", authorization)
+        if !authorization.isEmpty { block.append("authorization", authorization) }
         idIndex = block.append("apns-id", Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
         base = block.mark
     }

@@ -12,13 +12,6 @@ final class Parking: Sendable {
         case refusing(NotSentReason)
     }
 
-    /// Whoever brought a batch does this after.
-    enum Arrival: Sendable {
-        case parked
-        /// Nothing was parked.
-        case refused(NotSentReason)
-    }
-
     private let room: Mutex<ParkingRoom>
     private let wakeSupervisor: @Sendable () -> Void
 
@@ -30,17 +23,27 @@ final class Parking: Sendable {
 
     // MARK: Those who bring
 
-    func submit(_ share: Share) -> Arrival {
-        let (arrival, wakeUps, tellsSupervisor) = room.withLock { room -> (Arrival, [WakeUp], Bool) in
-            if case .refusing(let reason) = room.admission { return (.refused(reason), [], false) }
-            guard room.queue.append(share) else { return (.refused(.parkingFull), [], false) }
-            room.lastArrival = share.parkedAt
-            let (wakeUps, coversAll) = room.feed(share.requests.count, share.batch.lane)
-            return (.parked, wakeUps, !coversAll && room.tellSupervisor())
+    /// Parks shares of many batches under one lock, so that a connection is woken once for all of them.
+    /// - Returns: those that were not parked, and why.
+    func submit(_ shares: [Share]) -> [(share: Share, reason: NotSentReason)] {
+        let (refused, wakeUps, tellsSupervisor) = room.withLock { room -> ([(share: Share, reason: NotSentReason)], [WakeUp], Bool) in
+            if case .refusing(let reason) = room.admission { return (shares.map { ($0, reason) }, [], false) }
+            var refused: [(share: Share, reason: NotSentReason)] = []
+            var parked = Lanes(0)
+            for share in shares {
+                guard room.queue.append(share) else {
+                    refused.append((share, .parkingFull))
+                    continue
+                }
+                parked[share.batch.lane] += share.requests.count
+                room.lastArrival = share.parkedAt
+            }
+            let (wakeUps, coversAll) = room.feed(parked)
+            return (refused, wakeUps, !coversAll && room.tellSupervisor())
         }
         for wakeUp in wakeUps { wakeUp.signal() }
         if tellsSupervisor { wakeSupervisor() }
-        return arrival
+        return refused
     }
 
     // MARK: Connections

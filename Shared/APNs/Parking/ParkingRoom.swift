@@ -41,6 +41,18 @@ struct ParkingRoom {
         return (wakeUps, left <= 0)
     }
 
+    /// The same for requests of several lanes.
+    mutating func feed(_ requests: Lanes<Int>) -> (wakeUps: [WakeUp], coversAll: Bool) {
+        var wakeUps: [WakeUp] = []
+        var coversAll = true
+        for lane in Lane.allCases where requests[lane] > 0 {
+            let (more, covers) = feed(requests[lane], lane)
+            wakeUps += more
+            coversAll = coversAll && covers
+        }
+        return (wakeUps, coversAll)
+    }
+
     /// Somebody to wake for what one connection could not take.
     mutating func another() -> WakeUp? {
         guard !queue.isEmpty, !hungry.isEmpty else { return nil }

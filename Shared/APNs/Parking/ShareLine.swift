@@ -23,15 +23,15 @@ struct ShareLine {
     /// Moves exactly `count` requests, which must be there.
     mutating func take(_ count: Int, into taken: inout [Share]) {
         var left = count
-        while left > 0, head < shares.count, var first = shares[head] {
+        while left > 0, head < shares.count, var first = shares[head].take() {
             let portion = min(left, first.requests.count)
-            taken.append(first.takeFirst(portion))
             left -= portion
             requests -= portion
-            if first.requests.isEmpty {
-                shares[head] = nil
+            if portion == first.requests.count {
+                taken.append(first)
                 head += 1
             } else {
+                taken.append(first.takeFirst(portion))
                 shares[head] = first
             }
         }

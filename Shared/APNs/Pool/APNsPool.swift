@@ -29,13 +29,13 @@ package final class APNsPool: Sendable {
     /// Opens nothing yet.
     /// - Parameters:
     ///   - gate: asked for every request at the last moment before it is handed to HTTP/2, on a connection's thread; must not block.
-    ///   - onFinished: called on a thread of the pool; must hand over and return.
+    ///   - onFinished: called on a thread of the pool, or by ``submit(_:)``, with what became finished together; must hand over and return.
     ///   - onEvent: likewise. For logs and alarms.
-    /// - Throws: where the trusted authorities cannot be read.
+    /// - Throws: where the trusted authorities cannot be read, or the certificate cannot be used.
     package init(
         configuration: APNsPoolConfiguration = APNsPoolConfiguration(), credential: APNsCredential, endpoint: APNsEndpoint,
         environment: APNsEnvironment, gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?,
-        onFinished: @escaping @Sendable (APNsFinishedBatch) -> Void, onEvent: @escaping @Sendable (APNsPoolEvent) -> Void = { _ in },
+        onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void, onEvent: @escaping @Sendable (APNsPoolEvent) -> Void = { _ in },
         logger: Logger = Logger(label: "apns")
     ) throws(TLSError) {
         let arrivals = DispatchSemaphore(value: 0)
@@ -49,15 +49,23 @@ package final class APNsPool: Sendable {
         context = PoolContext(
             configuration: configuration, signer: ProviderTokenSigner(credential),
             dialer: Dialer(
-                endpoint: endpoint, context: try TLSContext.client(trust: endpoint.trust, alpn: ["h2"]),
+                endpoint: endpoint, context: try Self.tls(endpoint, credential), showsCertificate: credential.isCertificate,
                 connectTimeout: configuration.connectTimeout, handshakeTimeout: configuration.handshakeTimeout,
-                addresses: AddressDirectory(avoidance: configuration.addressAvoidance), clock: configuration.clock),
+                addresses: AddressDirectory(avoidance: configuration.addressAvoidance), clock: configuration.clock,
+                resolve: configuration.resolve),
             authority: endpoint.authority,
             parking: Parking(
                 weights: LaneQueue.Weights(now: configuration.weightNow, soon: configuration.weightSoon, bulk: configuration.weightBulk),
                 maximumRequests: configuration.maximumParked, now: configuration.clock.now(),
                 wakeSupervisor: { mailbox.post(.workWaits) }),
             ledger: PoolLedger(), gate: gate, onFinished: onFinished, report: { mailbox.post(.connection($0)) })
+    }
+
+    private static func tls(_ endpoint: APNsEndpoint, _ credential: APNsCredential) throws(TLSError) -> TLSContext {
+        guard case .certificate(let certificate) = credential.kind else {
+            return try TLSContext.client(trust: endpoint.trust, alpn: ["h2"])
+        }
+        return try TLSContext.client(trust: endpoint.trust, clientCertificate: certificate, alpn: ["h2"])
     }
 
     /// Begins to connect. Once.
@@ -79,16 +87,25 @@ package final class APNsPool: Sendable {
         }
     }
 
-    /// Hands a batch over. Never blocks; from any thread. A batch that cannot be sent comes back as soon as that is known, at once
-    /// while the pool is paused or has been without a connection for longer than its patience.
-    package func submit(_ batch: APNsBatch) {
-        let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: context.clock.now())
-        guard !batch.requests.isEmpty else {
-            context.onFinished(APNsFinishedBatch(batch: batch, answers: []))
-            return
+    /// Hands batches over, those that there are at once: it costs one lock and one wake-up. Never blocks; from any thread. A batch that
+    /// cannot be sent comes back as soon as that is known, at once while the pool is paused or has been without a connection for longer
+    /// than its patience.
+    package func submit(_ batches: [APNsBatch]) {
+        let now = context.clock.now()
+        var shares: [Share] = []
+        shares.reserveCapacity(batches.count)
+        var finished: [APNsFinishedBatch] = []
+        for batch in batches {
+            if batch.requests.isEmpty {
+                finished.append(APNsFinishedBatch(batch: batch, answers: []))
+            } else {
+                shares.append(Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: now))
+            }
         }
-        guard case .refused(let reason) = context.parking.submit(share) else { return }
-        if !mailbox.post(.refused(share, reason)), let finished = share.settle(.notSent(reason)) { context.onFinished(finished) }
+        for (share, reason) in context.parking.submit(shares) where !mailbox.post(.refused(share, reason)) {
+            if let batch = share.settle(.notSent(reason)) { finished.append(batch) }
+        }
+        if !finished.isEmpty { context.onFinished(finished) }
     }
 
     package var state: APNsPoolState { context.ledger.state }

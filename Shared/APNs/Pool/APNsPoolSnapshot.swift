@@ -17,11 +17,13 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var streamLimit: Int
         package var isAuthenticated: Bool
         package var requests: Int
-        /// nil before the first request.
-        package var tokenAge: Duration?
+        /// When the provider token in use was made; nil before the first request, and with a certificate.
+        package var tokenMintedAt: ContinuousClock.Instant?
     }
 
     package struct Totals: Equatable, Sendable {
+        package init() {}
+
         package var submitted = 0
         package var accepted = 0
         /// Answers other than 200, by `<status> <reason>`; reasons we do not know are `other`.
@@ -33,8 +35,12 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         /// Certainly not processed, and handed to another connection.
         package var handedOver = 0
         package var connectionsOpened = 0
+        /// Connections on which APNs has shown that it knows us.
+        package var connectionsProven = 0
         package var connectionsFailed = 0
         package var connectionsLost = 0
+        /// By reason: APNs', `none`, or `other`. A connection may get more than one.
+        package var goAways: [String: Int] = [:]
         /// By reason.
         package var retirements: [String: Int] = [:]
         /// Answers by how long they took: one count per bound of ``latencyBounds``, and one beyond.
@@ -59,7 +65,12 @@ extension APNsPoolSnapshot.Totals {
         refusals["\(status) \(label)", default: 0] += 1
     }
 
-    mutating func add(_ other: Self) {
+    mutating func countGoAway(reason: String?) {
+        let label = reason.map { APNsReason(rawValue: $0) == nil ? "other" : $0 } ?? "none"
+        goAways[label, default: 0] += 1
+    }
+
+    package mutating func add(_ other: Self) {
         submitted += other.submitted
         accepted += other.accepted
         refusals.merge(other.refusals, uniquingKeysWith: +)
@@ -68,8 +79,10 @@ extension APNsPoolSnapshot.Totals {
         stopped += other.stopped
         handedOver += other.handedOver
         connectionsOpened += other.connectionsOpened
+        connectionsProven += other.connectionsProven
         connectionsFailed += other.connectionsFailed
         connectionsLost += other.connectionsLost
+        goAways.merge(other.goAways, uniquingKeysWith: +)
         retirements.merge(other.retirements, uniquingKeysWith: +)
         for index in latency.indices { latency[index] += other.latency[index] }
         latencySumMilliseconds += other.latencySumMilliseconds

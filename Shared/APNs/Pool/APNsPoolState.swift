@@ -8,6 +8,8 @@ package enum APNsPoolState: Equatable, Sendable {
     case idle
     /// APNs refuses the credential, in its words. Probed again and again, ever more rarely, with one connection and one request.
     case paused(reason: String)
+    /// The breaker is open: APNs answered connection after connection with 5xx. Probed as a paused pool is.
+    case unavailable(reason: String)
     case closed
 
     /// For metric labels: from a closed set.
@@ -17,6 +19,7 @@ package enum APNsPoolState: Equatable, Sendable {
         case .ready: "ready"
         case .idle: "idle"
         case .paused: "paused"
+        case .unavailable: "unavailable"
         case .closed: "closed"
         }
     }
@@ -26,6 +29,8 @@ package enum APNsPoolState: Equatable, Sendable {
 package enum APNsPoolEvent: Equatable, Sendable {
     case stateChanged(APNsPoolState)
     case connectionOpened(address: String)
+    /// The first answer that says that APNs knows us.
+    case connectionProven(address: String)
     /// No connection came about; `reason` names the step that failed.
     case connectionFailed(address: String?, reason: String)
     /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.

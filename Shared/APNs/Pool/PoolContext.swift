@@ -3,13 +3,15 @@ import PushModel
 /// What every thread of a pool needs, and none changes.
 struct PoolContext: Sendable {
     let configuration: APNsPoolConfiguration
-    let signer: ProviderTokenSigner
+    /// Nil where a certificate says who we are.
+    let signer: ProviderTokenSigner?
     let dialer: Dialer
     let authority: String
     let parking: Parking
     let ledger: PoolLedger
     let gate: @Sendable (APNsBatch, APNsRequest) -> StopReason?
-    let onFinished: @Sendable (APNsFinishedBatch) -> Void
+    /// With what became finished together, never with nothing.
+    let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
     let report: @Sendable (ConnectionReport) -> Void
 
     var clock: APNsClock { configuration.clock }

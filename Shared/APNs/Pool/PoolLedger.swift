@@ -38,6 +38,18 @@ final class PoolLedger: Sendable {
         notes.withLock { change(&$0.totals) }
     }
 
+    /// How full these connections are, as far as they have reported.
+    func load(of connections: Set<ConnectionID>, maximumStreams: Int, requestsWait: Bool) -> PoolSize.Load {
+        notes.withLock { notes in
+            var load = PoolSize.Load(connections: connections.count, openStreams: 0, streamLimit: 0, requestsWait: requestsWait)
+            for (id, connection) in notes.connections where connections.contains(id) {
+                load.openStreams += connection.openStreams
+                load.streamLimit += min(connection.streamLimit, maximumStreams)
+            }
+            return load
+        }
+    }
+
     func snapshot(parked: Lanes<Int>) -> APNsPoolSnapshot {
         notes.withLock { notes in
             APNsPoolSnapshot(

@@ -4,7 +4,7 @@ typealias ConnectionID = Int
 /// Decides when to open connections, when to stop, and what newcomers meet. Never acts: the supervisor performs what is returned.
 struct PoolLifecycle {
     struct Rules: Sendable {
-        var connections: Int
+        var size: PoolSize.Rules
         var stagger: Duration
         var patience: Duration
         var stableAge: Duration
@@ -40,6 +40,7 @@ struct PoolLifecycle {
 
     private let rules: Rules
     private(set) var phase = Phase.running
+    private var size: PoolSize
     private var connections: [ConnectionID: Connection] = [:]
     private var nextID = 1
     private var backoff: Backoff
@@ -56,6 +57,7 @@ struct PoolLifecycle {
 
     init(_ rules: Rules, now: ContinuousClock.Instant, jitter: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }) {
         self.rules = rules
+        size = PoolSize(rules.size)
         self.jitter = jitter
         backoff = Backoff(base: rules.backoffBase, cap: rules.backoffCap)
         nextDial = now
@@ -128,6 +130,22 @@ struct PoolLifecycle {
         return dialIfDue(now)
     }
 
+    /// How full the usable connections are: one more may be opened, or one let go.
+    mutating func observe(_ load: PoolSize.Load, now: ContinuousClock.Instant) -> [Action] {
+        guard phase == .running else { return [] }
+        let live = connections.values.filter { !$0.isRetired }
+        let isSettled = live.count == size.wanted && live.allSatisfy { $0.isUsable && $0.isProven }
+        switch size.observe(load, isSettled: isSettled, now: now) {
+        case .grow?: return dialIfDue(now)
+        case .shrink?:
+            // The youngest: APNs likes connections that last.
+            guard let id = usableIDs.max() else { return [] }
+            connections[id]?.isRetired = true
+            return [.drain(id)]
+        case nil: return []
+        }
+    }
+
     mutating func shutDown() -> [Action] {
         drainAll(into: .stopped)
     }
@@ -135,6 +153,7 @@ struct PoolLifecycle {
     // MARK: What follows from it
 
     var usableConnections: Int { connections.values.count { $0.isUsable && !$0.isRetired } }
+    var usableIDs: Set<ConnectionID> { Set(connections.filter { $0.value.isUsable && !$0.value.isRetired }.keys) }
     var hasConnections: Bool { !connections.isEmpty }
 
     func admission(now: ContinuousClock.Instant) -> Parking.Admission {
@@ -151,7 +170,8 @@ struct PoolLifecycle {
         switch phase {
         case .running: usableConnections > 0 ? .ready : .connecting
         case .idle: .idle
-        case .paused(let reason, _), .probing(let reason): .paused(reason: reason)
+        case .paused(let reason, _), .probing(let reason):
+            refusal == .unavailable ? .unavailable(reason: reason) : .paused(reason: reason)
         case .stopped: .closed
         }
     }
@@ -163,10 +183,14 @@ struct PoolLifecycle {
         if missingConnections > 0 { times.append(max(nextDial, now)) }
         if let unreadySince, case .open = admission(now: now), wantsConnections { times.append(unreadySince + rules.patience) }
         if phase == .running, usableConnections > 0 { times.append(max(now, lastArrival + rules.idleLimit)) }
+        if phase == .running, size.isAboveMinimum { times.append(now + Self.lookInterval) }
         return times.min()
     }
 
     // MARK: How
+
+    /// How often the load is looked at while a connection could be let go.
+    private static let lookInterval: Duration = .seconds(5)
 
     /// In `probing` a connection is opened only for a request: `unreadySince` tells that one waits.
     private var wantsConnections: Bool {
@@ -180,7 +204,7 @@ struct PoolLifecycle {
     private var missingConnections: Int {
         let live = connections.values.count { !$0.isRetired }
         switch phase {
-        case .running: return max(0, rules.connections - live)
+        case .running: return max(0, size.wanted - live)
         case .probing: return unreadySince == nil ? 0 : max(0, 1 - live)
         case .idle, .paused, .stopped: return 0
         }
@@ -228,6 +252,7 @@ struct PoolLifecycle {
 
     private mutating func drainAll(into phase: Phase) -> [Action] {
         self.phase = phase
+        size.reset()
         if phase == .idle { unreadySince = nil }
         let live = connections.filter { !$0.value.isRetired }.keys.sorted()
         for id in live { connections[id]?.isRetired = true }

@@ -82,7 +82,10 @@ final class PoolSupervisor {
             opened.insert(report.id)
             tell(.connectionOpened(address: report.address ?? ""))
             perform(lifecycle.opened(report.id))
-        case .proven: lifecycle.proven(report.id)
+        case .proven:
+            context.ledger.count { $0.connectionsProven += 1 }
+            tell(.connectionProven(address: report.address ?? ""))
+            lifecycle.proven(report.id)
         case .retiring(let cause):
             context.ledger.count { $0.retirements[cause.metricLabel, default: 0] += 1 }
             tell(.connectionRetired(address: report.address ?? "", reason: cause.label))
@@ -91,6 +94,9 @@ final class PoolSupervisor {
             connections[report.id] = nil
             context.ledger.count { $0.connectionsFailed += 1 }
             tell(.connectionFailed(address: error.address?.description, reason: error.description))
+            if error.isCertificateRefused {
+                perform(lifecycle.retiring(report.id, .credential(reason: RetireCause.certificateRefused), now: now))
+            }
             perform(lifecycle.closed(report.id, now: now))
         case .closed(let cause):
             connections[report.id] = nil
@@ -137,6 +143,9 @@ final class PoolSupervisor {
             nextSweep = nil
         }
         if room.hasWork, nextSweep == nil { nextSweep = now + Self.sweepInterval }
+        let load = context.ledger.load(
+            of: lifecycle.usableIDs, maximumStreams: context.configuration.maximumStreams, requestsWait: room.hasWork)
+        perform(lifecycle.observe(load, now: now))
     }
 
     private func sweep() {
@@ -149,7 +158,7 @@ final class PoolSupervisor {
 
     private func settle(_ share: Share, _ result: APNsAnswer.Result) {
         if case .stopped = result { context.ledger.count { $0.stopped += share.requests.count } }
-        if let finished = share.settle(result) { context.onFinished(finished) }
+        if let finished = share.settle(result) { context.onFinished([finished]) }
     }
 
     private func announce() {
@@ -183,7 +192,10 @@ final class PoolSupervisor {
 extension PoolLifecycle.Rules {
     init(_ configuration: APNsPoolConfiguration) {
         self.init(
-            connections: max(1, configuration.connections), stagger: configuration.stagger, patience: configuration.patience,
+            size: PoolSize.Rules(
+                minimum: max(1, configuration.connections), maximum: max(1, configuration.connections, configuration.maximumConnections),
+                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger,
+            patience: configuration.patience,
             stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
             backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap)
     }

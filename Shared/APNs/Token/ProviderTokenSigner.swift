@@ -8,18 +8,17 @@ struct ProviderTokenSigner: Sendable {
     private let key: ES256PrivateKey
     let shelf = ProviderTokenShelf()
 
-    init(_ credential: APNsCredential) {
-        switch credential.kind {
-        case .token(let teamID, let keyID, let key):
-            var json = JSONWriter()
-            json.object {
-                $0.field("alg", "ES256")
-                $0.field("kid", keyID)
-            }
-            header = Array(Base64URL.encode(json.bytes).utf8)
-            self.teamID = teamID
-            self.key = key
+    /// Nil where a certificate says who we are.
+    init?(_ credential: APNsCredential) {
+        guard case .token(let teamID, let keyID, let key) = credential.kind else { return nil }
+        var json = JSONWriter()
+        json.object {
+            $0.field("alg", "ES256")
+            $0.field("kid", keyID)
         }
+        header = Array(Base64URL.encode(json.bytes).utf8)
+        self.teamID = teamID
+        self.key = key
     }
 
     /// The credential's newest token while that is young, otherwise a new one.

@@ -36,9 +36,8 @@ struct ProviderTokenSlot {
         return fresh.authorization
     }
 
-    func age(now: ContinuousClock.Instant) -> Duration? {
-        current?.age(now: now)
-    }
+    /// When the token in use was made; nil before the first request.
+    var mintedAt: ContinuousClock.Instant? { current?.mintedAt }
 
     /// APNs calls it expired: nobody else begins with it.
     func discard() {

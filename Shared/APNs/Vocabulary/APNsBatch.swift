@@ -1,7 +1,9 @@
 package import PushModel
 
 /// One job's share for one pool: requests that differ only in token and id. Handed to the pool once, and given back once, whole.
-package struct APNsBatch: Sendable {
+///
+/// A class, because many hands pass it on: that costs one reference, not one for each of its fields.
+package final class APNsBatch: Sendable {
     /// The caller's; comes back unchanged.
     package let tag: UInt64
     package let lane: Lane

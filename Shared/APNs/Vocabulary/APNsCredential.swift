@@ -5,11 +5,15 @@ package struct APNsCredential: Sendable {
     package enum Kind: Sendable {
         /// A provider token (JWT) signed with a `.p8` key. Both ids have ten characters.
         case token(teamID: String, keyID: String, key: ES256PrivateKey)
+        /// Shown in the TLS handshake; requests carry no token (APNS.md section 1.4).
+        case certificate(ClientCertificate)
     }
 
     /// The operator's name for it; appears in logs and metrics, so never a secret.
     package let name: String
     package let kind: Kind
+
+    var isCertificate: Bool { if case .certificate = kind { true } else { false } }
 
     package init(name: String, kind: Kind) {
         self.name = name

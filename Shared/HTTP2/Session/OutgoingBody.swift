@@ -11,7 +11,8 @@ struct OutgoingBody {
     @inline(__always)
     mutating func read(into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ flags: UnsafeMutablePointer<UInt32>?) -> Int {
         let count = min(room, frameLimit, bytes.count - offset)
-        bytes.withUnsafeBufferPointer { source in
+        // Through a span: lending the array itself would retain it.
+        bytes.span.withUnsafeBufferPointer { source in
             if let buffer, let base = source.baseAddress, count > 0 { buffer.update(from: base + offset, count: count) }
         }
         offset += count

@@ -1,11 +1,11 @@
 /// The open streams of one session, in slots that are used again. nghttp2 carries the slot's number as a stream's user data, so that a
 /// callback finds its stream without a search. Slots are not destroyed when freed: what they own keeps its capacity.
 final class StreamTable<Stream> {
-    private(set) var base: UnsafeMutablePointer<Stream>
+    @exclusivity(unchecked) private(set) var base: UnsafeMutablePointer<Stream>
     private var capacity: Int
     /// Slots ever used; those beyond are uninitialized memory.
     private(set) var highWater = 0
-    private var free: [Int] = []
+    @exclusivity(unchecked) private var free: [Int] = []
     private let make: () -> Stream
 
     init(_ make: @escaping () -> Stream) {

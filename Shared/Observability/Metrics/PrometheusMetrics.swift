@@ -52,6 +52,46 @@ package final class PrometheusMetrics: Sendable {
         _ = series(name, isCounter ? .counter : .gauge, dimensions) { PrometheusObservation(read: read) }
     }
 
+    /// One series of ``observeAll(_:_:isCounter:read:)``.
+    package struct Sample: Sendable {
+        package let dimensions: [(String, String)]
+        package let value: Double
+
+        package init(_ dimensions: [(String, String)], _ value: Double) {
+            self.dimensions = dimensions
+            self.value = value
+        }
+    }
+
+    /// One histogram of ``observeHistograms(_:_:read:)``.
+    package struct HistogramSample: Sendable {
+        package let dimensions: [(String, String)]
+        /// Upper bounds, ascending.
+        package let bounds: [Double]
+        /// One for each bound, and one for everything beyond.
+        package let counts: [Int]
+        package let sum: Double
+
+        package init(_ dimensions: [(String, String)], bounds: [Double], counts: [Int], sum: Double) {
+            self.dimensions = dimensions
+            self.bounds = bounds
+            self.counts = counts
+            self.sum = sum
+        }
+    }
+
+    /// All series of a metric at once, for those that come and go: as ``observe(_:_:dimensions:isCounter:read:)``. Dimensions must differ, and
+    /// come from closed sets: nothing bounds them here.
+    package func observeAll(_ name: String, _ help: String, isCounter: Bool = false, read: @escaping @Sendable () -> [Sample]) {
+        describe(name, help)
+        _ = series(name, isCounter ? .counter : .gauge, []) { PrometheusFamily(read: read) }
+    }
+
+    package func observeHistograms(_ name: String, _ help: String, read: @escaping @Sendable () -> [HistogramSample]) {
+        describe(name, help)
+        _ = series(name, .histogram, []) { PrometheusHistogramFamily(read: read) }
+    }
+
     /// The page that Prometheus reads, to be served as ``contentType``.
     package func render() -> String {
         let (families, help) = state.withLock { ($0.families, $0.help) }

@@ -14,6 +14,18 @@ struct PrometheusPage {
         text += PrometheusText.number(value)
         text += "\n"
     }
+
+    /// - Parameter counts: one for each bound, and one for everything beyond.
+    mutating func histogram(_ name: String, _ labels: PrometheusLabels, bounds: [Double], counts: [UInt64], sum: Double) {
+        var total: UInt64 = 0
+        for (index, count) in counts.enumerated() {
+            total += count
+            let bound = index < bounds.count ? bounds[index] : .infinity
+            sample(name + "_bucket", labels.with("le", PrometheusText.number(bound)), Double(total))
+        }
+        sample(name + "_sum", labels, sum)
+        sample(name + "_count", labels, Double(total))
+    }
 }
 
 /// The labels of one series, sorted and escaped once: `{app="shop",lane="now"}`, or nothing.

@@ -57,6 +57,31 @@ final class PrometheusObservation: PrometheusSeries {
     }
 }
 
+/// All series of a metric, asked for when the page is made: for those that come and go.
+final class PrometheusFamily: PrometheusSeries {
+    private let read: @Sendable () -> [PrometheusMetrics.Sample]
+
+    init(read: @escaping @Sendable () -> [PrometheusMetrics.Sample]) { self.read = read }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        for sample in read() { page.sample(name, PrometheusLabels(sample.dimensions), sample.value) }
+    }
+}
+
+/// As ``PrometheusFamily``, for histograms kept elsewhere.
+final class PrometheusHistogramFamily: PrometheusSeries {
+    private let read: @Sendable () -> [PrometheusMetrics.HistogramSample]
+
+    init(read: @escaping @Sendable () -> [PrometheusMetrics.HistogramSample]) { self.read = read }
+
+    func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
+        for sample in read() {
+            let labels = PrometheusLabels(sample.dimensions)
+            page.histogram(name, labels, bounds: sample.bounds, counts: sample.counts.map(UInt64.init(clamping:)), sum: sample.sum)
+        }
+    }
+}
+
 /// Counts per bucket, with sum and count. Timers record seconds.
 final class PrometheusHistogram: PrometheusSeries, TimerHandler, RecorderHandler {
     private struct State {
@@ -87,13 +112,6 @@ final class PrometheusHistogram: PrometheusSeries, TimerHandler, RecorderHandler
 
     func write(to page: inout PrometheusPage, name: String, labels: PrometheusLabels) {
         let (counts, sum) = state.withLock { ($0.counts, $0.sum) }
-        var total: UInt64 = 0
-        for (index, count) in counts.enumerated() {
-            total += count
-            let bound = index < bounds.count ? bounds[index] : .infinity
-            page.sample(name + "_bucket", labels.with("le", PrometheusText.number(bound)), Double(total))
-        }
-        page.sample(name + "_sum", labels, sum)
-        page.sample(name + "_count", labels, Double(total))
+        page.histogram(name, labels, bounds: bounds, counts: counts, sum: sum)
     }
 }

@@ -27,14 +27,16 @@ package final class TLSContext: Sendable {
 
     /// For connecting. The peer's chain and name are checked inside the handshake, always.
     /// - Parameters:
-    ///   - certificate: shown when the peer asks for one.
+    ///   - certificate: shown when the peer asks for one; read from its files now.
+    ///   - clientCertificate: the same, read before. At most one of the two.
     ///   - alpn: what to offer, most wanted first. Check what was chosen: a peer without ALPN chooses nothing, and that is no error here.
     package static func client(
-        trust: TLSTrust = .system, certificate: TLSIdentity? = nil, alpn: [String]
+        trust: TLSTrust = .system, certificate: TLSIdentity? = nil, clientCertificate: ClientCertificate? = nil, alpn: [String]
     ) throws(TLSError) -> TLSContext {
         let context = try TLSContext(isServer: false, alpn: alpn)
         try context.trust(trust)
         if let certificate { try context.use(certificate) }
+        try clientCertificate?.use(in: context.handle)
         SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
         // The one call of OpenSSL that answers 0 for success.
         if !context.protocols.isEmpty, SSL_CTX_set_alpn_protos(context.handle, context.protocols, UInt32(context.protocols.count)) != 0 {

@@ -50,7 +50,16 @@ package struct DeviceToken: Hashable, Sendable {
         var place = buffer.count
         buffer.append(contentsOf: repeatElement(0, count: bytes.count * 2))
         var text = buffer.mutableSpan
-        for byte in bytes {
+        let whole = bytes.count & ~3
+        var index = 0
+        while index < whole {
+            let word =
+                UInt32(bytes[index]) << 24 | UInt32(bytes[index + 1]) << 16 | UInt32(bytes[index + 2]) << 8 | UInt32(bytes[index + 3])
+            write(hexDigits(word), 0..<8, to: &text, at: place)
+            place += 8
+            index += 4
+        }
+        for byte in bytes[whole...] {
             text[place] = hexDigit(byte >> 4)
             text[place + 1] = hexDigit(byte & 0x0f)
             place += 2

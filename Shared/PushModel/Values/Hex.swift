@@ -14,6 +14,25 @@ package func hexDigit(_ nibble: UInt8) -> UInt8 {
     return UInt8(ascii: "0") &+ nibble &+ 39 &* isLetter
 }
 
+/// The eight lower-case ASCII digits of four bytes, the first digit in the most significant byte: four bytes at a time instead of a digit,
+/// because ids and tokens are written several times for each delivery.
+func hexDigits(_ word: UInt32) -> UInt64 {
+    // Spread out so that each nibble, in its order, has a byte of its own.
+    var nibbles = UInt64(word)
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f
+    // 1 where the nibble is above nine: those are letters.
+    let letters = (nibbles &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+    return nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 39
+}
+
+/// Writes some of the eight digits of ``hexDigits(_:)``.
+@inline(__always)
+func write(_ digits: UInt64, _ which: Range<Int>, to text: inout MutableSpan<UInt8>, at place: Int) {
+    for index in which { text[place + index - which.lowerBound] = UInt8(truncatingIfNeeded: digits >> UInt64(56 - 8 * index)) }
+}
+
 /// Reads hex digits one after another without a branch per digit; ask ``isValid`` at the end.
 struct HexAccumulator {
     private var faults: UInt8 = 0

@@ -69,16 +69,19 @@ package struct PushID: Hashable, Sendable, Comparable {
 
     /// Appends the 36 lower-case ASCII characters; the hot path's way to write an id.
     package func append(to buffer: inout [UInt8]) {
-        var place = buffer.count
+        let place = buffer.count
         buffer.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: 36))
         var text = buffer.mutableSpan
-        for index in 0..<16 {
-            if index == 4 || index == 6 || index == 8 || index == 10 { place += 1 }
-            let byte = UInt8(truncatingIfNeeded: (index < 8 ? high : low) >> UInt64(56 - 8 * (index % 8)))
-            text[place] = hexDigit(byte >> 4)
-            text[place + 1] = hexDigit(byte & 0x0f)
-            place += 2
-        }
+        let first = hexDigits(UInt32(truncatingIfNeeded: high >> 32))
+        let second = hexDigits(UInt32(truncatingIfNeeded: high))
+        let third = hexDigits(UInt32(truncatingIfNeeded: low >> 32))
+        let fourth = hexDigits(UInt32(truncatingIfNeeded: low))
+        write(first, 0..<8, to: &text, at: place)
+        write(second, 0..<4, to: &text, at: place + 9)
+        write(second, 4..<8, to: &text, at: place + 14)
+        write(third, 0..<4, to: &text, at: place + 19)
+        write(third, 4..<8, to: &text, at: place + 24)
+        write(fourth, 0..<8, to: &text, at: place + 28)
     }
 
     package static func < (left: PushID, right: PushID) -> Bool {

@@ -23,13 +23,13 @@ enum FuzzRequest {
             let world = World(unknownDevices: .reject, journalCapacity: 2)
             if let token = facts.token {
                 precondition(TokenKey(hex: token.hex) == token, "a token that was read is written as it was")
-                world.put(TokenRecord.Installation(environment: .production, state: .installed), for: token)
+                world.put(TokenRecord.Installation(environment: .production, state: .installed), for: token, now: now)
             }
             let id = facts.id ?? MessageID(high: 1, low: 2)
             precondition(MessageID(id.text(upperCase: false).span) == id, "an id that was read is written as it was")
             _ = world.settle(
                 facts, id: id, refusal: refusal, from: RequestOrigin(environment: .production, connection: 1, stream: 1), now: now)
-            _ = facts.token.map { world.inbox(of: $0) }
+            _ = facts.token.map { world.inbox(of: $0, now: now) }
         }
     }
 }

@@ -19,7 +19,7 @@ struct RequestHeadersTests {
     }
 
     private func send(_ batch: APNsBatch, _ headers: inout RequestHeaders) -> Set<String> {
-        headers.begin(BatchLedger(batch), authorization: token)
+        headers.begin(batch, authorization: token)
         headers.set(batch.requests[0])
         let names = remembered(headers)
         headers.submitted(batch)
@@ -38,14 +38,29 @@ struct RequestHeadersTests {
         #expect(send(full, &headers).isSuperset(of: ["apns-topic", "apns-push-type", "apns-priority"]))
     }
 
+    @Test func batchesThatSayTheSameShareABlockAndOthersDoNot() {
+        var headers = RequestHeaders(authority: "localhost")
+        func values(_ batch: APNsBatch) -> [String] {
+            headers.begin(batch, authorization: token)
+            headers.set(batch.requests[0])
+            headers.submitted(batch)
+            return headers.block.fields.suffix(from: 6).map { String(decoding: headers.block.bytes[$0.value], as: UTF8.self) }
+        }
+        #expect(values(.make(tag: 1, expiration: 1_900_000_000)) == ["com.example.shop", "alert", "10", "1900000000"])
+        #expect(values(.make(tag: 2, expiration: 1_900_000_000)) == ["com.example.shop", "alert", "10", "1900000000"])
+        #expect(values(.make(tag: 3, expiration: 1_900_000_001)) == ["com.example.shop", "alert", "10", "1900000001"])
+        #expect(values(.make(tag: 4, topic: "com.example.bank")) == ["com.example.bank", "alert", "10"])
+        #expect(values(.make(tag: 5, topic: "com.example.bank", collapseID: "c")) == ["com.example.bank", "alert", "10", "c"])
+        #expect(values(.make(tag: 6, topic: "com.example.bank", collapseID: "d")) == ["com.example.bank", "alert", "10", "d"])
+    }
+
     @Test func aRenewedTokenReplacesTheOldOneAndForgetsNothing() {
         var headers = RequestHeaders(authority: "localhost")
         let batch = APNsBatch.make(1, collapseID: "c")
-        let ledger = BatchLedger(batch)
-        headers.begin(ledger, authorization: token)
+        headers.begin(batch, authorization: token)
         headers.set(batch.requests[0])
         headers.submitted(batch)
-        headers.begin(ledger, authorization: Array("bearer another".utf8))
+        headers.begin(batch, authorization: Array("bearer another".utf8))
         headers.set(batch.requests[0])
         var values: [String: String] = [:]
         for field in headers.block.fields {
@@ -63,7 +78,7 @@ struct RequestHeadersTests {
         var sizes: [Int] = []
         for round in 0..<200 {
             let batch = APNsBatch.make(1, tag: UInt64(round))
-            headers.begin(BatchLedger(batch), authorization: token)
+            headers.begin(batch, authorization: token)
             let length = round % 2 == 0 ? 100 : 8
             guard let long = DeviceToken(bytes: Array(repeating: 0xcd, count: length)) else { continue }
             headers.set(
@@ -78,7 +93,7 @@ struct RequestHeadersTests {
     @Test func whatCollapsesByItsIDSaysSoAnewInEveryRequest() {
         var headers = RequestHeaders(authority: "localhost")
         func values(_ batch: APNsBatch, _ index: Int) -> [String: String] {
-            headers.begin(BatchLedger(batch), authorization: token)
+            headers.begin(batch, authorization: token)
             headers.set(batch.requests[index])
             defer { headers.submitted(batch) }
             var values: [String: String] = [:]

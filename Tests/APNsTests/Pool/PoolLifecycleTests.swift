@@ -4,10 +4,12 @@ import Testing
 
 @Suite("What a pool decides")
 struct PoolLifecycleTests {
-    private func lifecycle(connections: Int = 1) -> PoolLifecycle {
+    private func lifecycle(connections: Int = 1, maximum: Int? = nil) -> PoolLifecycle {
         PoolLifecycle(
             PoolLifecycle.Rules(
-                connections: connections, stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30),
+                size: PoolSize.Rules(
+                    minimum: connections, maximum: maximum ?? connections, growAfter: .seconds(1), shrinkAfter: .seconds(300)),
+                stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30),
                 idleLimit: .seconds(3600),
                 backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900)),
             // Jitter at its largest, so that times are exact.
@@ -77,6 +79,52 @@ struct PoolLifecycleTests {
         _ = pool.closed(1, now: start + .seconds(10))
         #expect(pool.admission(now: start + .seconds(14)) == .open)
         #expect(pool.admission(now: start + .seconds(15)) == .refusing(.notConnected))
+    }
+
+    @Test func aSaturatedPoolGrowsByOneAndAQuietOneShrinksByOne() {
+        var pool = lifecycle(connections: 1, maximum: 3)
+        let full = PoolSize.Load(connections: 1, openStreams: 950, streamLimit: 1000, requestsWait: true)
+        let empty = PoolSize.Load(connections: 2, openStreams: 3, streamLimit: 2000, requestsWait: false)
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        #expect(pool.observe(full, now: start + .seconds(1)).isEmpty)
+        #expect(pool.observe(full, now: start + .seconds(9)).isEmpty, "nobody knows yet whether the first one serves")
+        pool.proven(1)
+        #expect(pool.observe(full, now: start + .seconds(10)).isEmpty)
+        #expect(pool.observe(full, now: start + .seconds(11)) == [.dial(2)])
+        #expect(pool.observe(full, now: start + .seconds(30)).isEmpty, "one at a time")
+        _ = pool.opened(2)
+        pool.proven(2)
+        #expect(pool.nextWake(now: start + .seconds(40), lastArrival: start + .seconds(40)) == start + .seconds(45))
+        #expect(pool.observe(empty, now: start + .seconds(40)).isEmpty)
+        #expect(pool.observe(empty, now: start + .seconds(339)).isEmpty)
+        #expect(pool.observe(empty, now: start + .seconds(340)) == [.drain(2)])
+        #expect(pool.retiring(2, .poolDecided, now: start + .seconds(340)).isEmpty)
+        #expect(pool.closed(2, now: start + .seconds(340)).isEmpty)
+        #expect(ticked(&pool, after: .seconds(400)).isEmpty, "what was let go is not replaced")
+        #expect(pool.observe(empty, now: start + .seconds(9000)).isEmpty, "the minimum stays")
+    }
+
+    @Test func growthWaitsForTheBackoffAndIsForgottenInAPause() {
+        var pool = lifecycle(connections: 1, maximum: 2)
+        let full = PoolSize.Load(connections: 1, openStreams: 1, streamLimit: 1, requestsWait: true)
+        _ = ticked(&pool)
+        _ = pool.opened(1)
+        pool.proven(1)
+        _ = pool.observe(full, now: start)
+        #expect(pool.observe(full, now: start + .seconds(1)) == [.dial(2)])
+        #expect(pool.closed(2, now: start + .seconds(1)).isEmpty)
+        #expect(pool.observe(full, now: start + .milliseconds(1999)).isEmpty)
+        #expect(ticked(&pool, after: .seconds(2)) == [.dial(3)])
+        _ = pool.opened(3)
+        #expect(pool.retiring(3, .credential(reason: "Forbidden"), now: start + .seconds(3)) == [.drain(1)])
+        _ = pool.closed(1, now: start + .seconds(3))
+        _ = pool.closed(3, now: start + .seconds(3))
+        _ = ticked(&pool, after: .seconds(40))
+        #expect(pool.workWaits(now: start + .seconds(40)) == [.dial(4)])
+        _ = pool.opened(4)
+        pool.proven(4)
+        #expect(ticked(&pool, after: .seconds(41)).isEmpty)
     }
 
     @Test func aCredentialFaultPausesDrainsAndProbesWithOneConnection() {
@@ -184,7 +232,7 @@ struct PoolLifecycleTests {
             dialNext()
         }
         #expect(fault().isEmpty)
-        #expect(pool.state == .paused(reason: "ServiceUnavailable"))
+        #expect(pool.state == .unavailable(reason: "ServiceUnavailable"))
         #expect(pool.admission(now: now) == .refusing(.unavailable))
         for pause in [30, 60, 120, 240, 480, 900, 900] {
             let early = now + .seconds(pause) - .milliseconds(1)

@@ -15,12 +15,14 @@ final class PoolBench: Sendable {
     let pool: APNsPool
 
     init(
-        port: Int, tlsName: String = "localhost", key: ES256PrivateKey? = nil, environment: APNsEnvironment = .production,
+        port: Int, tlsName: String = "localhost", host: String = "127.0.0.1", kind: APNsCredential.Kind? = nil,
+        environment: APNsEnvironment = .production,
         _ change: (inout APNsPoolConfiguration) -> Void = { _ in }
     ) throws {
         let identity = try TestIdentity.shared.get()
         var configuration = APNsPoolConfiguration()
         configuration.connections = 1
+        configuration.maximumConnections = 1
         configuration.stagger = .zero
         configuration.backoffBase = .milliseconds(20)
         configuration.backoffCap = .milliseconds(100)
@@ -31,14 +33,15 @@ final class PoolBench: Sendable {
         pool = try APNsPool(
             configuration: configuration,
             credential: APNsCredential(
-                name: "test", kind: .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: key ?? identity.key)),
-            endpoint: APNsEndpoint(host: "127.0.0.1", port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
-            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) }, onFinished: { finished.send($0) },
+                name: "test", kind: kind ?? .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: identity.key)),
+            endpoint: APNsEndpoint(host: host, port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
+            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) },
+            onFinished: { for batch in $0 { finished.send(batch) } },
             onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
     func submit(_ batches: APNsBatch...) {
-        for batch in batches { pool.submit(batch) }
+        pool.submit(batches)
     }
 
     /// The next finished batches, by tag.

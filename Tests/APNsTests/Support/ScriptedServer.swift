@@ -35,6 +35,8 @@ final class ScriptedServer: Sendable {
     let connections = Signal<ScriptedConnection>()
     /// Connections that ended, and whether a byte of HTTP/2 had come.
     let ended = Signal<(number: Int, heardHTTP2: Bool)>()
+    /// Streams that clients reset.
+    let resets = Signal<(stream: Int32, code: HTTP2ErrorCode)>()
     private let listener: TCPListener
     private let wakeUp: WakeUp
     private let open = Mutex<[ScriptedConnection]>([])
@@ -48,13 +50,16 @@ final class ScriptedServer: Sendable {
         var usesStranger = false
         /// The bytes of TLS are read and nothing is ever said.
         var isDumb = false
+        /// Clients must show a certificate by one of the authorities in this file.
+        var clientTrust: String?
     }
 
     init(_ behaviour: Behaviour = Behaviour(), onRequest: @escaping Handler = { $1.accept($0) }) throws {
         let identity = try TestIdentity.shared.get()
         let context = try TLSContext.server(
             certificateFile: behaviour.usesStranger ? identity.strangerFile : identity.certificateFile,
-            keyFile: behaviour.usesStranger ? identity.strangerKeyFile : identity.keyFile, alpn: behaviour.alpn)
+            keyFile: behaviour.usesStranger ? identity.strangerKeyFile : identity.keyFile, alpn: behaviour.alpn,
+            clientTrust: behaviour.clientTrust)
         listener = try TCPListener(host: "127.0.0.1", port: 0)
         wakeUp = try WakeUp()
         port = listener.port
@@ -76,7 +81,8 @@ final class ScriptedServer: Sendable {
                 open.withLock { $0.append(connection) }
                 let count = number
                 _ = SystemThread.start(name: "scripted-\(number)") { [self] in
-                    let loop = ScriptedLoop(connection, behaviour, requests: requests, connections: connections, onRequest: onRequest)
+                    let loop = ScriptedLoop(
+                        connection, behaviour, requests: requests, connections: connections, resets: resets, onRequest: onRequest)
                     do { try loop.run(context) } catch { socket.close() }
                     ended.send((count, loop.heardHTTP2))
                 }
@@ -167,17 +173,20 @@ final class ScriptedLoop {
     private let behaviour: ScriptedServer.Behaviour
     private let requests: Signal<ScriptedRequest>
     private let connections: Signal<ScriptedConnection>
+    private let resets: Signal<(stream: Int32, code: HTTP2ErrorCode)>
     private let onRequest: ScriptedServer.Handler
     private(set) var heardHTTP2 = false
 
     init(
         _ connection: ScriptedConnection, _ behaviour: ScriptedServer.Behaviour, requests: Signal<ScriptedRequest>,
-        connections: Signal<ScriptedConnection>, onRequest: @escaping ScriptedServer.Handler
+        connections: Signal<ScriptedConnection>, resets: Signal<(stream: Int32, code: HTTP2ErrorCode)>,
+        onRequest: @escaping ScriptedServer.Handler
     ) {
         self.connection = connection
         self.behaviour = behaviour
         self.requests = requests
         self.connections = connections
+        self.resets = resets
         self.onRequest = onRequest
     }
 
@@ -231,6 +240,7 @@ final class ScriptedLoop {
         }
         for event in hand.session.takeEvents() {
             if case .pingAck(let number) = event { connection.heardPong(number) }
+            if case .streamClosed(let stream, let code) = event, code != .noError { resets.send((stream, code)) }
             guard case .request(let stream, let headers, let body) = event else { continue }
             let request = ScriptedRequest(
                 connection: connection.number, stream: stream, path: headers[":path"] ?? "", apnsID: headers["apns-id"] ?? "",

@@ -16,6 +16,15 @@ struct TestIdentity: Sendable {
     var strangerFile: String { directory + "/stranger.pem" }
     var strangerKeyFile: String { directory + "/stranger.key" }
 
+    /// What a client shows.
+    var clientFile: String { directory + "/client.pem" }
+    var clientKeyFile: String { directory + "/client.key" }
+
+    func clientCertificate() throws -> ClientCertificate {
+        try ClientCertificate(
+            pem: Array(Data(contentsOf: URL(filePath: clientFile))), key: Array(Data(contentsOf: URL(filePath: clientKeyFile))))
+    }
+
     static let shared = Result { try TestIdentity() }
 
     private init() throws {
@@ -24,6 +33,7 @@ struct TestIdentity: Sendable {
         directory = url.path()
         key = try ES256PrivateKey.generate()
         try makeCertificate("server", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+        try makeCertificate("client", "subjectAltName=DNS:client.example")
         try makeCertificate("stranger", "subjectAltName=DNS:elsewhere.example")
     }
 

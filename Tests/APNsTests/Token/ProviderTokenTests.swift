@@ -12,7 +12,8 @@ struct ProviderTokenTests {
 
     init() throws {
         key = try ES256PrivateKey.generate()
-        signer = ProviderTokenSigner(APNsCredential(name: "test", kind: .token(teamID: "TEAM000001", keyID: "KEY0000001", key: key)))
+        let credential = APNsCredential(name: "test", kind: .token(teamID: "TEAM000001", keyID: "KEY0000001", key: key))
+        signer = try #require(ProviderTokenSigner(credential))
     }
 
     @Test func aTokenIsSignedAndSaysNoMoreThanApplesTable() throws {

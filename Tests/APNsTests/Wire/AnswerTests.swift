@@ -131,13 +131,15 @@ struct SilenceTests {
             // With one stream allowed, the third went out only because the second was reset.
             #expect(batch?[0] == .accepted)
             #expect(batch?[2] == .accepted)
+            let reset = try await server.resets.next()
+            #expect(reset.code == .cancel)
         }
     }
 
     @Test func theBatchsExpiryIsADeadlineToo() async throws {
         let server = try ScriptedServer { _, _ in }
         try await withPool(server, { $0.requestTimeout = .seconds(50) }) { bench in
-            bench.submit(.make(1, expiresIn: 200))
+            bench.submit(.make(1, expiresIn: 2_000))
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?[0] == .unknown(.timedOut))
         }

@@ -76,7 +76,7 @@ struct ConnectionEndTests {
 
     @Test func whatAGoAwayTookAndNeverAnsweredIsUnknownAtTheDeadline() async throws {
         let server = try holdingServer()
-        try await withPool(server, { $0.requestTimeout = .seconds(2) }) { bench in
+        try await withPool(server, { $0.requestTimeout = .seconds(5) }) { bench in
             bench.submit(.make(3))
             let first = try await server.requests.next(3)
             let connection = try await server.connections.next()
@@ -139,7 +139,7 @@ struct ConnectionEndTests {
         let time = TestTime()
         try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(20))
-            try await bench.state(.paused(reason: "ServiceUnavailable"))
+            try await bench.state(.unavailable(reason: "ServiceUnavailable"))
             let batch = try await bench.next()[1]
             #expect(batch?.answers.count { if case .response(503, _, _, _) = $0.result { true } else { false } } == 3)
             #expect(batch?.answers.count { $0.result == .notSent(.unavailable) } == 17)

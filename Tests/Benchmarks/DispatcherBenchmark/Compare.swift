@@ -1,87 +1,70 @@
+import APNs
 import ArgumentParser
 import Foundation
-import Glibc
 import StrictJSON
 
 extension DispatcherBenchmark {
-    /// The dispatcher from the queue to the settled outcome, beside h2load against the same simulator, taking turns in one run.
+    /// Everything that DESIGN.md section 12 asks of the dispatcher, in one run: each contender in turn, round after round.
     struct Compare: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Measure a dispatcher beside h2load on the same simulator, in alternating rounds.",
+            abstract: "Measure dispatchers beside h2load on the same simulator, in alternating rounds.",
             discussion: "Prints a table, and as the last line one JSON object. deploy/bench starts everything that this needs.")
         @OptionGroup var broker: BrokerOptions
-        @Option(help: "The dispatcher's process id. It is stopped (SIGSTOP) while the queue is filled.") var pid: Int32
-        @Option(help: "The simulator, https://host:port.") var apns: String
+        @Option(help: "The dispatcher's process id, kept on the processor of --core. It is stopped (SIGSTOP) while its queue is filled.")
+        var pid: Int32
+        @Option(help: "The id of a dispatcher on the prefix 'single', on any processor.") var singlePid: Int32
+        @Option(help: "The ids of two dispatchers on the prefix 'pair', on any processor.") var pairPid: [Int32]
+        @Option(help: "The simulator's production port on localhost.") var port: Int
+        @Option(help: "The simulator's control API, http://host:port.") var control: String
         @Option(help: "The .p8 key that the simulator knows.") var keyFile: String
-        @Option(help: "The key's id.") var keyID = "DEMO123456"
-        @Option(help: "The key's team.") var teamID = "TEAM123456"
+        @Option(help: "PEM authority of the simulator's certificate.") var caFile: String
+        @Option(help: "The bare consumer's program.") var bareConsumer: String
         @Option(help: "Rounds after the warm-up.") var rounds = 5
-        @Option(help: "Deliveries and requests in each round.") var deliveries = 100_000
-        @Option(help: "Connections of h2load; give the dispatcher the same number.") var connections = 2
-        @Option(help: "The processor to keep h2load on; give the dispatcher the same one.") var core = 0
+        @Option(help: "Deliveries in each round with jobs of 100; half of it with jobs of 1.") var deliveries = 100_000
+        @Option(help: "Requests of the APNs client and of h2load in each of their rounds.") var requests = 400_000
+        @Option(help: "Deliveries after which the memory must be what it was.") var soak = 500_000
+        @Option(help: "Connections of the dispatchers, and of h2load beside them.") var connections = 2
+        @Option(help: "The processor to keep h2load and the client on; give the dispatcher the same one.") var core = 0
         @Option(help: "Also write the JSON object to this file.") var json: String?
+        @Option(help: "Only these parts: client, queue, pair, memory, headers.") var part: [String] = []
 
         func validate() throws {
-            guard rounds >= 1, deliveries >= 1000, connections >= 1 else {
-                throw ValidationError("--rounds and --connections are at least 1, --deliveries at least 1000")
+            guard rounds >= 1, deliveries >= 1000, connections >= 1, requests >= 1000, pairPid.count == 2 else {
+                throw ValidationError("--rounds and --connections from 1, --deliveries and --requests from 1000, --pair-pid twice")
             }
         }
 
         func run() async throws {
-            let h2load = try H2Load(
-                origin: apns, keyFile: keyFile, keyID: keyID, teamID: teamID, connections: connections, core: core)
-            var baseline: [Sample] = []
-            var large: [Sample] = []
-            var small: [Sample] = []
-            for round in 0...rounds {
-                let samples = (
-                    try h2load.run(requests: deliveries), try await dispatch(deliveriesPerJob: 100), try await dispatch(deliveriesPerJob: 1)
-                )
-                printProgress(round, samples.0, samples.1, samples.2)
-                guard round > 0 else { continue }
-                baseline.append(samples.0)
-                large.append(samples.1)
-                small.append(samples.2)
-            }
-            let comparison = Comparison(
-                name: "dispatcher", baseline: ("h2load", baseline), subjects: [("jobs of 100", large), ("jobs of 1", small)])
-            try comparison.publish(json: json)
+            let h2load = try H2Load(keyFile: keyFile, core: core)
+            try AnswerTimes(control: control).set()
+            var measures: [Measure] = []
+            if isWanted("client") { measures += try measureClient(beside: h2load) }
+            if isWanted("queue") { measures += try await measureQueue(beside: h2load) }
+            if isWanted("pair") { measures += try await measurePair() }
+            if isWanted("memory") { measures += try await measureMemory() }
+            if isWanted("headers") { measures += try measureHeaders(beside: h2load) }
+            try h2load.removeFiles()
+            try publish(measures, json: json)
         }
 
-        /// Fills the queue while the dispatcher stands still, then lets it go and waits for the last outcome.
-        private func dispatch(deliveriesPerJob: Int) async throws -> Sample {
-            // A tenth of the deliveries is enough where every one is a message of its own.
-            let jobs = deliveriesPerJob == 1 ? deliveries / 4 : deliveries / deliveriesPerJob
-            let load = try LoadOptions.parse(["--jobs", "\(jobs)", "--deliveries-per-job", "\(deliveriesPerJob)"])
-            let process = try ProcessOptions.parse(["--pid", "\(pid)"])
-            kill(pid, SIGSTOP)
-            defer { kill(pid, SIGCONT) }
-            _ = try await withPublisher(broker) { publisher, topology in try await load.fill(publisher, topology) }
-            let before = try process.cpu() ?? 0
-            let begin = ContinuousClock.now
-            kill(pid, SIGCONT)
-            let counted = try await countOutcomes(load.deliveries, broker)
-            let seconds = begin.duration(to: counted.last).seconds
-            guard counted.accepted == load.deliveries else {
-                throw ValidationError("only \(counted.accepted) of \(load.deliveries) deliveries were accepted")
-            }
-            return Sample(count: load.deliveries, seconds: seconds, cpuSeconds: (try process.cpu() ?? 0) - before)
-        }
+        private func isWanted(_ name: String) -> Bool { part.isEmpty || part.contains(name) }
 
-        private func printProgress(_ round: Int, _ samples: Sample...) {
-            let texts = samples.map { "\(Int($0.rate))/s \(String(format: "%.2f", $0.cpuMicroseconds)) us" }
-            let label = round == 0 ? "warm-up" : "round \(round)"
-            print("\(label): h2load \(texts[0]), jobs of 100 \(texts[1]), jobs of 1 \(texts[2])")
+        /// Calls `round` for the warm-up, whose samples are dropped, and for each round; prints what each gave.
+        func alternate(_ name: String, _ round: () async throws -> [(String, Sample)]) async throws -> [String: [Sample]] {
+            var samples: [String: [Sample]] = [:]
+            for number in 0...rounds {
+                let results = try await round()
+                let text = results.map { "\($0) \(Int($1.rate))/s \(String(format: "%.2f", $1.cpuMicroseconds)) us" }
+                print("\(name), \(number == 0 ? "warm-up" : "round \(number)"): \(text.joined(separator: ", "))")
+                guard number > 0 else { continue }
+                for (contender, sample) in results { samples[contender, default: []].append(sample) }
+            }
+            return samples
         }
     }
 }
 
-/// One round of one contender.
-struct Sample {
-    let count: Int
-    let seconds: Double
-    let cpuSeconds: Double
-
-    var rate: Double { Double(count) / seconds }
-    var cpuMicroseconds: Double { cpuSeconds * 1_000_000 / Double(count) }
+extension [Sample] {
+    var rate: Double { median(map(\.rate)) }
+    var cpuMicroseconds: Double { median(map(\.cpuMicroseconds)) }
 }

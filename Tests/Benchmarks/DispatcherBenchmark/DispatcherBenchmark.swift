@@ -7,7 +7,7 @@ import ArgumentParser
 struct DispatcherBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "DispatcherBenchmark", abstract: "Loads a dispatcher and measures what it takes.",
-        subcommands: [Fill.self, Measure.self, Run.self, Compare.self])
+        subcommands: [Fill.self, Measured.self, Run.self, Client.self, Compare.self])
 
     struct Fill: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Publish jobs, confirmed, and end.")
@@ -20,8 +20,9 @@ struct DispatcherBenchmark: AsyncParsableCommand {
         }
     }
 
-    struct Measure: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Wait until so many deliveries have their final outcome.")
+    struct Measured: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "measure", abstract: "Wait until so many deliveries have their final outcome.")
         @OptionGroup var broker: BrokerOptions
         @OptionGroup var process: ProcessOptions
         @Option(help: "How many deliveries to wait for.") var deliveries: Int

@@ -6,40 +6,38 @@ import PushModel
 
 /// nghttp2's own load generator, with the headers and the payload size of a push: the bare protocol's cost.
 struct H2Load {
-    let origin: String
-    let connections: Int
+    /// What one run sends, and over what.
+    struct Load {
+        var requests: Int
+        var connections = 2
+        /// At once on each connection: as many as the simulator allows.
+        var streams = 1000
+        var payloadBytes = 200
+        var answerMilliseconds = 0
+    }
+
     let core: Int
     private let authorization: String
-    private let targets: String
-    private let payload: String
+    private let folder: URL
 
-    init(origin: String, keyFile: String, keyID: String, teamID: String, connections: Int, core: Int) throws {
-        self.origin = origin
-        self.connections = connections
+    init(keyFile: String, keyID: String = "DEMO123456", teamID: String = "TEAM123456", core: Int) throws {
         self.core = core
         let key = try ES256PrivateKey(pemFile: keyFile)
         let now = Int(Date().timeIntervalSince1970)
         let signed = [#"{"alg":"ES256","kid":"\#(keyID)"}"#, #"{"iss":"\#(teamID)","iat":\#(now)}"#]
             .map { Base64URL.encode(Array($0.utf8)) }.joined(separator: ".")
         authorization = "bearer \(signed).\(Base64URL.encode(try key.sign(Array(signed.utf8))))"
-
-        let folder = NSTemporaryDirectory()
-        targets = "\(folder)/push-bench-targets-\(getpid())"
-        payload = "\(folder)/push-bench-payload-\(getpid())"
-        let paths = (0..<10_000).map { _ in "\(origin)/3/device/\(hexText(PushID.random().bytes + PushID.random().bytes))" }
-        try Data(paths.joined(separator: "\n").utf8).write(to: URL(filePath: targets))
-        try Data(#"{"aps":{"alert":"\#(String(repeating: "x", count: 173))"}}"#.utf8).write(to: URL(filePath: payload))
+        folder = URL(filePath: "\(NSTemporaryDirectory())/push-bench-\(getpid())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
-    func run(requests: Int) throws -> Sample {
+    /// - Parameter origin: `https://host:port`.
+    func run(_ load: Load, at origin: String) throws -> Sample {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/taskset")
         process.arguments =
-            ["-c", "\(core)", "h2load", "-n", "\(requests)", "-c", "\(connections)", "-m", "500", "-t", "1", "-d", payload, "-i", targets]
-            + [
-                "authorization: \(authorization)", "apns-topic: com.example.shop", "apns-push-type: alert", "apns-priority: 10",
-                "apns-id: \(PushID.random())", "apns-expiration: \(Int(Date().timeIntervalSince1970) + 3600)",
-            ].flatMap { ["-H", $0] }
+            ["-c", "\(core)", "h2load", "-n", "\(load.requests)", "-c", "\(load.connections)", "-m", "\(load.streams)", "-t", "1"]
+            + ["-d", try payload(load.payloadBytes), "-i", try targets(load, origin)] + headers.flatMap { ["-H", $0] }
         let output = Pipe()
         process.standardOutput = output
         let before = Self.childrenCPU()
@@ -50,15 +48,57 @@ struct H2Load {
         guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix("finished in ") }),
             let rate = line.split(separator: ",").dropFirst().first.flatMap({ Double($0.dropLast(6).trimmingCharacters(in: .whitespaces)) }
             ),
-            text.contains("status codes: \(requests) 2xx")
-        else { throw ValidationError("h2load did not get \(requests) answers of 200:\n\(text.suffix(600))") }
-        return Sample(count: requests, seconds: Double(requests) / rate, cpuSeconds: Self.childrenCPU() - before)
+            text.contains("status codes: \(load.requests) 2xx")
+        else { throw ValidationError("h2load did not get \(load.requests) answers of 200:\n\(text.suffix(600))") }
+        return Sample(count: load.requests, seconds: Double(load.requests) / rate, cpuSeconds: Self.childrenCPU() - before)
     }
+
+    /// Beside those that are pseudo-headers.
+    var headers: [String] {
+        [
+            "authorization: \(authorization)", "apns-topic: com.example.shop", "apns-push-type: alert", "apns-priority: 10",
+            "apns-id: \(PushID.random())", "apns-expiration: \(Int(Date().timeIntervalSince1970) + 3600)",
+        ]
+    }
+
+    private func payload(_ bytes: Int) throws -> String {
+        try file("payload-\(bytes)") { alertPayload(bytes: bytes) }
+    }
+
+    private func targets(_ load: Load, _ origin: String) throws -> String {
+        try file("targets-\(load.answerMilliseconds)-\(origin.filter(\.isNumber))") {
+            (0..<BenchTokens.count).map { "\(origin)/3/device/\(BenchTokens.hex($0, answerMilliseconds: load.answerMilliseconds))" }
+                .joined(separator: "\n")
+        }
+    }
+
+    private func file(_ name: String, _ content: () -> String) throws -> String {
+        let url = folder.appending(path: name)
+        if !FileManager.default.fileExists(atPath: url.path) { try Data(content().utf8).write(to: url) }
+        return url.path
+    }
+
+    func removeFiles() throws { try FileManager.default.removeItem(at: folder) }
 
     /// User and system time of all children that have ended, in seconds.
     private static func childrenCPU() -> Double {
         var usage = rusage()
         unsafe getrusage(RUSAGE_CHILDREN.rawValue, &usage)
-        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1_000_000 }
+        return processorSeconds(usage)
     }
+}
+
+/// User and system time.
+func processorSeconds(_ usage: rusage) -> Double {
+    [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1_000_000 }
+}
+
+/// One round of one contender.
+struct Sample {
+    let count: Int
+    let seconds: Double
+    let cpuSeconds: Double
+
+    var rate: Double { Double(count) / seconds }
+    var cpuMicroseconds: Double { cpuSeconds * 1_000_000 / Double(count) }
 }

@@ -10,6 +10,9 @@ struct BrokerOptions: ParsableArguments {
 
     var topology: Topology { Topology(prefix: prefix) }
 
+    /// The same broker, other exchanges and queues.
+    func on(_ prefix: String) throws -> BrokerOptions { try BrokerOptions.parse(["--amqp", amqp, "--prefix", prefix]) }
+
     func configuration() throws -> RabbitMQConfiguration { try RabbitMQConfiguration(uri: amqp, connectionName: "benchmark") }
 }
 
@@ -21,6 +24,7 @@ struct LoadOptions: ParsableArguments {
     @Option(help: "now, soon or bulk.") var lane = "now"
     @Option(help: "production or sandbox.") var environment = "production"
     @Option(help: "Bytes of payload, at least 30.") var payloadBytes = 200
+    @Option(help: "Which tokens: those that the simulator answers after so many milliseconds.") var answerMilliseconds = 0
 
     var deliveries: Int { jobs * deliveriesPerJob }
 
@@ -53,12 +57,13 @@ struct LoadOptions: ParsableArguments {
             throw ValidationError("not validated")
         }
         let now = unixMilliseconds()
-        let text = String(repeating: "x", count: payloadBytes - 27)
         let job = PushJob(
             notification: .timeOrdered(milliseconds: now), app: app, lane: lane, pushType: .alert, topic: topic, priority: 10,
-            expiresAt: now + 86_400_000, acceptedAt: now, payload: Array(#"{"aps":{"alert":"\#(text)"}}"#.utf8),
+            apnsExpiration: now / 1000 + 86_400, expiresAt: now + 86_400_000, acceptedAt: now,
+            payload: Array(alertPayload(bytes: payloadBytes).utf8),
             deliveries: try (0..<deliveriesPerJob).map { index in
-                guard let token = DeviceToken(bytes: PushID.random().bytes + PushID.random().bytes) else {
+                guard let token = DeviceToken(
+                    bytes: BenchTokens.bytes(number * deliveriesPerJob + index, answerMilliseconds: answerMilliseconds)) else {
                     throw ValidationError("thirty-two bytes are a token")
                 }
                 return PushJob.Delivery(

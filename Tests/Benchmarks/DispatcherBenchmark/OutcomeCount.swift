@@ -56,17 +56,8 @@ func countOutcomes(_ deliveries: Int, _ broker: BrokerOptions) async throws -> O
 struct ProcessOptions: ParsableArguments {
     @Option(help: "The dispatcher's process id: its CPU time is measured too.") var pid: Int?
 
-    /// User and system time so far in seconds (proc(5): fields 14 and 15 of stat, in hundredths of a second on Linux).
-    func cpu() throws -> Double? {
-        guard let pid else { return nil }
-        let text = try String(contentsOf: URL(filePath: "/proc/\(pid)/stat"), encoding: .utf8)
-        // The name in brackets may hold blanks; what follows does not.
-        let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
-        guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else {
-            throw ValidationError("there is no process \(pid)")
-        }
-        return (user + system) / 100
-    }
+    /// User and system time so far, in seconds.
+    func cpu() throws -> Double? { try pid.map { try ProcessUsage.cpuSeconds(of: Int32($0)) } }
 }
 
 func unixMilliseconds() -> Int64 { Int64(Date().timeIntervalSince1970 * 1000) }

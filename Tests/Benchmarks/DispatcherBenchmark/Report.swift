@@ -6,6 +6,7 @@ struct Report {
     let deliveries: Int
     let seconds: Double
     var accepted: Int?
+    var sent: Int?
     var events: Int?
     var repeated: Int?
     var cpuSeconds: Double?
@@ -19,6 +20,7 @@ struct Report {
             json.field("seconds", rounded(seconds))
             json.field("per_second", rounded(Double(deliveries) / seconds))
             if let accepted { json.field("accepted", accepted) }
+            if let sent { json.field("sent", sent) }
             if let events { json.field("events", events) }
             if let repeated { json.field("repeated", repeated) }
             if let cpuSeconds {
@@ -29,5 +31,5 @@ struct Report {
         Swift.print(String(decoding: json.bytes, as: UTF8.self))
     }
 
-    private func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
+    private func rounded(_ value: Double) -> Double { (value * 1_000_000).rounded() / 1_000_000 }
 }

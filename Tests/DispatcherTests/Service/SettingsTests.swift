@@ -37,7 +37,8 @@ struct SettingsTests {
         arguments: [
             ("RABBITMQ_URL", ""), ("RABBITMQ_URL", "http://user:secret@broker"), ("APNS_CREDENTIALS_FILE", ""),
             ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
-            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
+            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
+            ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
         ])
     func explains(variable: String, value: String) throws {
@@ -75,16 +76,16 @@ struct CredentialsFileTests {
 
     @Test("Apps find their pools, and only theirs")
     func directory() throws {
-        let directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
+        var directory = CredentialDirectory(try CredentialsFile(path: TestIdentity.shared.get().credentialsFile))
         #expect(directory.pools.map(\.credential.name) == ["shop", "shop", "other"])
-        let shop = directory.index(of: Fixture.shop)
-        #expect(directory.pool(app: shop, .production) == 0)
-        #expect(directory.pool(app: shop, .sandbox) == 1)
-        let other = try #require(directory.knownIndex(of: Fixture.other))
-        #expect(directory.pool(app: other, .production) == 2)
-        #expect(directory.pool(app: other, .sandbox) == nil)
-        #expect(directory.knownIndex(of: Fixture.unconfigured) == nil)
-        #expect(directory.pool(app: directory.index(of: Fixture.unconfigured), .production) == nil)
+        let shop = directory.number(of: Fixture.shop)
+        #expect(directory.pool(app: shop, .production, topic: "any") == 0)
+        #expect(directory.pool(app: shop, .sandbox, topic: "any") == 1)
+        let other = directory.number(of: Fixture.other)
+        #expect(directory.pool(app: other, .production, topic: "any") == 2)
+        #expect(directory.pool(app: other, .sandbox, topic: "any") == nil)
+        #expect(directory.serves(Fixture.other) && !directory.serves(Fixture.unconfigured))
+        #expect(directory.pool(app: directory.number(of: Fixture.unconfigured), .production, topic: "any") == nil)
     }
 
     @Test(
@@ -125,5 +126,48 @@ struct CredentialsFileTests {
         let found = try problems(#"{"v":1,"credentials":[\#(torn)]}"#)
         #expect(found.count == 1)
         #expect(!found.joined().contains("BEGIN"))
+    }
+
+    @Test("Two credentials may share an app where they serve different topics, or one serves the rest")
+    func sharesByTopic() throws {
+        let identity = try TestIdentity.shared.get()
+        let voip = entry(["name": "\"b\"", "topics": "[\"com.example.shop.voip\"]"])
+        let path = try identity.write(#"{"v":1,"credentials":[\#(entry()),\#(voip)]}"#, to: "topics.json")
+        let file = try CredentialsFile(path: path)
+        #expect(file.entries.map(\.topics) == [[], ["com.example.shop.voip"]])
+        #expect(file.entries.map(\.probeTopic) == [nil, "com.example.shop.voip"])
+        #expect(try problems(#"{"v":1,"credentials":[\#(voip),\#(voip.replacingOccurrences(of: "\"b\"", with: "\"c\""))]}"#).count == 1)
+    }
+
+    @Test("A certificate may stand in PEM files, with a passphrase or without, or in PKCS #12")
+    func readsCertificates() throws {
+        let identity = try TestIdentity.shared.get()
+        let folder = try identity.makeFolder()
+        try TestIdentity.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -days 100 -subj /CN=shop -keyout \(folder)/c.key -out \(folder)/c.pem", in: folder)
+        try TestIdentity.openssl("pkey -in c.key -aes256 -passout pass:sesame -out locked.key", in: folder)
+        try TestIdentity.openssl("pkcs12 -export -in c.pem -inkey c.key -passout pass:sesame -out c.p12", in: folder)
+        try Data("sesame\n".utf8).write(to: URL(filePath: "\(folder)/pass"))
+        let fields = [
+            #""certificate_file": "c.pem", "certificate_key_file": "c.key""#,
+            #""certificate_file": "c.pem", "certificate_key_file": "locked.key", "passphrase_file": "pass""#,
+            #""certificate_file": "c.p12", "passphrase_file": "pass""#,
+        ]
+        for fields in fields {
+            let path = "\(folder)/credentials.json"
+            try Data(#"{"v":1,"credentials":[{"name":"shop",\#(fields),"environments":["production"],"apps":["shop"]}]}"#.utf8)
+                .write(to: URL(filePath: path))
+            let entry = try #require(try CredentialsFile(path: path).entries.first)
+            guard case .certificate(let notBefore, let notAfter) = entry.validity, case .certificate = entry.credential.kind else {
+                Issue.record("\(fields)")
+                continue
+            }
+            #expect(notAfter - notBefore == 100 * 86_400)
+        }
+        let wrong =
+            #"{"v":1,"credentials":[{"name":"shop",\#(fields[1].replacingOccurrences(of: "pass\"", with: "c.pem\"")),"environments":["production"],"apps":["shop"]}]}"#
+        try Data(wrong.utf8).write(to: URL(filePath: "\(folder)/wrong.json"))
+        let error = try #require(throws: CredentialsError.self) { try CredentialsFile(path: "\(folder)/wrong.json") }
+        #expect(error.problems.first?.hasPrefix("/credentials/0/certificate_file: ") == true, "\(error.problems)")
     }
 }

@@ -30,7 +30,8 @@ struct SimulatedPool {
     }
 
     static let rules = PoolLifecycle.Rules(
-        connections: 2, stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
+        size: PoolSize.Rules(minimum: 2, maximum: 2, growAfter: .seconds(1), shrinkAfter: .seconds(300)), stagger: .milliseconds(500),
+        patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
         backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900))
     static let requestTimeout: Int64 = 15_000
     static let maximumReturns = 3

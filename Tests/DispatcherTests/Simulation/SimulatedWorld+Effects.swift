@@ -18,6 +18,7 @@ extension SimulatedWorld {
             case .startTaking: isTaking = true
             case .stopTaking: isTaking = false
             case .shutDownPools: for pool in pools.indices { pools[pool].shutDown(at: now) }
+            case .retirePools(let numbers): breach("pools \(numbers) were retired though the credentials are the same")
             case .acknowledgeControl, .note: break
             }
         }

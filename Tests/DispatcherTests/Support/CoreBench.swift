@@ -11,7 +11,8 @@ final class CoreBench {
     let gate = ControlGate()
     var now = Fixture.start
 
-    private(set) var submitted: [(batch: APNsBatch, pool: Int)] = []
+    private(set) var submitted: [(batch: APNsBatch, pool: PoolNumber)] = []
+    private(set) var retired: [PoolNumber] = []
     private(set) var published: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
     private(set) var acknowledged: [Receipt] = []
     private(set) var givenBack: [Receipt] = []
@@ -47,6 +48,7 @@ final class CoreBench {
             case .publish(let number, let messages): published.append((number, messages))
             case .acknowledge(let receipts): acknowledged += receipts
             case .giveBack(let receipts): givenBack += receipts
+            case .retirePools(let numbers): retired += numbers
             case .acknowledgeControl, .startTaking, .stopTaking, .shutDownPools, .note: others.append(action)
             }
         }

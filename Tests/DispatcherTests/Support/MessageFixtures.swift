@@ -71,8 +71,8 @@ enum Fixture {
         }
         return CredentialDirectory(
             CredentialsFile(entries: [
-                CredentialsFile.Entry(credential: credential("shop"), environments: [.production, .sandbox], apps: [shop]),
-                CredentialsFile.Entry(credential: credential("other"), environments: [.production], apps: [other]),
+                CredentialsEntry(credential: credential("shop"), environments: [.production, .sandbox], apps: [shop]),
+                CredentialsEntry(credential: credential("other"), environments: [.production], apps: [other]),
             ]))
     }
 }

@@ -32,6 +32,8 @@ struct ServiceBench: Sendable {
         let group: ServiceGroup
         let task: Task<Void, any Error>
         let registry: PrometheusMetrics
+        /// Told once the operations port listens.
+        let operationsPort: Signal<Int>
 
         /// As SIGTERM does it.
         func stop() async throws {
@@ -46,16 +48,17 @@ struct ServiceBench: Sendable {
             "OPERATIONS_PORT": "0", "RABBITMQ_URL": TestEnvironment.amqp, "BROKER_PREFIX": topology.prefix,
             "APNS_CREDENTIALS_FILE": identity.credentialsFile, "APNS_CA_FILE": identity.certificateFile,
             "APNS_PRODUCTION_URL": "https://localhost:\(simulator.productionPort)",
-            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1",
+            "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1", "APNS_CONNECTIONS_MAXIMUM": "1",
         ])
         var settings = try DispatcherSettings(config, logger: .silent)
         change(&settings)
         var pools = APNsPoolConfiguration()
         pools.backoffBase = .milliseconds(20)
         let registry = PrometheusMetrics()
-        let dispatcher = try Dispatcher(settings, metrics: registry, logger: .silent, pools: pools)
+        let port = Signal<Int>()
+        let dispatcher = try Dispatcher(settings, metrics: registry, logger: .silent, pools: pools, onListening: { port.send($0) })
         let group = dispatcher.serviceGroup()
-        return Running(group: group, task: Task { try await group.run() }, registry: registry)
+        return Running(group: group, task: Task { try await group.run() }, registry: registry, operationsPort: port)
     }
 
     func publish(_ job: PushJob) async throws { try await publish([job]) }

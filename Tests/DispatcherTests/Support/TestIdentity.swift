@@ -37,6 +37,26 @@ struct TestIdentity: Sendable {
             """, to: "credentials.json")
     }
 
+    /// A folder of a test's own, for credentials that change.
+    func makeFolder() throws -> String {
+        let folder = "\(directory)/\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        return folder
+    }
+
+    /// Runs `openssl` in a folder, with arguments that hold no spaces.
+    static func openssl(_ arguments: String, in folder: String) throws {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["openssl"] + arguments.split(separator: " ").map(String.init)
+        process.currentDirectoryURL = URL(filePath: folder)
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        try #require(process.terminationStatus == 0, "openssl must be installed")
+    }
+
     @discardableResult
     func write(_ text: String, to file: String) throws -> String {
         let path = "\(directory)/\(file)"

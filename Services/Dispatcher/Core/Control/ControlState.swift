@@ -2,8 +2,8 @@ import PushModel
 
 /// What the control stream has said so far: fences and cancelled notifications. Pure; ``ControlGate`` shares it between threads.
 ///
-/// Bounded by age: an entry is forgotten once no job that it could stop can still be alive. Entries of apps that this dispatcher has no
-/// credential for are not kept, because it never sends for them.
+/// Bounded by age: an entry is forgotten once no job that it could stop can still be alive. Entries of apps that no credential names are kept
+/// as well: a credential for them may come at any time, and their jobs wait for it.
 struct ControlState: Sendable {
     /// An app's place in ``CredentialDirectory``.
     typealias AppIndex = UInt16

@@ -1,61 +1,88 @@
 import APNs
 import PushModel
 
-/// Which pool serves an app in an environment. A pool is one credential in one environment (DESIGN.md section 5).
+/// Which pool serves an app's topic in an environment, and the numbers that apps go by in this process.
+///
+/// An app keeps its number when credentials change, and has one before any credential names it: a fence must hold for it then, too.
 struct CredentialDirectory: Sendable {
     typealias AppIndex = ControlState.AppIndex
 
-    struct Pool: Sendable {
-        let credential: APNsCredential
-        let environment: APNsEnvironment
+    fileprivate struct Place: Sendable {
+        /// Of the credential that names no topics.
+        var general: PoolNumber?
+        var byTopic: [String: PoolNumber] = [:]
+
+        func pool(_ topic: String) -> PoolNumber? {
+            byTopic.isEmpty ? general : byTopic[topic] ?? general
+        }
     }
 
     private struct Places: Sendable {
-        var production: Int?
-        var sandbox: Int?
+        var production = Place()
+        var sandbox = Place()
+        var isServed: Bool {
+            production.general != nil || sandbox.general != nil || !production.byTopic.isEmpty || !sandbox.byTopic.isEmpty
+        }
     }
 
-    /// Of apps that no credential names. What is sent for them waits until one does.
+    /// Of apps beyond the number that sixteen bits hold. What is sent for them waits.
     static let unknownApp = AppIndex.max
 
-    let pools: [Pool]
-    private let indices: [AppSlug: AppIndex]
-    private let places: [Places]
+    private(set) var pools: [CredentialPlan.Pool] = []
+    private var indices: [AppSlug: AppIndex] = [:]
+    private var places: [Places] = []
 
-    /// - Precondition: fewer than 65,535 apps.
-    init(_ file: CredentialsFile) {
-        var pools: [Pool] = []
-        var indices: [AppSlug: AppIndex] = [:]
-        var places: [Places] = []
-        for entry in file.entries {
-            for environment in entry.environments {
-                pools.append(Pool(credential: entry.credential, environment: environment))
-                for app in entry.apps {
-                    let index = indices[app] ?? AppIndex(places.count)
-                    if Int(index) == places.count {
-                        indices[app] = index
-                        places.append(Places())
-                    }
-                    switch environment {
-                    case .production: places[Int(index)].production = pools.count - 1
-                    case .sandbox: places[Int(index)].sandbox = pools.count - 1
-                    }
+    init(_ file: CredentialsFile) { self.init(CredentialPlan(file)) }
+
+    init(_ plan: CredentialPlan) { adopt(plan) }
+
+    /// From now on these pools serve.
+    /// - Returns: the numbers of those that no longer do.
+    @discardableResult
+    mutating func adopt(_ plan: CredentialPlan) -> [PoolNumber] {
+        let retired = Set(pools.map(\.number)).subtracting(plan.numbers).sorted()
+        pools = plan.pools
+        places = Array(repeating: Places(), count: places.count)
+        for pool in plan.pools {
+            for app in pool.entry.apps {
+                let index = Int(number(of: app))
+                guard index < places.count else { continue }
+                switch pool.environment {
+                case .production: places[index].production.add(pool)
+                case .sandbox: places[index].sandbox.add(pool)
                 }
             }
         }
-        self.pools = pools
-        self.indices = indices
-        self.places = places
+        return retired
     }
 
-    func index(of app: AppSlug) -> AppIndex { indices[app] ?? Self.unknownApp }
-    func knownIndex(of app: AppSlug) -> AppIndex? { indices[app] }
+    /// The app's number: a new one, where it has none yet.
+    mutating func number(of app: AppSlug) -> AppIndex {
+        if let index = indices[app] { return index }
+        guard places.count < Int(Self.unknownApp) else { return Self.unknownApp }
+        let index = AppIndex(places.count)
+        indices[app] = index
+        places.append(Places())
+        return index
+    }
 
-    func pool(app: AppIndex, _ environment: APNsEnvironment) -> Int? {
+    /// Some credential names the app.
+    func serves(_ app: AppSlug) -> Bool {
+        indices[app].map { places[Int($0)].isServed } ?? false
+    }
+
+    func pool(app: AppIndex, _ environment: APNsEnvironment, topic: String) -> PoolNumber? {
         guard Int(app) < places.count else { return nil }
         return switch environment {
-        case .production: places[Int(app)].production
-        case .sandbox: places[Int(app)].sandbox
+        case .production: places[Int(app)].production.pool(topic)
+        case .sandbox: places[Int(app)].sandbox.pool(topic)
         }
+    }
+}
+
+extension CredentialDirectory.Place {
+    fileprivate mutating func add(_ pool: CredentialPlan.Pool) {
+        if pool.entry.topics.isEmpty { general = pool.number }
+        for topic in pool.entry.topics { byTopic[topic] = pool.number }
     }
 }

@@ -1,127 +1,102 @@
 import APNs
 import FoundationEssentials
-import OpenSSL
 import PushModel
 import StrictJSON
 
-/// The file that `APNS_CREDENTIALS_FILE` names: which key is used for which apps and environments.
-///
-/// `{"v":1,"credentials":[{"name","team_id","key_id","key_file","environments":["production","sandbox"],"apps":["shop"]}]}`; a key file's
-/// path is relative to this file. The keys themselves are never in it.
+/// The file that `APNS_CREDENTIALS_FILE` names: which key or certificate is used for which apps, environments and topics. This service's
+/// README describes its fields. Keys and certificates are never in it, only where they are.
 struct CredentialsFile: Sendable {
-    struct Entry: Sendable {
-        let credential: APNsCredential
-        let environments: [APNsEnvironment]
-        let apps: [AppSlug]
-    }
-
-    let entries: [Entry]
+    let entries: [CredentialsEntry]
+    /// Everything that was read, for whoever wants to know whether it has changed.
+    let files: CredentialFiles
 
     private static let maximumBytes = 1 << 20
     private static let maximumEntries = 1000
-    private static let maximumApps = 10_000
     /// Apps are numbered with sixteen bits on their way through a pool.
     private static let maximumAppsInAll = 60_000
 
-    init(entries: [Entry]) { self.entries = entries }
-
-    /// Reads the file and every key that it names.
-    /// - Throws: ``CredentialsError`` with everything that is wrong.
-    init(path: String) throws(CredentialsError) {
-        let bytes: [UInt8]
-        do {
-            bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
-        } catch {
-            throw CredentialsError(path, ["the file cannot be read"])
-        }
-        guard bytes.count <= Self.maximumBytes else { throw CredentialsError(path, ["the file is larger than \(Self.maximumBytes) bytes"]) }
-        let folder = URL(filePath: path).deletingLastPathComponent()
-        try self.init(bytes, path: path, folder: folder)
+    init(entries: [CredentialsEntry]) {
+        self.entries = entries
+        files = CredentialFiles()
     }
 
-    private init(_ bytes: [UInt8], path: String, folder: URL) throws(CredentialsError) {
+    /// Reads the file and every file that it names.
+    /// - Throws: ``CredentialsError`` with everything that is wrong, and the files that were looked at.
+    init(path: String) throws(CredentialsError) {
+        var files = CredentialFiles()
+        let problems: [String]
+        do throws(CredentialFiles.Unreadable) {
+            let bytes = try files.read(path, maximumBytes: Self.maximumBytes)
+            switch Self.entries(bytes, folder: URL(filePath: path).deletingLastPathComponent(), files: &files) {
+            case .success(let entries):
+                self.entries = entries
+                self.files = files
+                return
+            case .failure(let found): problems = found.list
+            }
+        } catch {
+            problems = ["the file cannot be read, or is larger than \(Self.maximumBytes) bytes"]
+        }
+        throw CredentialsError(path, problems, files: files)
+    }
+
+    private struct Problems: Error { let list: [String] }
+
+    private static func entries(_ bytes: [UInt8], folder: URL, files: inout CredentialFiles) -> Result<[CredentialsEntry], Problems> {
         let value: JSONValue
-        do throws(JSONError) { value = try JSONValue.parse(bytes) } catch { throw CredentialsError(path, [error.description]) }
+        do throws(JSONError) { value = try JSONValue.parse(bytes) } catch { return .failure(Problems(list: [error.description])) }
         let problems = JSONProblems()
         var file = JSONObjectReader(value, problems: problems)
         _ = file.integer("v", in: 1...1)
-        let readers = file.objects("credentials", maximumCount: Self.maximumEntries) ?? []
+        let readers = file.objects("credentials", maximumCount: maximumEntries) ?? []
         file.finish()
         if file.has("credentials"), problems.isEmpty, readers.isEmpty {
             file.problem("credentials", "too_short", "at least one credential")
         }
-        var claims = Claims()
-        let entries = readers.compactMap { reader -> Entry? in
-            var reader = reader
-            return Self.entry(&reader, folder: folder, claims: &claims)
+        var claims = CredentialClaims()
+        var entries: [CredentialsEntry] = []
+        for reader in readers {
+            var entry = CredentialsEntryReader(reader, folder: folder)
+            if let read = entry.read(files: &files) {
+                claims.add(read, reader)
+                entries.append(read)
+            }
         }
-        if claims.places.count > Self.maximumAppsInAll { file.problem("credentials", "too_many", "at most \(Self.maximumAppsInAll) apps") }
+        if claims.apps > maximumAppsInAll { file.problem("credentials", "too_many", "at most \(maximumAppsInAll) apps") }
         guard problems.isEmpty else {
-            throw CredentialsError(path, problems.list.map { "\($0.pointer.isEmpty ? "the file" : $0.pointer): \($0.detail)" })
+            return .failure(Problems(list: problems.list.map { "\($0.pointer.isEmpty ? "the file" : $0.pointer): \($0.detail)" }))
         }
-        self.entries = entries
+        return .success(entries)
+    }
+}
+
+/// What earlier entries have taken already: a name, and who serves which app, environment and topic.
+private struct CredentialClaims {
+    private struct Place: Hashable {
+        let app: AppSlug
+        let environment: APNsEnvironment
+        /// Nil: every topic that no other credential of the app names.
+        let topic: String?
     }
 
-    /// What an earlier entry has taken already.
-    private struct Claims {
-        var names: Set<String> = []
-        var places: [AppSlug: Set<APNsEnvironment>] = [:]
-    }
+    private var names: Set<String> = []
+    private var places: Set<Place> = []
+    private var known: Set<AppSlug> = []
 
-    private static func entry(_ reader: inout JSONObjectReader, folder: URL, claims: inout Claims) -> Entry? {
-        let name = reader.string("name", maximumBytes: 64)
-        let team = identifier("team_id", &reader)
-        let keyID = identifier("key_id", &reader)
-        let key = reader.string("key_file", maximumBytes: 4096).flatMap { self.key($0, folder: folder, reader) }
-        let environments = self.environments(&reader)
-        let apps = self.apps(&reader)
-        reader.finish()
-        guard let name, let team, let keyID, let key, !environments.isEmpty, !apps.isEmpty else { return nil }
-        if AppSlug(name) == nil { reader.problem("name", "unsupported_value", "expected " + AppSlug.rule) }
-        if !claims.names.insert(name).inserted { reader.problem("name", "duplicate", "another credential has this name") }
-        for app in apps where !claims.places[app, default: []].isDisjoint(with: environments) {
-            reader.problem("apps", "duplicate", "another credential serves \(app) in the same environment")
+    var apps: Int { known.count }
+
+    mutating func add(_ entry: CredentialsEntry, _ reader: JSONObjectReader) {
+        if !names.insert(entry.credential.name).inserted { reader.problem("name", "duplicate", "another credential has this name") }
+        for app in entry.apps {
+            known.insert(app)
+            let topics = entry.topics.isEmpty ? [nil] : entry.topics.map(Optional.some)
+            let added = entry.environments.flatMap { environment in
+                topics.map { places.insert(Place(app: app, environment: environment, topic: $0)).inserted }
+            }
+            if added.contains(false) {
+                reader.problem("apps", "duplicate", "another credential serves \(app) in the same environment and for the same topics")
+            }
         }
-        for app in apps { claims.places[app, default: []].formUnion(environments) }
-        return Entry(
-            credential: APNsCredential(name: name, kind: .token(teamID: team, keyID: keyID, key: key)), environments: environments,
-            apps: apps)
-    }
-
-    /// Apple's team and key ids: ten capital letters and digits (APNS.md section 1.3).
-    private static func identifier(_ field: String, _ reader: inout JSONObjectReader) -> String? {
-        guard let text = reader.string(field, maximumBytes: 64) else { return nil }
-        let isGood = text.utf8.count == 10 && text.unicodeScalars.allSatisfy { ("A"..."Z").contains($0) || ("0"..."9").contains($0) }
-        if !isGood { reader.problem(field, "unsupported_value", "expected ten capital letters and digits") }
-        return isGood ? text : nil
-    }
-
-    private static func key(_ file: String, folder: URL, _ reader: JSONObjectReader) -> ES256PrivateKey? {
-        let path = file.hasPrefix("/") ? file : folder.appending(path: file).path
-        do {
-            return try ES256PrivateKey(pemFile: path)
-        } catch {
-            reader.problem("key_file", "unreadable", "no EC P-256 private key in PEM form could be read from \(path)")
-            return nil
-        }
-    }
-
-    private static func environments(_ reader: inout JSONObjectReader) -> [APNsEnvironment] {
-        guard let texts = reader.strings("environments", maximumCount: APNsEnvironment.allCases.count, maximumBytes: 64) else { return [] }
-        let known = texts.compactMap(APNsEnvironment.init(rawValue:))
-        if known.isEmpty || known.count != texts.count || Set(known).count != known.count {
-            reader.problem("environments", "unsupported_value", "expected one or both of production and sandbox")
-        }
-        return known
-    }
-
-    private static func apps(_ reader: inout JSONObjectReader) -> [AppSlug] {
-        guard let texts = reader.strings("apps", maximumCount: maximumApps, maximumBytes: 64) else { return [] }
-        let apps = texts.compactMap { AppSlug($0) }
-        if apps.isEmpty || apps.count != texts.count || Set(apps).count != apps.count {
-            reader.problem("apps", "unsupported_value", "expected different app names: each " + AppSlug.rule)
-        }
-        return apps
     }
 }
 
@@ -129,10 +104,13 @@ struct CredentialsFile: Sendable {
 package struct CredentialsError: Error, Equatable, Sendable, CustomStringConvertible {
     package let path: String
     package let problems: [String]
+    /// What was looked at: when one of them changes, it is worth another try.
+    let files: CredentialFiles
 
-    init(_ path: String, _ problems: [String]) {
+    init(_ path: String, _ problems: [String], files: CredentialFiles) {
         self.path = path
         self.problems = problems
+        self.files = files
     }
 
     package var description: String { "APNS_CREDENTIALS_FILE \(path): " + problems.joined(separator: "; ") + "." }

@@ -3,18 +3,23 @@ import PushModel
 
 extension APNsBatch {
     /// Some deliveries of one job, all of one environment.
-    init(_ indices: [Int], of progress: JobInProgress) {
-        let job = progress.job
+    convenience init(_ chosen: DeliverySet, of progress: borrowing JobInProgress) {
+        var requests: [APNsRequest] = []
+        requests.reserveCapacity(chosen.count)
+        chosen.forEach { index in requests.append(APNsRequest(progress.job.deliveries[index], index: index)) }
         self.init(
-            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: job.lane, tenant: UInt32(progress.app),
-            pushType: job.pushType, topic: job.topic, priority: job.priority, collapseID: job.collapseID,
+            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane, tenant: UInt32(progress.app),
+            pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
+            collapseID: progress.job.collapseID,
             // An alert that has to be sent a second time takes the first one's place on the screen.
-            collapsesByID: job.pushType == .alert, expiration: job.apnsExpiration, expiresAt: job.expiresAt, payload: job.payload,
-            requests: indices.map { index in
-                let delivery = job.deliveries[index]
-                return APNsRequest(
-                    id: delivery.id, token: delivery.token, installation: delivery.installation, ownerEpoch: delivery.ownerEpoch,
-                    index: index)
-            })
+            collapsesByID: progress.job.pushType == .alert, expiration: progress.job.apnsExpiration, expiresAt: progress.job.expiresAt,
+            payload: progress.job.payload, requests: requests)
+    }
+}
+
+extension APNsRequest {
+    fileprivate init(_ delivery: PushJob.Delivery, index: Int) {
+        self.init(
+            id: delivery.id, token: delivery.token, installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, index: index)
     }
 }

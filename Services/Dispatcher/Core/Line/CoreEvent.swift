@@ -11,6 +11,8 @@ enum CoreEvent: Sendable {
     case controlReceived([ReceivedMessage])
     case jobsConnection(isUp: Bool)
     case controlConnection(isUp: Bool)
+    /// Its pools are there.
+    case credentialsChanged(CredentialPlan)
     /// Take nothing new, finish what is in flight.
     case stop
 }
@@ -19,7 +21,7 @@ typealias PublicationNumber = UInt64
 
 /// What the core wants done. The thread that runs it performs these in order.
 enum CoreAction: Sendable {
-    case submit(APNsBatch, pool: Int)
+    case submit(APNsBatch, pool: PoolNumber)
     /// Answered by ``CoreEvent/published(_:_:)`` with the same number.
     case publish(PublicationNumber, [OutgoingMessage])
     case acknowledge([Receipt])
@@ -29,7 +31,9 @@ enum CoreAction: Sendable {
     case startTaking
     /// No more jobs are wanted. Once.
     case stopTaking
-    /// Pools finish what is in flight and give back the rest. Once.
+    /// These pools serve no longer: they finish what is in flight and give back the rest.
+    case retirePools([PoolNumber])
+    /// All pools finish what is in flight and give back the rest. Once.
     case shutDownPools
     case note(CoreNote)
 }
@@ -49,11 +53,20 @@ enum CoreNote: Equatable, Sendable {
 /// What was counted since it was last taken; the thread adds it to the metrics.
 struct CoreTally: Equatable, Sendable {
     struct Outcome: Hashable, Sendable {
+        /// Nil for apps that no credential names: what others write must not make metrics grow.
+        let app: AppSlug?
         let outcome: OutcomeClass
         let isFinal: Bool
+        /// From a closed set; see ``OutcomeReason``.
+        let reason: String
     }
 
-    /// A job whose first try is over.
+    /// What the control stream said.
+    enum Control: String, Hashable, Sendable, CaseIterable {
+        case fence, cancel
+    }
+
+    /// A job at a point of its first try.
     struct Finished: Equatable, Sendable {
         let lane: Lane
         /// Since its notification was accepted.
@@ -67,6 +80,12 @@ struct CoreTally: Equatable, Sendable {
     var deadLettered = 0
     var acknowledged = 0
     var givenBack = 0
+    /// Jobs whose first try is over.
     var finished: [Finished] = []
+    /// Jobs that were taken for their first try.
+    var queued: [Finished] = []
+    /// Milliseconds from each publication to its confirmation.
+    var settlements: [Int64] = []
+    var controlApplied: [Control: Int] = [:]
     var isEmpty: Bool { self == CoreTally() }
 }

@@ -42,6 +42,21 @@ struct DeliverySet: Equatable, Sendable {
         return both
     }
 
+    /// Calls `body` with each place, in ascending order.
+    func forEach(_ body: (Int) -> Void) {
+        var rest = bits
+        while rest != 0 {
+            body(rest.trailingZeroBitCount)
+            rest &= rest - 1
+        }
+    }
+
+    func filter(_ isChosen: (Int) -> Bool) -> DeliverySet {
+        var chosen = DeliverySet()
+        forEach { if isChosen($0) { chosen.insert($0) } }
+        return chosen
+    }
+
     /// The places in ascending order.
     var indices: [Int] {
         var indices: [Int] = []

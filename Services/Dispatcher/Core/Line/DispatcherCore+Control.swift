@@ -49,10 +49,14 @@ extension DispatcherCore {
     private mutating func obey(_ message: ControlMessage, at now: Int64) throws(MessageError) {
         switch message {
         case .fence(let app, let installation, let epochsBelow, let at):
-            guard let app = directory.knownIndex(of: app), at >= now - rules.controlMemory else { return }
+            guard at >= now - rules.controlMemory else { return }
+            let app = directory.number(of: app)
+            tally.controlApplied[.fence, default: 0] += 1
             gate.apply { $0.fence(app: app, installation: installation, epochsBelow: epochsBelow, at: at) }
         case .cancel(let app, let notification, let at):
-            guard let app = directory.knownIndex(of: app), at >= now - rules.controlMemory else { return }
+            guard at >= now - rules.controlMemory else { return }
+            let app = directory.number(of: app)
+            tally.controlApplied[.cancel, default: 0] += 1
             gate.apply { $0.cancel(app: app, notification: notification, at: at) }
             for job in jobs.values where job.app == app && job.job.notification == notification {
                 gate.stop(job.number, because: .cancelled)

@@ -8,7 +8,7 @@ extension DispatcherCore {
     func mayTryOtherEnvironment(_ index: Int, _ said: Answered, of job: JobInProgress) -> Bool {
         let delivery = job.job.deliveries[index]
         return delivery.environmentTrial == .allowed && said.reason == APNsReason.badDeviceToken.rawValue
-            && directory.pool(app: job.app, delivery.environment.other) != nil
+            && directory.pool(app: job.app, delivery.environment.other, topic: job.job.topic) != nil
     }
 
     /// Where no time or try is left, the rejection stands.

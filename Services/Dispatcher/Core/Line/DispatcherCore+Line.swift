@@ -19,8 +19,9 @@ extension DispatcherCore {
             }
             tally.jobsTaken[job.lane, default: 0] += 1
             tally.deliveriesTaken += job.deliveries.count
+            noteQueueAge(of: job, message.headers, at: now)
             var progress = JobInProgress(
-                number: number, app: directory.index(of: job.app), job: job, headers: JobHeaders(message.headers), takenAt: now,
+                number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(message.headers), takenAt: now,
                 pending: DeliverySet(all: job.deliveries.count))
             var next = NextSteps()
             sift(progress.pending, of: &progress, at: now)
@@ -60,14 +61,14 @@ extension DispatcherCore {
         guard !deliveries.isEmpty else { return }
         guard case .current = control else { return park(deliveries, of: &job, at: now) }
         for environment in APNsEnvironment.allCases {
-            let indices = deliveries.indices.filter { job.job.deliveries[$0].environment == environment }
-            guard !indices.isEmpty else { continue }
-            if let pool = directory.pool(app: job.app, environment) {
-                actions.append(.submit(APNsBatch(indices, of: job), pool: pool))
+            let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
+            guard !chosen.isEmpty else { continue }
+            if let pool = directory.pool(app: job.app, environment, topic: job.job.topic) {
+                actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
                 actions.append(.note(.noCredential(app: job.job.app, environment: environment, notification: job.job.notification)))
                 let wait = Answered(reason: OwnReason.noCredential)
-                for index in indices { tryAgain(index, .misconfigured, .misconfigured, wait, of: &job, next: &next, at: now) }
+                for index in chosen.indices { tryAgain(index, .misconfigured, .misconfigured, wait, of: &job, next: &next, at: now) }
             }
         }
     }
@@ -121,7 +122,10 @@ extension DispatcherCore {
         case .final(let outcome): report(outcome, index, said, of: &job)
         // The broker delivers a stale job anew: whatever is left of it is that copy's business.
         case _ where job.isStale: _ = job.pending.remove(index)
-        case .resubmit where !isStopping && job.resubmissions < rules.maximumResubmissions: next.resubmit.insert(index)
+        // Also what a pool returned because its credential was replaced: the new one takes it.
+        case .resubmit where !isStopping && job.resubmissions < rules.maximumResubmissions,
+            .returned where !isStopping && job.resubmissions < rules.maximumResubmissions:
+            next.resubmit.insert(index)
         case .again(_, .notSent) where isStopping: job.returned.insert(index)
         case .resubmit where isStopping, .returned where isStopping, .park where isStopping: job.returned.insert(index)
         case .resubmit, .returned: tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now)
@@ -163,7 +167,7 @@ extension DispatcherCore {
     }
 
     /// 9. The job stays until every delivery is decided.
-    mutating func keep(_ job: JobInProgress, at now: Int64) {
+    mutating func keep(_ job: consuming JobInProgress, at now: Int64) {
         if job.pending.isEmpty {
             gate.forget(job.number)
             ledger.pay(job.number)
@@ -173,7 +177,8 @@ extension DispatcherCore {
         } else if isStopping && job.isAtRest {
             handOver(job, at: now)
         } else {
-            jobs[job.number] = job
+            let number = job.number
+            jobs[number] = job
         }
     }
 }

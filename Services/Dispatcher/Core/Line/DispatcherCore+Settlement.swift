@@ -7,16 +7,11 @@ extension DispatcherCore {
     mutating func report(
         _ outcome: OutcomeClass, _ index: Int, _ said: Answered, retryAt: Int64? = nil, of progress: inout JobInProgress
     ) {
-        let job = progress.job
-        let delivery = job.deliveries[index]
         _ = progress.pending.remove(index)
         progress.hasResults = true
         let owesMore = gathered.add(
-            OutcomeEvent.Delivery(
-                id: delivery.id, notification: job.notification, installation: delivery.installation, attempt: progress.attempt,
-                status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
-                environment: delivery.environmentTrial == .made ? delivery.environment : nil),
-            app: job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
+            OutcomeEvent.Delivery(progress.job.deliveries[index], of: progress, said, retryAt: retryAt),
+            app: progress.job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
         if owesMore { ledger.owe(progress.number) }
     }
 
@@ -86,7 +81,7 @@ extension DispatcherCore {
     /// 10. What was gathered leaves in one publication; what is settled is acknowledged in one go.
     mutating func flush(at now: Int64) {
         for event in gathered.takeAll() {
-            tally.outcomes[CoreTally.Outcome(outcome: event.outcome, isFinal: event.isFinal), default: 0] += event.deliveries.count
+            count(event)
             outbox.append(OutboundMessage(event, topology: rules.topology, source: rules.source, at: now))
         }
         if !outbox.isEmpty {
@@ -110,6 +105,7 @@ extension DispatcherCore {
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
+        tally.settlements.append(max(0, now - publication.since))
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
             switch outcome {
@@ -166,6 +162,15 @@ enum DeadLetterHeader {
     static let detail = "push-detail"
     /// The queue that a message came from that is no job.
     static let source = "push-source"
+}
+
+extension OutcomeEvent.Delivery {
+    fileprivate init(_ delivery: PushJob.Delivery, of progress: borrowing JobInProgress, _ said: Answered, retryAt: Int64?) {
+        self.init(
+            id: delivery.id, notification: progress.job.notification, installation: delivery.installation, attempt: progress.attempt,
+            status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+            environment: delivery.environmentTrial == .made ? delivery.environment : nil)
+    }
 }
 
 extension JobInProgress {

@@ -8,7 +8,7 @@ import PushModel
 /// The straight line of DESIGN.md section 5 is in `DispatcherCore+Line.swift`, from the job's arrival to its acknowledgement.
 struct DispatcherCore {
     let rules: CoreRules
-    let directory: CredentialDirectory
+    var directory: CredentialDirectory
     let gate: ControlGate
     var random: SplitMix64
 
@@ -55,6 +55,7 @@ struct DispatcherCore {
         case .jobsConnection(isUp: true): break
         case .jobsConnection(isUp: false): forgetReceipts()
         case .controlConnection(let isUp): controlConnection(isUp: isUp, at: now)
+        case .credentialsChanged(let plan): adopt(plan)
         case .stop: stop(at: now)
         }
         if gathered.isFull { flush(at: now) }

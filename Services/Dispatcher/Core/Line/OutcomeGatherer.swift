@@ -13,8 +13,6 @@ struct OutcomeGatherer {
         var deliveries: [OutcomeEvent.Delivery] = []
         var jobs: [UInt64] = []
 
-        fileprivate var order: (String, String, Int) { (app.text, outcome.rawValue, isFinal ? 1 : 0) }
-
         /// A job's deliveries come one after another, so its number is the last one if it is there; a job that comes again later owes
         /// twice and pays twice.
         fileprivate mutating func append(_ delivery: OutcomeEvent.Delivery, of job: UInt64) -> Bool {
@@ -31,7 +29,10 @@ struct OutcomeGatherer {
         let isFinal: Bool
     }
 
-    private var open: [Kind: Gathered] = [:]
+    private var open: [Gathered] = []
+    /// Where in `open` each kind is. Most outcomes are of the same kind as the one before.
+    private var places: [Kind: Int] = [:]
+    private var last: (kind: Kind, place: Int)?
     private var full: [Gathered] = []
     /// Deliveries gathered and not yet taken.
     private(set) var count = 0
@@ -43,22 +44,34 @@ struct OutcomeGatherer {
         _ delivery: OutcomeEvent.Delivery, app: AppSlug, outcome: OutcomeClass, isFinal: Bool, job: UInt64
     ) -> Bool {
         count += 1
-        let kind = Kind(app: app, outcome: outcome, isFinal: isFinal)
-        if let gathered = open[kind], gathered.deliveries.count == OutcomeEvent.maximumDeliveries {
-            full.append(gathered)
-            open[kind] = nil
+        let place = place(of: Kind(app: app, outcome: outcome, isFinal: isFinal))
+        if open[place].deliveries.count == OutcomeEvent.maximumDeliveries {
+            full.append(open[place])
+            open[place] = Gathered(app: app, outcome: outcome, isFinal: isFinal)
         }
-        return open[kind, default: Gathered(app: app, outcome: outcome, isFinal: isFinal)].append(delivery, of: job)
+        return open[place].append(delivery, of: job)
+    }
+
+    private mutating func place(of kind: Kind) -> Int {
+        if let last, last.kind == kind { return last.place }
+        let place = places[kind] ?? open.count
+        if place == open.count {
+            open.append(Gathered(app: kind.app, outcome: kind.outcome, isFinal: kind.isFinal))
+            places[kind] = place
+        }
+        last = (kind, place)
+        return place
     }
 
     mutating func takeAll() -> [Gathered] {
         defer {
             open.removeAll(keepingCapacity: true)
+            places.removeAll(keepingCapacity: true)
+            last = nil
             full.removeAll(keepingCapacity: true)
             count = 0
         }
-        let rest = open.values.filter { !$0.deliveries.isEmpty }
         // In an order that does not depend on hashing: what happened once can be made to happen again.
-        return full + (rest.count < 2 ? rest : rest.sorted { $0.order < $1.order })
+        return full + open
     }
 }

@@ -85,4 +85,6 @@ enum OwnReason {
     static let superseded = "superseded"
     static let undecodable = "undecodable"
     static let unsupportedVersion = "unsupported_version"
+
+    static let all = [noCredential, deviceThrottled, superseded, undecodable, unsupportedVersion]
 }

@@ -10,7 +10,7 @@ import SystemIO
 final class CoreLoop: Sendable {
     /// Whom the core's wishes go to.
     struct Peers: Sendable {
-        let pools: [APNsPool]
+        let pools: PoolTable
         let publisher: Publisher
         let jobs: Consumer
         let control: Consumer
@@ -21,6 +21,8 @@ final class CoreLoop: Sendable {
     /// How the stop's time is spent: pools first, then what the broker must confirm.
     struct Deadlines: Sendable {
         let pools: Duration
+        /// For pools whose credential was replaced: longer than any request may take.
+        let retiring: Duration
         let all: Duration
     }
 
@@ -34,6 +36,7 @@ final class CoreLoop: Sendable {
     private let metrics: DispatcherMetrics
     private let notes: NoteLog
     private let shared = Mutex(CoreStatus())
+    private let isStopRequested = Atomic(false)
 
     init(
         inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics, notes: NoteLog,
@@ -48,7 +51,18 @@ final class CoreLoop: Sendable {
         self.makeCore = makeCore
     }
 
-    var status: CoreStatus { shared.withLock { $0 } }
+    /// Not ready from the first word of a stop on, before anything is stopped.
+    var status: CoreStatus {
+        var status = shared.withLock { $0 }
+        status.isStopping = status.isStopping || isStopRequested.load(ordering: .acquiring)
+        return status
+    }
+
+    /// Takes nothing more, finishes what is in flight, gives back the rest. From any thread; more than once is once.
+    func stop() {
+        isStopRequested.store(true, ordering: .releasing)
+        inbox.post(.stop)
+    }
 
     /// The whole life of the thread: until everything is settled after a stop, or the stop's time is up.
     /// - Returns: whether everything was settled.
@@ -84,22 +98,43 @@ final class CoreLoop: Sendable {
         }
     }
 
+    /// In their order, except that each pool gets all batches that come one after another in one call.
     private func perform(_ actions: [CoreAction]) {
+        var open: [(pool: PoolNumber, batches: [APNsBatch])] = []
         for action in actions {
-            switch action {
-            case .submit(let batch, let pool): peers.pools[pool].submit(batch)
-            case .publish(let number, let messages):
-                let inbox = inbox
-                peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
-            case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
-            case .giveBack(let receipts): peers.jobs.giveBack(receipts)
-            case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
-            case .startTaking: peers.startTaking()
-            case .stopTaking: peers.jobs.stopTaking()
-            case .shutDownPools:
-                for pool in peers.pools { Task { [deadline = deadlines.pools] in await pool.shutdown(deadline: deadline) } }
-            case .note(let note): notes.write(note)
+            if case .submit(let batch, let pool) = action {
+                if let place = open.firstIndex(where: { $0.pool == pool }) {
+                    open[place].batches.append(batch)
+                } else {
+                    open.append((pool, [batch]))
+                }
+            } else {
+                submit(&open)
+                perform(action)
             }
+        }
+        submit(&open)
+    }
+
+    private func submit(_ open: inout [(pool: PoolNumber, batches: [APNsBatch])]) {
+        for (pool, batches) in open { peers.pools.submit(batches, to: pool) }
+        open.removeAll()
+    }
+
+    private func perform(_ action: CoreAction) {
+        switch action {
+        case .submit(let batch, let pool): peers.pools.submit([batch], to: pool)
+        case .publish(let number, let messages):
+            let inbox = inbox
+            peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
+        case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
+        case .giveBack(let receipts): peers.jobs.giveBack(receipts)
+        case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
+        case .startTaking: peers.startTaking()
+        case .stopTaking: peers.jobs.stopTaking()
+        case .retirePools(let numbers): peers.pools.retire(numbers, deadline: deadlines.retiring)
+        case .shutDownPools: peers.pools.shutDown(deadline: deadlines.pools)
+        case .note(let note): notes.write(note)
         }
     }
 

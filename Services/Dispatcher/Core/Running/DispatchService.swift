@@ -7,21 +7,19 @@ import SystemIO
 /// Runs the core's thread and the pools until graceful shutdown, and ends when everything is settled.
 struct DispatchService: Service {
     let loop: CoreLoop
-    let inbox: Mailbox<CoreEvent>
-    let pools: [APNsPool]
+    let credentials: CredentialKeeper
     let logger: Logger
 
     func run() async throws {
-        for pool in pools { pool.start() }
-        let inbox = inbox
+        credentials.begin()
         let isSettled = try await withTaskCancellationHandler {
             try await withGracefulShutdownHandler {
                 try await runLoop()
             } onGracefulShutdown: {
-                inbox.post(.stop)
+                loop.stop()
             }
         } onCancel: {
-            inbox.post(.stop)
+            loop.stop()
         }
         if isSettled {
             logger.info("Everything is settled")

@@ -8,18 +8,24 @@ struct DispatcherReadiness: Sendable {
     let loop: CoreLoop
     let publisher: Publisher
     let jobs: Consumer
-    let pools: [APNsPool]
+    let pools: PoolTable
+    let credentials: CredentialKeeper
 
     func check() -> Readiness {
         let status = loop.status
-        let pools = pools.map { pool in
-            Readiness.Check("apns.\(pool.credential).\(pool.environment.rawValue)", isOK: true, Self.text(pool.state))
+        let pools = pools.views().compactMap { view in
+            view.state.map { state in
+                let proof = view.isProven ? "" : ", not proven yet"
+                return Readiness.Check(
+                    "apns.\(view.place.credential).\(view.place.environment.rawValue)", isOK: true, Self.text(state) + proof)
+            }
         }
         return Readiness(
             [
                 Readiness.Check("process", isOK: !status.isStopping, status.isStopping ? "stopping" : "running"),
                 Readiness.Check("broker.publisher", isOK: publisher.state == .ready, "\(publisher.state)"),
                 Readiness.Check("broker.jobs", isOK: jobs.isConnected, jobs.isConnected ? "consuming" : "not consuming"),
+                Readiness.Check("credentials", isOK: true, Self.text(credentials.standing)),
                 Readiness.Check("control", isOK: status.control == .current, Self.text(status.control)),
             ] + pools)
     }
@@ -32,7 +38,19 @@ struct DispatcherReadiness: Sendable {
         }
     }
 
+    private static func text(_ standing: CredentialKeeper.Standing) -> String {
+        switch standing {
+        case .current: "as in the files"
+        case .changing: "the files are changing"
+        case .refused(let why): "the changed files are not used: \(why)"
+        }
+    }
+
     private static func text(_ state: APNsPoolState) -> String {
-        if case .paused(let reason) = state { "paused: APNs says \(reason)" } else { state.label }
+        switch state {
+        case .paused(let reason): "paused: APNs says \(reason)"
+        case .unavailable(let reason): "unavailable: APNs says \(reason)"
+        case .connecting, .ready, .idle, .closed: state.label
+        }
     }
 }

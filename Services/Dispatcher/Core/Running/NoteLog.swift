@@ -41,15 +41,42 @@ struct NoteLog: Sendable {
     }
 
     func write(_ event: APNsPoolEvent, credential: String, environment: String) {
-        let metadata: Logger.Metadata = [
-            LogKey.credential: "\(credential)", LogKey.environment: "\(environment)", LogKey.event: "\(event)",
-        ]
+        var metadata: Logger.Metadata = [LogKey.credential: "\(credential)", LogKey.environment: "\(environment)"]
+        func line(_ level: Logger.Level, _ text: Logger.Message, address: String? = nil, reason: String? = nil, state: String? = nil) {
+            if let address { metadata[LogKey.address] = "\(address)" }
+            if let reason { metadata[LogKey.reason] = "\(reason)" }
+            if let state { metadata[LogKey.state] = "\(state)" }
+            logger.log(level: level, text, metadata: metadata)
+        }
         switch event {
-        case .stateChanged(.paused):
-            logger.error("APNs refuses a credential: its pool is paused and its deliveries wait", metadata: metadata)
-        case .stateChanged: logger.info("A pool changed its state", metadata: metadata)
-        case .connectionOpened, .connectionFailed, .connectionRetired, .connectionClosed:
-            logger.debug("A connection to APNs", metadata: metadata)
+        case .stateChanged(.paused(let reason)):
+            line(.error, "APNs refuses a credential: its pool is paused and its deliveries wait", reason: reason, state: "paused")
+        case .stateChanged(.unavailable(let reason)):
+            line(.error, "APNs has a fault: its pool stops and probes, and its deliveries wait", reason: reason, state: "unavailable")
+        case .stateChanged(let state): line(.info, "A pool changed its state", state: state.label)
+        case .connectionOpened(let address): line(.info, "A connection to APNs is open", address: address)
+        case .connectionProven(let address): line(.debug, "APNs knows us on a connection", address: address)
+        case .connectionFailed(let address, let reason): line(.warning, "A connection to APNs failed", address: address, reason: reason)
+        case .connectionRetired(let address, let reason):
+            line(.info, "A connection to APNs takes no more requests", address: address, reason: reason)
+        case .connectionClosed(let address, let reason): line(.info, "A connection to APNs is closed", address: address, reason: reason)
+        }
+    }
+
+    /// What APNs answered to the request that proves a credential.
+    func write(_ proof: APNsFinishedBatch, credential: String, environment: String) {
+        var metadata: Logger.Metadata = [LogKey.credential: "\(credential)", LogKey.environment: "\(environment)"]
+        for answer in proof.answers {
+            switch CredentialProof.finding(answer.result) {
+            case .proven: logger.info("APNs knows a credential", metadata: metadata)
+            case .wrongTopic(let reason):
+                metadata[LogKey.reason] = "\(reason)"
+                logger.warning("APNs knows a credential, but does not want its probe_topic", metadata: metadata)
+            case .refused(let reason):
+                metadata[LogKey.reason] = "\(reason)"
+                logger.error("APNs refuses a credential", metadata: metadata)
+            case .open: logger.warning("A credential could not be proven yet", metadata: metadata)
+            }
         }
     }
 }

@@ -1,0 +1,57 @@
+import FoundationEssentials
+
+/// The files that credentials are read from, and how each was when it was read: what tells whether one has changed since.
+struct CredentialFiles: Equatable, Sendable {
+    /// A file at one moment. Links are followed, because orchestrators replace what is mounted by turning a link.
+    struct Stamp: Equatable, Sendable {
+        let target: String
+        let inode: UInt64?
+        let bytes: UInt64?
+        let modified: Date?
+
+        init(_ path: String) {
+            target = URL(filePath: path).resolvingSymlinksInPath().path
+            let attributes: [FileAttributeKey: Any]
+            // A file that is not there is a state like any other: it may come.
+            do { attributes = try FileManager.default.attributesOfItem(atPath: target) } catch { attributes = [:] }
+            inode = Self.number(attributes[.systemFileNumber])
+            bytes = Self.number(attributes[.size])
+            modified = attributes[.modificationDate] as? Date
+        }
+
+        /// Foundation says neither which kind of number these are, nor that it stays the same.
+        private static func number(_ value: Any?) -> UInt64? {
+            func clamp(_ value: some BinaryInteger) -> UInt64 { UInt64(clamping: value) }
+            guard let integer = value as? any BinaryInteger else { return nil }
+            return clamp(integer)
+        }
+    }
+
+    struct Unreadable: Error {}
+
+    private(set) var stamps: [String: Stamp] = [:]
+
+    init() {}
+
+    /// The same files as they are now.
+    init(nowAt other: CredentialFiles) {
+        stamps = other.stamps.keys.reduce(into: [:]) { $0[$1] = Stamp($1) }
+    }
+
+    /// The stamp is taken first: what changes while the file is read counts as changed since.
+    mutating func read(_ path: String, maximumBytes: Int) throws(Unreadable) -> [UInt8] {
+        stamps[path] = Stamp(path)
+        do {
+            let bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
+            guard bytes.count <= maximumBytes else { throw Unreadable() }
+            return bytes
+        } catch {
+            throw Unreadable()
+        }
+    }
+
+    /// UNIX seconds.
+    func modified(_ path: String) -> Int64? {
+        stamps[path]?.modified.map { Int64($0.timeIntervalSince1970) }
+    }
+}

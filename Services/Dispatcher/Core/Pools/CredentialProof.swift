@@ -1,0 +1,50 @@
+import APNs
+import PushModel
+import SystemIO
+
+/// A harmless request that proves a credential before the first delivery needs it: a push to a device token that no device has. APNs
+/// answers `BadDeviceToken` only to those whom it knows (APNS.md section 4.2); should the token exist after all, nothing would be shown
+/// and nothing stored.
+enum CredentialProof {
+    /// No job's: jobs are numbered from one.
+    static let tag = UInt64.max
+
+    /// What an answer says about the credential.
+    enum Finding: Equatable {
+        case proven
+        /// APNs knows us, and does not want this topic from us.
+        case wrongTopic(reason: String)
+        /// APNs does not want the credential.
+        case refused(reason: String)
+        /// Nothing was said.
+        case open
+    }
+
+    /// - Parameter now: UNIX milliseconds.
+    static func batch(topic: String, now: Int64) -> APNsBatch? {
+        guard let token = DeviceToken(bytes: [UInt8](repeating: 0, count: 32)) else { return nil }
+        let type = pushType(of: topic)
+        let request = APNsRequest(id: .random(), token: token, installation: .random(), ownerEpoch: 0, index: 0)
+        return APNsBatch(
+            tag: tag, lane: .now, pushType: type, topic: topic, priority: type.defaultPriority, expiration: 0, expiresAt: now + 60_000,
+            payload: Array(#"{"aps":{"content-available":1}}"#.utf8), requests: [request])
+    }
+
+    static func finding(_ result: APNsAnswer.Result) -> Finding {
+        guard case .response(let status, let reason, _, _) = result else { return .open }
+        let meaning = APNsMeaning(status: status, reason: reason)
+        let text = reason ?? "\(status)"
+        if !meaning.isAuthenticated { return .refused(reason: text) }
+        switch meaning.fault {
+        case .configuration: return .wrongTopic(reason: text)
+        case .apple, .connection: return .open
+        case .credential, .job, .rate, .token, nil: return .proven
+        }
+    }
+
+    /// The suffix tells what a topic is for (APNS.md section 2.1).
+    private static func pushType(of topic: String) -> PushType {
+        let types: [PushType] = [.pushtotalk, .voip, .location, .complication, .fileprovider, .liveactivity, .controls, .widgets]
+        return types.first { topic.hasSuffix($0.purpose.topic(bundleID: "")) } ?? .background
+    }
+}

@@ -1,0 +1,29 @@
+import ServiceLifecycle
+
+/// Looks at the credentials' files again and again, until graceful shutdown.
+struct CredentialWatch: Service {
+    let keeper: CredentialKeeper
+    let interval: Duration
+    private static let looksBetweenProofs = 6
+
+    func run() async {
+        await cancelWhenGracefulShutdown {
+            var looks = 0
+            while await pause() {
+                keeper.look()
+                looks += 1
+                if looks % Self.looksBetweenProofs == 0 { keeper.proveAgain() }
+            }
+        }
+    }
+
+    /// - Returns: false at the end.
+    private func pause() async -> Bool {
+        do {
+            try await Task.sleep(for: interval)
+            return true
+        } catch {
+            return false
+        }
+    }
+}

@@ -1,0 +1,69 @@
+/// How many connections a pool wants: between a minimum and a maximum, by how full their streams are, one more or one less at a time
+/// (APNS.md section 5.5). A pure value.
+struct PoolSize {
+    struct Rules: Sendable {
+        var minimum: Int
+        var maximum: Int
+        /// So long requests must have waited for full streams.
+        var growAfter: Duration
+        /// So long one connection less must have been plenty.
+        var shrinkAfter: Duration
+    }
+
+    /// The connections that take requests, together, at one moment.
+    struct Load {
+        var connections: Int
+        var openStreams: Int
+        var streamLimit: Int
+        /// Something waits for a free stream.
+        var requestsWait: Bool
+
+        /// Four fifths of the streams are in use: the rest is reserved, or about to be.
+        var isSaturated: Bool { requestsWait && openStreams * 5 >= streamLimit * 4 }
+
+        /// Half of the others' streams would do.
+        var fitsInOneLess: Bool {
+            guard connections > 1, !requestsWait else { return false }
+            return openStreams * 2 <= streamLimit - streamLimit / connections
+        }
+    }
+
+    enum Change: Equatable { case grow, shrink }
+
+    private let rules: Rules
+    private(set) var wanted: Int
+    private var saturatedSince: ContinuousClock.Instant?
+    private var quietSince: ContinuousClock.Instant?
+
+    init(_ rules: Rules) {
+        self.rules = rules
+        wanted = rules.minimum
+    }
+
+    /// There is something to shrink, so the load is worth a look though nothing happens.
+    var isAboveMinimum: Bool { wanted > rules.minimum }
+
+    /// - Parameter isSettled: there are as many connections as wanted, and APNs knows us on each: what the last change did can be seen.
+    mutating func observe(_ load: Load, isSettled: Bool, now: ContinuousClock.Instant) -> Change? {
+        guard isSettled else {
+            (saturatedSince, quietSince) = (nil, nil)
+            return nil
+        }
+        saturatedSince = load.isSaturated ? saturatedSince ?? now : nil
+        quietSince = load.fitsInOneLess ? quietSince ?? now : nil
+        if wanted < rules.maximum, let saturatedSince, now - saturatedSince >= rules.growAfter { return change(.grow) }
+        if wanted > rules.minimum, let quietSince, now - quietSince >= rules.shrinkAfter { return change(.shrink) }
+        return nil
+    }
+
+    /// No connection is left to judge by.
+    mutating func reset() {
+        self = PoolSize(rules)
+    }
+
+    private mutating func change(_ change: Change) -> Change {
+        wanted += change == .grow ? 1 : -1
+        (saturatedSince, quietSince) = (nil, nil)
+        return change
+    }
+}

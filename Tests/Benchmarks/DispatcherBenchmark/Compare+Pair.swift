@@ -1,0 +1,16 @@
+/// Two dispatchers beside one, where each waits for the simulator's answers more than for anything else.
+extension DispatcherBenchmark.Compare {
+    func measurePair() async throws -> [Measure] {
+        let samples = try await alternate("pair, answers after 50 ms") {
+            [
+                ("one", try await dispatch(deliveries / 100, of: 100, by: [singlePid], on: broker.on("single"), answerMilliseconds: 50)),
+                ("two", try await dispatch(deliveries / 100, of: 100, by: pairPid, on: broker.on("pair"), answerMilliseconds: 50)),
+            ]
+        }
+        return [
+            Measure(
+                name: "two dispatchers: rate, answers after 50 ms", value: (samples["two"] ?? []).rate, unit: "deliveries/s",
+                baseline: "one dispatcher", baselineValue: (samples["one"] ?? []).rate, bar: .ratioAtLeast(1.8))
+        ]
+    }
+}
