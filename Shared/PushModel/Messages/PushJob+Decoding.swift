@@ -21,11 +21,13 @@ extension PushJob {
         guard !fields.payload.isEmpty else { throw MessageError(.invalidField("payload"), "missing") }
         self.init(
             notification: try Wire.id(fields.notificationHigh, fields.notificationLow, "notification"),
-            app: try Wire.known(AppSlug(fields.app), "app"), lane: try Wire.known(WireLane(rawValue: Int(fields.lane)).flatMap(Lane.init), "lane"),
+            app: try Wire.known(AppSlug(fields.app), "app"),
+            lane: try Wire.known(WireLane(rawValue: Int(fields.lane)).flatMap(Lane.init), "lane"),
             pushType: try Wire.known(PushType(rawValue: fields.pushType), "push_type"), topic: fields.topic,
             priority: Int(fields.priority), collapseID: fields.collapseID, apnsExpiration: fields.apnsExpiration,
             expiresAt: fields.expiresAt, acceptedAt: fields.acceptedAt, attempt: Int(fields.attempt),
-            onUnknown: try Wire.known(WireOnUnknown(rawValue: Int(fields.onUnknown)).flatMap(OnUnknown.init), "on_unknown"), payload: fields.payload,
+            onUnknown: try Wire.known(WireOnUnknown(rawValue: Int(fields.onUnknown)).flatMap(OnUnknown.init), "on_unknown"),
+            payload: fields.payload,
             deliveries: fields.deliveries)
         if let fault = fields.deliveryFault { throw fault }
     }
@@ -127,7 +129,8 @@ extension PushJob.Delivery {
         self.init(
             id: try Wire.id(fields.idHigh, fields.idLow, "deliveries.id"),
             token: try Wire.known(DeviceToken(bytes: reader.bytes(fields.token)), "deliveries.token"),
-            environment: try Wire.known(WireEnvironment(rawValue: Int(fields.environment)).flatMap(APNsEnvironment.init), "deliveries.environment"),
+            environment: try Wire.known(
+                WireEnvironment(rawValue: Int(fields.environment)).flatMap(APNsEnvironment.init), "deliveries.environment"),
             installation: try Wire.id(fields.installationHigh, fields.installationLow, "deliveries.installation"),
             ownerEpoch: fields.ownerEpoch,
             environmentTrial: PushJob.EnvironmentTrial(WireEnvironmentTrial(rawValue: Int(fields.environmentTrial)) ?? .none))

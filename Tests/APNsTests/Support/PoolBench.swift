@@ -33,7 +33,8 @@ final class PoolBench: Sendable {
             credential: APNsCredential(
                 name: "test", kind: .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: key ?? identity.key)),
             endpoint: APNsEndpoint(host: "127.0.0.1", port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
-            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) }, onFinished: { for batch in $0 { finished.send(batch) } },
+            environment: environment, gate: { batch, _ in gate.reason(for: batch.tag) },
+            onFinished: { for batch in $0 { finished.send(batch) } },
             onEvent: { events.send($0) }, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
