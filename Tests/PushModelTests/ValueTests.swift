@@ -11,6 +11,14 @@ struct ValueTests {
         #expect(PushID(ascii: Array("xx\(id)".utf8)[2...]) == id)
     }
 
+    @Test("A token of any length is written to its last digit", arguments: 1...9)
+    func writesTokens(count: Int) throws {
+        let token = try #require(DeviceToken(bytes: (1...count).map { UInt8($0 * 27) }))
+        var appended = Array("x".utf8)
+        token.appendHex(to: &appended)
+        #expect(String(decoding: appended, as: UTF8.self) == "x" + token.hex)
+    }
+
     @Test(
         "What is not exactly an id is none",
         arguments: [

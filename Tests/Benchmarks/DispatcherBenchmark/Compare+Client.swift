@@ -11,7 +11,7 @@ extension DispatcherBenchmark.Compare {
             let load = H2Load.Load(requests: requests, connections: 4, payloadBytes: 110, answerMilliseconds: milliseconds)
             for round in 0...rounds {
                 let samples = (try h2load.run(load, at: "https://localhost:\(port)"), try client(load, port: port).sample)
-                print(
+                progress(
                     "client, answers after \(milliseconds) ms, \(round == 0 ? "warm-up" : "round \(round)"): "
                         + "h2load \(samples.0.text), client \(samples.1.text)")
                 guard round > 0 else { continue }

@@ -10,7 +10,7 @@ extension DispatcherBenchmark.Compare {
             try ProcessUsage.resetPeak(of: pid)
             done += try await dispatch(jobs, of: 100, by: [pid], on: broker).count
             peaks.append(try ProcessUsage.peakMebibytes(of: pid))
-            print("memory: \(done) deliveries, peak \(String(format: "%.1f", peaks[peaks.count - 1])) MiB")
+            progress("memory: \(done) deliveries, peak \(String(format: "%.1f", peaks[peaks.count - 1])) MiB")
         }
         try ProcessUsage.resetPeak(of: pid)
         _ = try await dispatch(jobs * 5, of: 100, by: [pid], on: broker)

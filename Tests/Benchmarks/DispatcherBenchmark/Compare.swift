@@ -55,7 +55,7 @@ extension DispatcherBenchmark {
             for number in 0...rounds {
                 let results = try await round()
                 let text = results.map { "\($0) \(Int($1.rate))/s \(String(format: "%.2f", $1.cpuMicroseconds)) us" }
-                print("\(name), \(number == 0 ? "warm-up" : "round \(number)"): \(text.joined(separator: ", "))")
+                progress("\(name), \(number == 0 ? "warm-up" : "round \(number)"): \(text.joined(separator: ", "))")
                 guard number > 0 else { continue }
                 for (contender, sample) in results { samples[contender, default: []].append(sample) }
             }

@@ -62,8 +62,10 @@ struct LoadOptions: ParsableArguments {
             apnsExpiration: now / 1000 + 86_400, expiresAt: now + 86_400_000, acceptedAt: now,
             payload: Array(alertPayload(bytes: payloadBytes).utf8),
             deliveries: try (0..<deliveriesPerJob).map { index in
-                guard let token = DeviceToken(
-                    bytes: BenchTokens.bytes(number * deliveriesPerJob + index, answerMilliseconds: answerMilliseconds)) else {
+                guard
+                    let token = DeviceToken(
+                        bytes: BenchTokens.bytes(number * deliveriesPerJob + index, answerMilliseconds: answerMilliseconds))
+                else {
                     throw ValidationError("thirty-two bytes are a token")
                 }
                 return PushJob.Delivery(

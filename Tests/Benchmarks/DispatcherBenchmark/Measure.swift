@@ -46,7 +46,8 @@ struct Measure {
         let beside = baselineValue.map { "\(baseline ?? ""): \(Self.text($0))" } ?? ""
         let ratioText = ratio.map { String(format: "%.2f", $0) } ?? ""
         return [
-            Self.padded(name, 48), Self.padded("\(Self.text(value)) \(unit)", 26), Self.padded(beside, 36), Self.padded(ratioText, 6), verdict,
+            Self.padded(name, 48), Self.padded("\(Self.text(value)) \(unit)", 26), Self.padded(beside, 36), Self.padded(ratioText, 6),
+            verdict,
             bar == nil ? "" : holds ? "holds" : "MISSED",
         ].joined(separator: " ")
     }
@@ -65,6 +66,9 @@ struct Measure {
         writer.field("holds", holds)
     }
 }
+
+/// A line that is seen at once, also through a pipe.
+func progress(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
 /// A table for people, and the JSON object for machines as the last line.
 func publish(_ measures: [Measure], json path: String?) throws {

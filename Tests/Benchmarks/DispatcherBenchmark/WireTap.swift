@@ -10,10 +10,12 @@ final class WireTap: Sendable {
 
     var port: Int { listener.port }
     /// Bytes inside the client's TLS 1.3 records since the last call, handshake excluded.
-    func takePlaintext() -> Int { heard.withLock { bytes in
-        defer { bytes = 0 }
-        return bytes
-    } }
+    func takePlaintext() -> Int {
+        heard.withLock { bytes in
+            defer { bytes = 0 }
+            return bytes
+        }
+    }
 
     init(to port: Int) throws {
         target = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
