@@ -18,7 +18,7 @@ package struct Notification: Equatable, Sendable {
             PushJob(
                 notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
                 collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt,
-                acceptedAt: acceptedAt, onUnknown: request.onUnknown, payload: request.payload,
+                acceptedAt: acceptedAt, onUnknown: request.onUnknown, payload: request.content.payload,
                 deliveries: Array(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
         }
     }

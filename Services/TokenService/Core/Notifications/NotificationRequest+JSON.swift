@@ -30,7 +30,7 @@ extension NotificationRequest {
         self.init(
             target: target, pushType: pushType, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiresAt / 1000), expiresAt: expiresAt, lane: lane,
-            onUnknown: onUnknown, payload: Array(source[payload.range]))
+            onUnknown: onUnknown, content: NotificationContent(payload: Array(source[payload.range])))
     }
 }
 

@@ -10,13 +10,62 @@ package struct NotificationRequest: Equatable, Sendable {
     package var apnsExpiration: Int64
     /// UNIX milliseconds: nothing is sent from then on.
     package var expiresAt: Int64
+    package var timing = Timing()
     package var lane: Lane
     package var onUnknown: PushJob.OnUnknown
-    /// The APNs body, byte for byte as it stood in the request.
-    package var payload: [UInt8]
+    package var supersession: Supersession?
+    /// Nil: by the size of the audience.
+    package var receipts: Receipts?
+    package var content: NotificationContent
 
+    /// Whom. Lists hold no one twice and are in the sender's order.
     package enum Target: Equatable, Sendable {
         case user(String)
+        case users([String])
         case installation(PushID)
+        case installations([PushID])
+        case tokens([DeviceToken])
+        case tags(TagExpression)
+        case all
+    }
+
+    /// When.
+    package struct Timing: Equatable, Sendable {
+        /// UNIX milliseconds; nil = at once.
+        package var notBefore: Int64?
+        /// Instead of `notBefore`: this time of day where each device is.
+        package var localTime: LocalTime?
+        /// Each delivery's own lifetime from the moment at which it is due, in milliseconds; it ends with `expiresAt` in any case.
+        package var lifetime: Int64?
+        /// Overrides the users' quiet hours.
+        package var isUrgent = false
+
+        package init(notBefore: Int64? = nil, localTime: LocalTime? = nil, lifetime: Int64? = nil, isUrgent: Bool = false) {
+            self.notBefore = notBefore
+            self.localTime = localTime
+            self.lifetime = lifetime
+            self.isUrgent = isUrgent
+        }
+    }
+
+    /// A newer notification with the same key stops older ones that were not sent yet.
+    package struct Supersession: Equatable, Sendable {
+        package enum Scope: String, Sendable { case user, device }
+
+        package var key: String
+        package var scope: Scope
+
+        package init(key: String, scope: Scope) {
+            self.key = key
+            self.scope = scope
+        }
+    }
+
+    /// What is kept of each delivery.
+    package enum Receipts: String, Sendable {
+        /// One receipt for each delivery.
+        case all
+        /// Exact counters, and receipts of what failed.
+        case failures
     }
 }

@@ -59,6 +59,7 @@ package struct NotificationStore {
         switch request.target {
         case .user(let name): user = name
         case .installation(let id): installation = id
+        default: throw CorruptRow(table: "notifications")
         }
         let rows = try session.execute(
             Self.insert,
@@ -66,7 +67,7 @@ package struct NotificationStore {
                 .id(notification.id), .int64(item.app.id), .optionalText(user), .optionalID(installation), .text(request.lane.rawValue),
                 .text(request.pushType.rawValue), .text(notification.topic), .int32(Int32(request.priority)),
                 .optionalText(request.collapseID), .int64(request.apnsExpiration), .text(request.onUnknown.rawValue),
-                .bytes(request.payload), .text(notification.traceparent), .timestamp(milliseconds: notification.acceptedAt),
+                .bytes(request.content.payload), .text(notification.traceparent), .timestamp(milliseconds: notification.acceptedAt),
                 .timestamp(milliseconds: request.expiresAt), .text(request.pushType.purpose.rawValue), .double(item.leaseSeconds),
                 .bool(item.app.environments.count > 1),
             ])

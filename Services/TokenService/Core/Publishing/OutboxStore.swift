@@ -85,7 +85,7 @@ package struct OutboxStore {
         let request = NotificationRequest(
             target: target, pushType: type, priority: Int(try row.int32(6)), collapseID: try row.optionalText(7),
             apnsExpiration: try row.int64(8), expiresAt: try row.timestampMilliseconds(10), lane: lane, onUnknown: onUnknown,
-            payload: try row.bytes(11))
+            content: NotificationContent(payload: try row.bytes(11)))
         return Notification(
             id: try row.id(0), app: app, topic: try row.text(12), request: request, acceptedAt: try row.timestampMilliseconds(13),
             traceparent: try row.text(14))
