@@ -27,10 +27,11 @@ extension OutcomeStore {
 
     static let settleNotifications: PostgresStatement = """
         UPDATE notifications n SET pending = n.pending - e.count,
-            state = CASE WHEN n.pending = e.count AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
-            completed_at = CASE WHEN n.pending = e.count THEN now() END
+            -- While it is walked more may come, and the walk's last step completes it.
+            state = CASE WHEN n.pending = e.count AND n.state IN ('accepted', 'sending') THEN 'completed' ELSE n.state END,
+            completed_at = CASE WHEN n.pending = e.count AND n.state <> 'expanding' THEN now() END
         FROM unnest($1::uuid[], $2::int[]) AS e (id, count)
-        WHERE n.id = e.id RETURNING n.pending = 0
+        WHERE n.id = e.id RETURNING n.pending = 0 AND n.state <> 'expanding'
         """
     static let lockInstallations: PostgresStatement = """
         SELECT count(*) FROM (

@@ -36,7 +36,13 @@ package struct OutcomeStore {
     }
 
     /// - Returns: those that had no final outcome before.
-    package func finish(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
+    package func finish(_ entries: [OutcomeBatch.Entry], counted: [PushID: Int64]) throws -> [Finished] {
+        // What is counted may have a receipt as well, but it is the chunk that knows whether this is the first time.
+        let receipted = try finishReceipts(entries).filter { counted[$0.notification] == nil }
+        return receipted + (try finishInChunks(entries.filter { counted[$0.delivery.notification] != nil }, counted: counted))
+    }
+
+    private func finishReceipts(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
         guard !entries.isEmpty else { return [] }
         let environments = PostgresValue.optionalTextArray(entries.map(\.delivery.environment?.rawValue))
         return try session.execute(Self.finish, Self.columns(entries) + [environments]).map { row in
@@ -95,7 +101,7 @@ package struct OutcomeStore {
         var outcome: String
     }
 
-    private static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
+    static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
         [
             .ids(entries.map(\.delivery.id)), .ids(entries.map(\.delivery.notification)), .textArray(entries.map(\.outcome.rawValue)),
             .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),

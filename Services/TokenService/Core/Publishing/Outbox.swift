@@ -9,12 +9,15 @@ package struct Outbox: Sendable {
     package let jobs: JobPublisher
     package let fences: FencePublisher
     package let relay: Relay
+    /// Wakes the relay.
+    package let pulse: RelayPulse
 
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
         let pulse = RelayPulse()
+        self.pulse = pulse
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
