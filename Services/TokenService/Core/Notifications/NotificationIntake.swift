@@ -38,6 +38,8 @@ package struct NotificationIntake: Sendable {
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
     ) async throws -> Acceptance {
         try backlog.admit()
+        var waits = false
+        defer { backlog.settle(waits: waits) }
         let notification = Notification(
             id: .timeOrdered(milliseconds: now), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
@@ -47,14 +49,12 @@ package struct NotificationIntake: Sendable {
         case .replay(let receipt): return Acceptance(receipt: receipt, isReplay: true)
         case .mismatch: throw IdempotencyMismatch()
         case .walked:
-            backlog.grew(by: 1)
+            waits = item.notification.request.timing.isAtOnce
             relay.beat()
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
         case .resolved(let deliveries):
-            if !deliveries.isEmpty {
-                backlog.grew(by: 1)
-                if item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
-            }
+            waits = !deliveries.isEmpty
+            if waits, item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }
     }
@@ -109,6 +109,10 @@ extension Notification {
         let timing = request.timing
         return NotificationReceipt(
             id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries,
-            isScheduled: timing.notBefore != nil || timing.localTime != nil, acceptedAt: acceptedAt, expiresAt: request.expiresAt)
+            isScheduled: !timing.isAtOnce, acceptedAt: acceptedAt, expiresAt: request.expiresAt)
     }
+}
+
+extension NotificationRequest.Timing {
+    fileprivate var isAtOnce: Bool { notBefore == nil && localTime == nil }
 }

@@ -74,7 +74,9 @@ package final class Relay: Service {
     private func round(_ group: inout TaskGroup<Void>) async -> Bool {
         do {
             let limit = backlog.limit + 1
-            backlog.measured(try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) })
+            let moment = backlog.beginMeasuring()
+            backlog.measured(
+                try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) }, since: moment)
             if publisher.state == .ready {
                 try await publishFences()
                 for lane in Lane.allCases { try await publish(lane, &group) }
