@@ -31,6 +31,7 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var isScheduled = false
     package var acceptedAt: Int64
     package var expiresAt: Int64
+    package var warnings: [NotificationWarning] = []
 
     package func write(to writer: inout JSONWriter) {
         writer.object { object in
@@ -42,6 +43,9 @@ package struct NotificationReceipt: Equatable, Sendable {
             object.field("deliveries", deliveries)
             object.time("accepted_at", acceptedAt)
             object.time("expires_at", expiresAt)
+            object.array("warnings") { array in
+                for warning in warnings { warning.write(to: &array) }
+            }
         }
     }
 }

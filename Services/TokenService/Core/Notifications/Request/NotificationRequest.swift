@@ -17,6 +17,8 @@ package struct NotificationRequest: Equatable, Sendable {
     /// Nil: by the size of the audience.
     package var receipts: Receipts?
     package var content: NotificationContent
+    /// What is legal but doubtful, for the sender to hear with the answer.
+    package var warnings: [NotificationWarning] = []
 
     /// Whom. Lists hold no one twice and are in the sender's order.
     package enum Target: Equatable, Sendable {
@@ -50,7 +52,7 @@ package struct NotificationRequest: Equatable, Sendable {
 
     /// A newer notification with the same key stops older ones that were not sent yet.
     package struct Supersession: Equatable, Sendable {
-        package enum Scope: String, Sendable { case user, device }
+        package enum Scope: String, Sendable, CaseIterable { case user, device }
 
         package var key: String
         package var scope: Scope
@@ -62,7 +64,7 @@ package struct NotificationRequest: Equatable, Sendable {
     }
 
     /// What is kept of each delivery.
-    package enum Receipts: String, Sendable {
+    package enum Receipts: String, Sendable, CaseIterable {
         /// One receipt for each delivery.
         case all
         /// Exact counters, and receipts of what failed.
