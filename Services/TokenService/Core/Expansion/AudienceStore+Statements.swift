@@ -61,6 +61,7 @@ extension AudienceStore {
             FROM unnest(n.target_tokens[$2::int + 1:$3::int], n.target_holders[$2::int + 1:$3::int], n.target_epochs[$2::int + 1:$3::int])
                 AS named (token, holder, epoch)
             JOIN installations i ON i.app_id = n.app_id AND i.id = named.holder AND i.owner_epoch = named.epoch
+            WHERE n.target_tokens IS NOT NULL
         ) AS i
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t

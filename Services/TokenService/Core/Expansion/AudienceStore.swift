@@ -52,21 +52,21 @@ package struct AudienceStore {
         return audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
     }
 
-    /// Makes a page's chunks and moves the checkpoint, within one transaction.
+    /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.
     /// - Throws: ``WalkedElsewhere``.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) throws {
         let from = audience.checkpoint
         let id = PostgresValue.id(audience.template.notification)
-        var commands: [(PostgresStatement, [PostgresValue])] = [
-            (
-                Self.advance,
-                [
-                    id, .id(page.end.installation), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
-                    .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .id(from.installation),
-                    .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
-                ]
-            )
-        ]
+        let advanced = try session.execute(
+            Self.advance,
+            [
+                id, .id(page.end.installation), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
+                .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .id(from.installation),
+                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
+            ]
+        ).affected
+        guard advanced == 1 else { throw WalkedElsewhere() }
+        var commands: [(PostgresStatement, [PostgresValue])] = []
         let chunks = page.chunks.map(\.chunk)
         if !chunks.isEmpty {
             commands.append(
@@ -80,8 +80,7 @@ package struct AudienceStore {
                 ))
         }
         if audience.keepsReceipts, !chunks.isEmpty { commands.append((Self.insertDeliveries, [id] + Self.receipts(page))) }
-        let answers = try session.pipeline(commands)
-        guard answers[0].affected == 1 else { throw WalkedElsewhere() }
+        try session.commit(with: commands)
     }
 
     private static func receipts(_ page: Audience.Page) -> [PostgresValue] {

@@ -73,13 +73,14 @@ extension NotificationStore {
             receipts, state, total, pending, is_walked, lease_until, target_epochs, target_holders)
         SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
             nullif($17::uuid[], '{}'), nullif($18::bytea[], '{}'), $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
-            $27, $28, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs, known.holders
+            $27, $28, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs, CASE WHEN $18::bytea[] <> '{}' THEN known.holders END
         FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', $12) AS due) AS moment,
             LATERAL (
                 SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders FROM (
                     SELECT place, i.owner_epoch, i.id AS holder
                     FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16])) WITH ORDINALITY AS named (id, place)
                     LEFT JOIN installations i ON i.app_id = $2 AND i.id = named.id
+                    WHERE named.id IS NOT NULL
                     UNION ALL
                     SELECT place, held.owner_epoch, held.id
                     FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (

@@ -36,7 +36,7 @@ extension Resource {
 
     private static let receipt = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
-        .required("push_type", .words(PushType.self)), .required("deliveries", .count, "To how many tokens."),
+        .required("push_type", .words(PushType.self)), .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer."),
         .required("accepted_at", .time), .required("expires_at", .time),
         .required("warnings", .array(OpenAPIDocument.warning), "Legal but doubtful."))
 
