@@ -113,7 +113,7 @@ package struct TokenService: Sendable {
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse),
-                metrics: metrics),
+                cancellation: outbox.cancellation, metrics: metrics),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,

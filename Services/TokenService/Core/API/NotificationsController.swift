@@ -10,12 +10,14 @@ import StrictJSON
 struct NotificationsController: Sendable {
     let pool: PostgresPool
     let intake: NotificationIntake
+    let cancellation: Cancellation
     let metrics: TokenServiceMetrics
 
     func bind(to router: APIRouter) {
         router.on(.send, send)
         router.on(.validate, validate)
         router.on(.readNotification, read)
+        router.on(.cancelNotification, cancel)
     }
 
     /// Parse, validate, accept, answer 202.
@@ -60,6 +62,12 @@ struct NotificationsController: Sendable {
         let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
         guard !request.isLaneFaster || call.caller.scopes.contains(.admin) else { throw APIError.laneNotAllowed }
         return request
+    }
+
+    @Sendable private func cancel(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        guard let cancelled = try await cancellation.cancel(try call.id("id"), app: app) else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { cancelled.write(to: &$0) }
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {

@@ -29,7 +29,11 @@ extension AudienceStore {
             variants[try row.id(0), default: []].append(.init(locale: try row.text(1), payload: try row.bytes(2)))
         }
         var lifetimes: [PushID: Int64] = [:]
-        for row in try session.execute(Self.lifetimes, [.ids(notifications)]) { lifetimes[try row.id(0)] = try row.optionalInt64(1) }
+        var cancelled: Set<PushID> = []
+        for row in try session.execute(Self.terms, [.ids(notifications)]) {
+            lifetimes[try row.id(0)] = try row.optionalInt64(1)
+            if try row.bool(2) { cancelled.insert(try row.id(0)) }
+        }
         var publishable: [PublishableChunk] = []
         for template in try JobTemplate.load(notifications, in: session) {
             let own = chunks.filter { $0.id.notification == template.notification }
@@ -42,22 +46,38 @@ extension AudienceStore {
                 if let variant = variants[template.notification]?.first(where: { $0.locale == claimed.chunk.locale }) {
                     template.payload = variant.payload
                 }
-                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, gone: gone, now: now))
+                let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
+                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, gone: gone, stop: stop, now: now))
             }
         }
         return publishable
     }
 
+    /// Why a member gets an outcome instead of a delivery.
+    private enum Stop: String {
+        case cancelled = "cancelled_before_publishing"
+        case expired = "expired_before_publishing"
+        case ownerChanged = "owner_changed"
+
+        var outcome: OutcomeClass {
+            switch self {
+            case .cancelled: .cancelled
+            case .expired: .expired
+            case .ownerChanged: .fenced
+            }
+        }
+    }
+
     private func publishableChunk(
         _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], gone: [Int64: PushID],
-        now: Int64
+        stop: Stop?, now: Int64
     ) -> PublishableChunk {
-        let isExpired = template.expiresAt <= now
+        let reason = stop ?? .ownerChanged
         var deliveries: [PushJob.Delivery] = []
         var stopped: [OutcomeEvent.Delivery] = []
         for (position, member) in claimed.chunk.members.enumerated() {
             let id = names.id(chunk: claimed.id.number, position: position)
-            if var delivery = meant[member], !isExpired {
+            if var delivery = meant[member], stop == nil {
                 delivery.id = id
                 deliveries.append(delivery)
             } else {
@@ -65,7 +85,7 @@ extension AudienceStore {
                 stopped.append(
                     OutcomeEvent.Delivery(
                         id: id, notification: template.notification, installation: installation, attempt: 1,
-                        reason: isExpired ? "expired_before_publishing" : "owner_changed"))
+                        reason: reason.rawValue))
             }
         }
         var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: deliveries)
@@ -73,7 +93,7 @@ extension AudienceStore {
             chunk.stopped = [
                 OutcomeEvent(
                     id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: template.app,
-                    outcome: isExpired ? .expired : .fenced, isFinal: true, deliveries: stopped)
+                    outcome: reason.outcome, isFinal: true, deliveries: stopped)
             ]
         }
         return chunk

@@ -117,5 +117,5 @@ extension AudienceStore {
         WHERE c.notification = free.notification AND c.number = free.number
         RETURNING c.notification, c.number, c.locale, c.due_at, c.members
         """
-    static let lifetimes: PostgresStatement = "SELECT id, lifetime_ms FROM notifications WHERE id = ANY ($1::uuid[])"
+    static let terms: PostgresStatement = "SELECT id, lifetime_ms, state = 'cancelled' FROM notifications WHERE id = ANY ($1::uuid[])"
 }

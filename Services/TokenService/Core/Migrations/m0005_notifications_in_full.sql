@@ -27,8 +27,14 @@ ALTER TABLE notifications
 
 ALTER TABLE notifications
     ADD COLUMN supersede_key text CHECK (octet_length(supersede_key) BETWEEN 1 AND 64),
-    ADD COLUMN supersede_scope text CHECK (supersede_scope IN ('user', 'device')),
+    ADD COLUMN cancelled_at timestamptz,
+    ADD COLUMN cancel_reason text CHECK (cancel_reason IN ('cancelled', 'superseded')),
+    -- On the control stream.
+    ADD COLUMN cancel_published_at timestamptz,
     ADD COLUMN receipts text NOT NULL DEFAULT 'all' CHECK (receipts IN ('all', 'failures'));
+
+CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key) WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
+CREATE INDEX notifications_cancel_unpublished ON notifications (cancelled_at) WHERE cancelled_at IS NOT NULL AND cancel_published_at IS NULL;
 
 -- What is not resolved as it is accepted is walked: page by page, each page one transaction that moves the checkpoint and makes chunks.
 ALTER TABLE notifications

@@ -38,11 +38,18 @@ extension NotificationStore {
                     .optionalText(expression?.query), .optionalBool(request.target == .all ? true : nil),
                     .optionalTimestamp(milliseconds: request.timing.notBefore), .optionalText(request.timing.localTime?.description),
                     .optionalInt64(request.timing.lifetime), .bool(request.timing.isUrgent), .optionalText(request.supersession?.key),
-                    .optionalText(request.supersession?.scope.rawValue), .text(request.keptReceipts.rawValue),
+                    .text(request.keptReceipts.rawValue),
                     .text(request.pushType.purpose.rawValue),
                 ]
             )
         ]
+        if let supersession = request.supersession {
+            let place: [PostgresValue] = [
+                .int64(item.app.id), .text(supersession.key), .optionalText(request.target.user), .optionalID(request.target.installation),
+            ]
+            rows.insert((lockSupersession, place), at: 0)
+            rows.append((CancellationStore.supersede, place + [.id(notification.id)]))
+        }
         let variants = request.content.variants
         if !variants.isEmpty {
             rows.append(

@@ -69,11 +69,12 @@ extension NotificationStore {
     static let insertWalked: PostgresStatement = """
         INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
             traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
-            target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key, supersede_scope,
+            target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
             receipts, state, total, pending, is_walked, lease_until, target_epochs, target_holders)
         SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
             nullif($17::uuid[], '{}'), nullif($18::bytea[], '{}'), $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
-            $27, $28, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs, CASE WHEN $18::bytea[] <> '{}' THEN known.holders END
+            $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
+            CASE WHEN $18::bytea[] <> '{}' THEN known.holders END
         FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', $12) AS due) AS moment,
             LATERAL (
                 SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders FROM (
@@ -85,12 +86,16 @@ extension NotificationStore {
                     SELECT place, held.owner_epoch, held.id
                     FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
                         SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                        WHERE t.app_id = $2 AND t.token = named.token AND t.purpose = $29 AND t.state = 'active'
+                        WHERE t.app_id = $2 AND t.token = named.token AND t.purpose = $28 AND t.state = 'active'
                         ORDER BY t.registered_at DESC LIMIT 1
                     ) AS held ON true
                 ) AS named WHERE $16 IS NOT NULL OR $17::uuid[] <> '{}' OR $18::bytea[] <> '{}'
             ) AS known
         """
+    /// Two that would supersede each other come one after the other: the later to commit is the newer one.
+    static let lockSupersession: PostgresStatement =
+        "SELECT pg_advisory_xact_lock(1937076592, hashtext(concat_ws(' ', $1::bigint, $2::text, $3::text, $4::uuid)))"
+
     static let insertVariants: PostgresStatement = """
         INSERT INTO notification_variants (notification, locale, payload) SELECT $1, * FROM unnest($2::text[], $3::bytea[])
         """

@@ -57,13 +57,14 @@ extension OutboxStore {
         """
     static let endDeliveries: PostgresStatement = """
         UPDATE deliveries d SET updated_at = now(),
-            class = CASE WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,
-            reason = CASE WHEN n.expires_at <= now() THEN 'expired_before_publishing' ELSE 'owner_changed' END
+            class = CASE WHEN n.state = 'cancelled' THEN 'cancelled' WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,
+            reason = CASE WHEN n.state = 'cancelled' THEN 'cancelled_before_publishing'
+                WHEN n.expires_at <= now() THEN 'expired_before_publishing' ELSE 'owner_changed' END
         FROM notifications n, installations i
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL AND n.id = d.notification
             AND n.published_at IS NULL AND i.app_id = n.app_id AND i.id = d.installation
             -- A token that was erased with its user leaves nothing to send to.
-            AND (n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
+            AND (n.state = 'cancelled' OR n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
         """
     static let settle: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE),
@@ -72,7 +73,7 @@ extension OutboxStore {
             LEFT JOIN deliveries d ON d.notification = l.id AND d.class IS NULL GROUP BY l.id
         )
         UPDATE notifications n SET pending = c.pending,
-            state = CASE WHEN c.pending > 0 OR n.pending = 0 THEN n.state
+            state = CASE WHEN c.pending > 0 OR n.pending = 0 OR n.state = 'cancelled' THEN n.state
                 WHEN n.expires_at <= now() THEN 'expired' ELSE 'completed' END,
             published_at = CASE WHEN c.pending = 0 THEN now() END,
             completed_at = CASE WHEN c.pending = 0 THEN coalesce(n.completed_at, now()) END

@@ -20,6 +20,7 @@ package final class Relay: Service {
     private let publisher: Publisher
     private let jobs: JobPublisher
     private let fences: FencePublisher
+    private let cancellation: Cancellation
     private let settlements: PublishSettlements
     private let backlog: PublishBacklog
     private let pulse: RelayPulse
@@ -39,13 +40,14 @@ package final class Relay: Service {
     }
 
     package init(
-        pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, settlements: PublishSettlements,
-        backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
+        pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
+        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
         self.jobs = jobs
         self.fences = fences
+        self.cancellation = cancellation
         self.settlements = settlements
         self.backlog = backlog
         self.pulse = pulse
@@ -79,6 +81,7 @@ package final class Relay: Service {
                 try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) }, since: moment)
             if publisher.state == .ready {
                 try await publishFences()
+                try await cancellation.publishLeftOver()
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }
             return true

@@ -2,12 +2,12 @@ import PushModel
 
 extension Resource {
     static let notifications = Resource(
-        "Notifications", "Sending, and what became of it.", operations: [send, validate, read],
+        "Notifications", "Sending, and what became of it.", operations: [send, validate, cancel, read],
         schemas: [
             "NewNotification": newNotification, "Target": target, "Content": content, "Alert": alert, "CriticalSound": criticalSound,
             "Variant": variant, "Validation": validation, "RenderedPayload": renderedPayload, "Audience": audience,
             "AudienceReason": audienceReason, "Receipt": receipt, "Notification": notification, "Delivery": delivery,
-            "Attempt": attempt,
+            "Attempt": attempt, "Cancellation": cancellation,
         ])
 
     private static let send = Operation(
@@ -33,6 +33,17 @@ extension Resource {
     private static let read = Operation(
         .readNotification, "readNotification", "What became of a notification, delivery by delivery",
         answers: [Answer(200, "Its state, exact counts, and its first 1000 deliveries.", .json("Notification"))])
+
+    private static let cancel = Operation(
+        .cancelNotification, "cancelNotification", "Stop a notification",
+        "Nothing more of it is sent from one second after `fence` is `effective`. What has its outcome keeps it; the rest becomes `cancelled`. Repeating it changes nothing.",
+        answers: [Answer(200, "Its state now, and how many deliveries could still be stopped.", .json("Cancellation"))])
+
+    private static let cancellation = JSONSchema.answer(
+        .required("id", .uuid), .required("state", .notificationState, "`completed`, `expired` or `no_targets` where it was too late."),
+        .required("stoppable", .count, "Deliveries without an outcome when it was stopped. Those that a dispatcher had just sent may still get another one."),
+        .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed."),
+        .required("fence", .words(["none", "pending", "effective"]), "Whether the dispatchers' control stream has it."))
 
     private static let receipt = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
