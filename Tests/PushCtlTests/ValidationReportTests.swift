@@ -5,7 +5,9 @@ import Testing
 
 @Suite("What pushctl validate shows and writes")
 struct ValidationReportTests {
-    private static func report(_ more: String = "", topic: String = "com.example.shop", payload: String = #"{ "aps" : {"alert":"hi","n":1.0} }"#) throws
+    private static func report(
+        _ more: String = "", topic: String = "com.example.shop", payload: String = #"{ "aps" : {"alert":"hi","n":1.0} }"#
+    ) throws
         -> ValidationReport
     {
         let text = #"""
@@ -33,7 +35,7 @@ struct ValidationReportTests {
                 de       23     4096  {"aps":{"alert":"hallo"}}
                 de-at    24     4096  {"aps":{"alert":"servus"}}
 
-                at least 12 devices, at least 13 deliveries
+                devices: at least 12, deliveries: at least 13
                 DEVICES  EFFECT    REASON    MEANING
                 3        not_sent  no_token  no token
 

@@ -36,7 +36,7 @@ struct ValidationReport {
         let devices = audience["devices"]?.integerValue ?? 0
         let deliveries = audience["deliveries"]?.integerValue ?? 0
         let bound = audience["is_lower_bound"]?.boolValue == true ? "at least " : ""
-        let sum = "\(bound)\(devices) devices, \(bound)\(deliveries) deliveries"
+        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)"
         let reasons = audience["reasons"]?.arrayValue ?? []
         guard !reasons.isEmpty else { return sum }
         var table = Table("DEVICES", "EFFECT", "REASON", "MEANING")

@@ -15,7 +15,9 @@ struct SendCommandTests {
         let key = try TemporaryFile(client.key ?? "")
         defer { key.remove() }
         let connection = ["--url", "http://127.0.0.1:\(client.port)", "--key-file", key.path]
-        guard var command = try PushCommand.parseAsRoot(arguments + connection) as? any AsyncParsableCommand else { throw CommandFailure("not a command") }
+        guard var command = try PushCommand.parseAsRoot(arguments + connection) as? any AsyncParsableCommand else {
+            throw CommandFailure("not a command")
+        }
         try await command.run()
     }
 
@@ -62,7 +64,8 @@ struct SendCommandTests {
                     group.addTask { try await client.ended(id, app: "shop")["state"]?.stringValue }
                     #expect(try await client.get("/v1/apps/shop/notifications/\(id)")["state"]?.stringValue != "completed")
                     try await running.execute(
-                        "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = $1", [.id(notification)])
+                        "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = $1", [.id(notification)]
+                    )
                     #expect(try await group.next() == "completed")
                 }
             }

@@ -13,7 +13,8 @@ struct ValidationTests {
         try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["beta","ios-17"]"#)
         _ = try await shop.put(
             "/v1/apps/shop/installations/\(installation(2))",
-            #"{"user":"ada","tags":["beta","muted"],"tokens":[{"token":"\#(token(2))"},{"token":"\#(token(20))","environment":"sandbox"}]}"#)
+            #"{"user":"ada","tags":["beta","muted"],"tokens":[{"token":"\#(token(2))"},{"token":"\#(token(20))","environment":"sandbox"}]}"#
+        )
         _ = try await shop.put("/v1/apps/shop/installations/\(installation(3))", #"{"user":"ada","tokens":[],"tags":["beta"]}"#)
         try await shop.register(installation(4), user: "ada", token: token(4), more: #","tags":["two words"]"#)
         try await shop.register(installation(5), user: "grace", token: token(5), more: #","tags":["o'clock \\"]"#)
@@ -48,22 +49,31 @@ struct ValidationTests {
         Expectation(to: #"{"user":"ada"}"#, devices: 3, deliveries: 4, reasons: ["throttled delayed 1", "no_token not_sent 1"]),
         Expectation(
             to: #"{"users":["ada","grace","nobody"]}"#, devices: 3, deliveries: 4,
-            reasons: ["throttled delayed 1", "no_token not_sent 1", "token_retired not_sent 1", "quarantined not_sent 1", "unknown_user not_sent 1"]),
+            reasons: [
+                "throttled delayed 1", "no_token not_sent 1", "token_retired not_sent 1", "quarantined not_sent 1",
+                "unknown_user not_sent 1",
+            ]),
         Expectation(to: #"{"user":"joan"}"#, devices: 0, deliveries: 0, reasons: ["no_token not_sent 1"]),
         Expectation(to: #"{"user":"joan"}"#, type: "voip", devices: 1, deliveries: 1),
         Expectation(to: #"{"installation":"\#(installation(7))"}"#, devices: 1, deliveries: 1, reasons: ["signed_out sent 1"]),
         Expectation(
-            to: #"{"installations":["\#(installation(1))","\#(installation(2))","\#(installation(10))","\#(installation(99))"]}"#, devices: 2,
+            to: #"{"installations":["\#(installation(1))","\#(installation(2))","\#(installation(10))","\#(installation(99))"]}"#,
+            devices: 2,
             deliveries: 3, reasons: ["unknown_installation not_sent 1", "deregistered not_sent 1"]),
         Expectation(
-            to: #"{"tokens":["\#(token(1))","\#(token(4))","\#(token(5))","\#(token(6))","\#(token(7))","\#(token(8))","\#(token(99))"]}"#, devices: 3,
+            to: #"{"tokens":["\#(token(1))","\#(token(4))","\#(token(5))","\#(token(6))","\#(token(7))","\#(token(8))","\#(token(99))"]}"#,
+            devices: 3,
             deliveries: 3,
             reasons: [
-                "throttled delayed 1", "signed_out sent 1", "token_retired not_sent 1", "quarantined not_sent 1", "other_purpose not_sent 1",
+                "throttled delayed 1", "signed_out sent 1", "token_retired not_sent 1", "quarantined not_sent 1",
+                "other_purpose not_sent 1",
                 "unknown_token not_sent 1",
             ]),
-        Expectation(to: #"{"tags":"beta AND NOT muted"}"#, devices: 2, deliveries: 2, reasons: ["signed_out sent 1", "no_token not_sent 1"]),
-        Expectation(to: #"{"tags":"\"two words\" OR \"o'clock \\\\\""}"#, devices: 1, deliveries: 1, reasons: ["throttled delayed 1", "token_retired not_sent 1"]),
+        Expectation(
+            to: #"{"tags":"beta AND NOT muted"}"#, devices: 2, deliveries: 2, reasons: ["signed_out sent 1", "no_token not_sent 1"]),
+        Expectation(
+            to: #"{"tags":"\"two words\" OR \"o'clock \\\\\""}"#, devices: 1, deliveries: 1,
+            reasons: ["throttled delayed 1", "token_retired not_sent 1"]),
         Expectation(to: #"{"tags":"beta AND (ios-17 OR muted)"}"#, devices: 2, deliveries: 3),
         Expectation(to: #"{"tags":"unheard-of"}"#, devices: 0, deliveries: 0),
         Expectation(
@@ -71,7 +81,9 @@ struct ValidationTests {
             reasons: ["throttled delayed 1", "no_token not_sent 1", "token_retired not_sent 1", "quarantined not_sent 1"]),
         Expectation(
             to: #"{"all":true}"#, devices: 4, deliveries: 5,
-            reasons: ["throttled delayed 1", "signed_out sent 1", "no_token not_sent 2", "token_retired not_sent 1", "quarantined not_sent 1"]),
+            reasons: [
+                "throttled delayed 1", "signed_out sent 1", "no_token not_sent 2", "token_retired not_sent 1", "quarantined not_sent 1",
+            ]),
     ]
 
     @Test func everyTargetIsCountedAndWhoIsLeftOutIsExplained() async throws {
@@ -102,7 +114,8 @@ struct ValidationTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await running.fill(10_500, app: try await running.app())
-            try await running.execute("UPDATE installations SET tags = ARRAY['beta'] WHERE app_id = $1", [.int64(try await running.app().id)])
+            try await running.execute(
+                "UPDATE installations SET tags = ARRAY['beta'] WHERE app_id = $1", [.int64(try await running.app().id)])
             for target in [#"{"all":true}"#, #"{"tags":"beta"}"#, #"{"tags":"NOT muted"}"#] {
                 let audience = try #require(try await Self.validate(shop, #"{"to":\#(target),"content":{"alert":"a"}}"#).json["audience"])
                 #expect(audience.number("devices") == 10_000, "\(target)")
@@ -130,7 +143,9 @@ struct ValidationTests {
             #expect(json.number("priority") == 5 && json.text("lane") == "bulk" && json.text("collapse_id") == "c")
             #expect(json.text("tags") == "a AND NOT b")
             #expect(json.text("supersede_scope") == "device" && json.number("lifetime_seconds") == 60)
-            #expect(json["payloads"]?[0]?.written == #"{"locale":null,"bytes":39,"maximum_bytes":4096,"payload":{"aps":{"content-available":1},"n":1.0}}"#)
+            #expect(
+                json["payloads"]?[0]?.written
+                    == #"{"locale":null,"bytes":39,"maximum_bytes":4096,"payload":{"aps":{"content-available":1},"n":1.0}}"#)
             #expect(json["payloads"]?[1]?["locale"]?.stringValue == "de-at")
             #expect(json["payloads"]?[1]?.number("bytes") == 34)
             #expect(json["warnings"]?[0]?.text("code") == "time_critical_background")

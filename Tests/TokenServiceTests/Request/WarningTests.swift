@@ -34,16 +34,25 @@ struct WarningTests {
         (#""content":{\#(update),"alert":"a"}"#, []),
         (#""content":{"event":"end"},"priority":5"#, ["/content/content_state live_activity_without_state"]),
         (#""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:00Z"}"#, []),
-        (#""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:01Z"}"#, ["/content/dismissal_date late_dismissal"]),
-        (#""payload":{"aps":{"alert":"a","order/id":7,"content_available":1}}"#,
-            ["/payload/aps/order~1id ignored_key", "/payload/aps/content_available ignored_key"]),
-        (#""payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"sound":"s"}},"push_type":"liveactivity","priority":5"#,
-            ["/payload/aps/sound ignored_key"]),
+        (
+            #""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:01Z"}"#,
+            ["/content/dismissal_date late_dismissal"]
+        ),
+        (
+            #""payload":{"aps":{"alert":"a","order/id":7,"content_available":1}}"#,
+            ["/payload/aps/order~1id ignored_key", "/payload/aps/content_available ignored_key"]
+        ),
+        (
+            #""payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"sound":"s"}},"push_type":"liveactivity","priority":5"#,
+            ["/payload/aps/sound ignored_key"]
+        ),
         (#""push_type":"widgets","content":{"content_changed":true,"badge":1}"#, ["/content/badge ignored_key"]),
         (#""content":{"alert":{"body":"b","title_loc_args":["a"]}}"#, ["/content/alert/title_loc_args arguments_without_key"]),
         (#""payload":{"aps":{"alert":{"loc-key":"k","loc-args":["a"]}}}"#, []),
-        (#""content":{"alert":"a"},"locales":{"de":{"content":{"alert":"a","interruption_level":"critical"}}}"#,
-            ["/locales/de/content/interruption_level expiry_not_stated"]),
+        (
+            #""content":{"alert":"a"},"locales":{"de":{"content":{"alert":"a","interruption_level":"critical"}}}"#,
+            ["/locales/de/content/interruption_level expiry_not_stated"]
+        ),
     ]
 
     @Test("From the fourth background push of an hour on") func frequency() throws {

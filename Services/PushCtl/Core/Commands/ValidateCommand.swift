@@ -14,7 +14,8 @@ struct ValidateCommand: AsyncParsableCommand {
     @Argument(help: "The app.") var app: String
     @Argument(help: "A file with the whole request; - for standard input.") var file = "-"
     @Option(help: "Write the payload here, for the iOS simulator.") var apnsFile: String?
-    @Option(help: "Which locale's payload --apns-file writes: what a device of this locale gets; without it, the default.") var locale: String?
+    @Option(help: "Which locale's payload --apns-file writes: what a device of this locale gets; without it, the default.") var locale:
+        String?
     @Flag(help: "Show the service's answer as it is.") var json = false
 
     func validate() throws {
