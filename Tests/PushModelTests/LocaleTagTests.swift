@@ -10,8 +10,9 @@ struct LocaleTagTests {
     func whatIsNoTag(text: String) { #expect(LocaleTag(text) == nil) }
 
     @Test func extensionsAreLeftTogetherWithTheirLetter() {
-        #expect(LocaleTag("zh-Hant-CN-x-private1-private2")?.lookup == [
-            "zh-hant-cn-x-private1-private2", "zh-hant-cn-x-private1", "zh-hant-cn", "zh-hant", "zh",
-        ])
+        #expect(
+            LocaleTag("zh-Hant-CN-x-private1-private2")?.lookup == [
+                "zh-hant-cn-x-private1-private2", "zh-hant-cn-x-private1", "zh-hant-cn", "zh-hant", "zh",
+            ])
     }
 }

@@ -19,6 +19,7 @@ package struct PushCommand: AsyncParsableCommand {
             ExportCommand.self,
             QuarantineCommand.self,
             SendCommand.self,
+            ValidateCommand.self,
             StatusCommand.self,
             DemoCommand.self,
         ])

@@ -11,7 +11,8 @@ package struct LocaleTag: Hashable, Sendable, CustomStringConvertible {
         let text = given.prefix { $0 != "@" }.lowercased().replacing("_", with: "-")
         let subtags = text.split(separator: "-", omittingEmptySubsequences: false).map { Array($0.utf8) }
         // Lower-casing could make a letter out of a sign that is none.
-        guard given.utf8.allSatisfy({ $0 < 0x80 }), text.utf8.count <= Self.maximumBytes, let language = subtags.first, (2...8).contains(language.count),
+        guard given.utf8.allSatisfy({ $0 < 0x80 }), text.utf8.count <= Self.maximumBytes, let language = subtags.first,
+            (2...8).contains(language.count),
             language.allSatisfy(\.isLowercaseLetter),
             subtags.allSatisfy({ (1...8).contains($0.count) && $0.allSatisfy { $0.isLowercaseLetter || $0.isDigit } })
         else { return nil }

@@ -9,7 +9,10 @@ struct TagExpressionTests {
         "NOT binds closest, then AND, then OR, and parentheses before all",
         arguments: [
             ("beta", .tag("beta")),
-            ("ios-17 AND (beta OR staff) AND NOT muted", .all([.tag("ios-17"), .any([.tag("beta"), .tag("staff")]), .not(.tag("muted"))])),
+            (
+                "ios-17 AND (beta OR staff) AND NOT muted",
+                .all([.tag("ios-17"), .any([.tag("beta"), .tag("staff")]), .not(.tag("muted"))])
+            ),
             ("a OR b AND c", .any([.tag("a"), .all([.tag("b"), .tag("c")])])),
             ("a AND b OR c", .any([.all([.tag("a"), .tag("b")]), .tag("c")])),
             ("NOT a AND b", .all([.not(.tag("a")), .tag("b")])),

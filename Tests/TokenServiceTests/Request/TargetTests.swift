@@ -31,7 +31,9 @@ struct TargetTests {
             return
         }
         #expect(names.count == 2)
-        #expect(try ParsedRequest(to: #"{"tokens":["AB","ab","cd"]}"#).request?.target == .tokens(["ab", "cd"].compactMap { DeviceToken(hex: $0) }))
+        #expect(
+            try ParsedRequest(to: #"{"tokens":["AB","ab","cd"]}"#).request?.target
+                == .tokens(["ab", "cd"].compactMap { DeviceToken(hex: $0) }))
         let id = installation(0xabc).description
         let twice = try ParsedRequest(to: #"{"installations":["\#(id)","\#(id.uppercased())"]}"#)
         #expect(twice.request?.target == .installations([installation(0xabc)]))

@@ -76,7 +76,8 @@ extension JSONObjectReader {
         guard let due else { return nil }
         guard optionalValue("expires_at") != nil else {
             let lifetime = seconds.map { $0 * 1000 } ?? NotificationRequest.defaultLifetimeMs
-            return Expiry(at: due.latest + lifetime, lifetime: due.localTime.map { _ in lifetime }, source: seconds == nil ? .standard : .ttlSeconds)
+            return Expiry(
+                at: due.latest + lifetime, lifetime: due.localTime.map { _ in lifetime }, source: seconds == nil ? .standard : .ttlSeconds)
         }
         guard let moment else { return nil }
         guard moment > max(now, due.earliest), moment <= due.latest + maximum else {

@@ -41,7 +41,8 @@ extension NotificationWarning.Code {
         switch self {
         case .timeCriticalBackground: "the system delays and drops background pushes as it likes; what cannot wait is an alert"
         case .frequentBackground: "more than three background pushes within an hour: the system will throttle them on these devices"
-        case .expiryNotStated: "what is time-critical should say when it is too late; without expires_at or ttl_seconds that is after 24 hours"
+        case .expiryNotStated:
+            "what is time-critical should say when it is too late; without expires_at or ttl_seconds that is after 24 hours"
         case .expiresBeforeLastTimeZone: "it expires before this time has come to the last time zone; devices there get nothing"
         case .localTimePassed: "this time has passed already in some time zones; there it is due at once, while its lifetime lasts"
         case .voipStored: "a call that rings late is worse than none: apns_expiration 0, or a short ttl_seconds"

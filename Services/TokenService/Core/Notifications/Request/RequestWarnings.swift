@@ -76,7 +76,8 @@ struct RequestWarnings {
 
 extension PushType {
     private static let notificationKeys: Set<String> = [
-        "alert", "badge", "sound", "thread-id", "category", "content-available", "mutable-content", "target-content-id", "interruption-level",
+        "alert", "badge", "sound", "thread-id", "category", "content-available", "mutable-content", "target-content-id",
+        "interruption-level",
         "relevance-score", "filter-criteria", "url-args",
     ]
     private static let activityKeys: Set<String> = [

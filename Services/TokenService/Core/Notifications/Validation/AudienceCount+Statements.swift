@@ -3,7 +3,7 @@ import Postgres
 /// Each gives rows of reason, devices, tokens. `$1` app, `$2` purpose, `$3` whom.
 ///
 /// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``. What a token is over for is asked
-/// only where no token is active.
+/// only where no token is active, and of that device alone: an app may have half of its tokens in quarantine.
 extension AudienceCount {
     static let users: PostgresStatement = """
         WITH asked AS (
@@ -13,10 +13,11 @@ extension AudienceCount {
             SELECT live.count, CASE
                 WHEN a.id IS NULL THEN 'unknown_user'
                 WHEN live.count > 0 THEN CASE WHEN a.throttled_until > now() THEN 'throttled' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2) THEN 'token_retired'
-                ELSE 'no_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
@@ -33,10 +34,11 @@ extension AudienceCount {
                 WHEN a.deregistered_at IS NOT NULL THEN 'deregistered'
                 WHEN live.count > 0 THEN
                     CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2) THEN 'token_retired'
-                ELSE 'no_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
@@ -48,11 +50,13 @@ extension AudienceCount {
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
                     CASE WHEN live.is_throttled THEN 'throttled' WHEN live.is_signed_out THEN 'signed_out' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2) THEN 'token_retired'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token) THEN 'other_purpose'
-                ELSE 'unknown_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
+                    ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token)
+                        THEN 'other_purpose' ELSE 'unknown_token' END END
+                END AS reason
             FROM unnest($3::bytea[]) AS u (token) CROSS JOIN LATERAL (
                 SELECT count(*), bool_or(i.throttled_until > now()) AS is_throttled, bool_and(i.owner IS NULL) AS is_signed_out
                 FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
@@ -65,10 +69,11 @@ extension AudienceCount {
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
                     CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2) THEN 'token_retired'
-                ELSE 'no_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
@@ -83,10 +88,11 @@ extension AudienceCount {
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
                     CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2) THEN 'token_retired'
-                ELSE 'no_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
@@ -105,10 +111,11 @@ extension AudienceCount {
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
                     CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2
-                    AND t.quarantined_at IS NOT NULL) THEN 'quarantined'
-                WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2) THEN 'token_retired'
-                ELSE 'no_token' END AS reason
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live

@@ -58,7 +58,8 @@ extension AudienceEstimate.Reason {
         switch self {
         case .ready, .signedOut: .sent
         case .throttled: .delayed
-        case .noToken, .tokenRetired, .quarantined, .otherPurpose, .unknownUser, .unknownInstallation, .unknownToken, .deregistered: .notSent
+        case .noToken, .tokenRetired, .quarantined, .otherPurpose, .unknownUser, .unknownInstallation, .unknownToken, .deregistered:
+            .notSent
         }
     }
 

@@ -59,6 +59,8 @@ struct PayloadRules {
     private static func hasText(_ alert: JSONValue?) -> Bool {
         guard let alert else { return false }
         if let text = alert.stringValue { return !text.isEmpty }
+        // What is of no right type has its own problem.
+        guard alert.objectValue != nil else { return true }
         return ["title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"].contains { alert[$0] != nil }
     }
 
