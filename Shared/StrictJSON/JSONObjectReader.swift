@@ -8,7 +8,8 @@ package struct JSONObjectReader {
     package let problems: JSONProblems
     private let fields: [(key: String, value: JSONValue)]
     private let isObject: Bool
-    private var asked: Set<String> = []
+    /// Whether somebody has asked for the field at that place in ``fields``.
+    private var asked: [Bool]
 
     /// - Parameter value: If it is not an object, that is a problem, and every field reads as absent without a further one.
     package init(_ value: JSONValue, at pointer: String = "", problems: JSONProblems = JSONProblems()) {
@@ -16,6 +17,7 @@ package struct JSONObjectReader {
         self.pointer = pointer
         self.problems = problems
         fields = value.objectValue ?? []
+        asked = Array(repeating: false, count: fields.count)
         isObject = value.objectValue != nil
         if !isObject {
             problems.add(JSONProblem(pointer: pointer, code: "wrong_type", detail: "expected an object, found \(value.typeName)"))
@@ -29,28 +31,31 @@ package struct JSONObjectReader {
 
     /// Whether the field is there, be it null.
     package mutating func has(_ key: String) -> Bool {
-        asked.insert(key)
-        return fields.contains { $0.key == key }
+        find(key) != nil
     }
 
     /// Any value, null included; a problem where the field is absent.
     package mutating func value(_ key: String) -> JSONValue? {
-        asked.insert(key)
-        if let field = fields.first(where: { $0.key == key }) { return field.value }
+        if let field = find(key) { return field }
         if isObject { problem(key, "missing", "required") }
         return nil
     }
 
     /// Any value; nil where the field is absent or null.
     package mutating func optionalValue(_ key: String) -> JSONValue? {
-        asked.insert(key)
-        guard let field = fields.first(where: { $0.key == key }), !field.value.isNull else { return nil }
-        return field.value
+        guard let field = find(key), !field.isNull else { return nil }
+        return field
+    }
+
+    private mutating func find(_ key: String) -> JSONValue? {
+        guard let index = fields.firstIndex(where: { $0.key == key }) else { return nil }
+        asked[index] = true
+        return fields[index].value
     }
 
     /// To be called when every field was asked for: what is left is unknown.
     package func finish() {
-        for field in fields where !asked.contains(field.key) {
+        for (field, isKnown) in zip(fields, asked) where !isKnown {
             problem(field.key, "unknown_field", "not a field of this object")
         }
     }

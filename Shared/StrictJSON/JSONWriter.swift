@@ -192,11 +192,19 @@ package struct JSONWriter {
 
     private mutating func appendEscaped(_ text: String) {
         let utf8 = text.utf8
-        if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+        if Self.needsNoEscape(utf8.span) {
             bytes.append(contentsOf: utf8)
         } else {
             for byte in utf8 { appendEscaped(byte) }
         }
+    }
+
+    private static func needsNoEscape(_ text: Span<UInt8>) -> Bool {
+        for index in text.indices {
+            let byte = text[index]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
+        }
+        return true
     }
 
     private mutating func appendEscaped(_ byte: UInt8) {

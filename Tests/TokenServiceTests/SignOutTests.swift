@@ -54,6 +54,32 @@ struct SignOutTests {
         }
     }
 
+    /// Rule 8: by token, and for a deregistration, as for a logout.
+    @Test func aLateRequestForThePreviousUserChangesNothing() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            let path = "/v1/apps/shop/installations/\(installation(1))"
+            let before = try await shop.get(path).bytes
+            let (ada, grace) = (#"{"token":"\#(token(1))","expected_user":"ada"}"#, #"{"token":"\#(token(1))","expected_user":"grace"}"#)
+            let late = [
+                try await shop.post("/v1/apps/shop/tokens/logout", ada), try await shop.post("/v1/apps/shop/tokens/deregister", ada),
+                try await shop.delete("\(path)?expected_user=ada"),
+                try await shop.post("/v1/apps/shop/tokens/logout", #"{"token":"\#(token(1))","expected_user":null}"#),
+            ]
+            #expect(late.map(\.status) == [409, 409, 409, 409])
+            #expect(Set(late.map(\.code)) == ["owner_mismatch"])
+            #expect(try await shop.get(path).bytes == before)
+            #expect(try await running.fences().isEmpty)
+            #expect(try await shop.delete("\(path)?expected_user=").status == 400)
+            #expect(try await shop.delete("\(path)?expected=grace").code == "unknown_parameter")
+            #expect(try await shop.post("/v1/apps/shop/tokens/logout", grace).status == 200)
+            // Nobody is signed in any more: nothing to guard.
+            #expect(try await shop.post("/v1/apps/shop/tokens/deregister", ada).status == 204)
+            #expect(try await shop.delete("\(path)?expected_user=ada").status == 204)
+        }
+    }
+
     @Test func aTokenAloneIsEnough() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -102,7 +102,8 @@ package struct TokenService: Sendable {
             gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
             shedding: shedding, metrics: metrics, logger: logger)
         router.mount(operations)
-        let registration = InstallationRegistration(pool: pool, fences: outbox.fences)
+        let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
+        metrics.observe(registration)
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),

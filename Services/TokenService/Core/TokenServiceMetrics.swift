@@ -9,10 +9,20 @@ package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
     /// Looked up by every request; making them anew costs more than counting.
     private let requests = RequestSeries()
+    private let created: Counter
+    private let updated: Counter
+
+    private let changesPerCommit: Recorder
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
+        registry.describe(
+            MetricName.changesPerCommit, "Registrations and changes that shared a transaction.",
+            buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256])
         for (name, help) in Self.help { registry.describe(name, help) }
+        created = Counter(label: MetricName.registrations, dimensions: [("result", "created")], factory: registry)
+        updated = Counter(label: MetricName.registrations, dimensions: [("result", "updated")], factory: registry)
+        changesPerCommit = Recorder(label: MetricName.changesPerCommit, dimensions: [], aggregate: true, factory: registry)
     }
 
     /// Gauges that are read when somebody asks.
@@ -38,6 +48,18 @@ package struct TokenServiceMetrics: Sendable {
         registry.observe(MetricName.streamsInProgress, "Imports and exports that are under way.") { Double(streams.streamsInProgress) }
     }
 
+    /// Changes that wait for a commit.
+    func observe(_ registration: InstallationRegistration) {
+        registry.observe(MetricName.changesWaiting, "Registrations and changes that wait for a transaction.") {
+            Double(registration.waitingCount)
+        }
+    }
+
+    func commits(_ changes: Int) { changesPerCommit.record(changes) }
+    func repeated(_ reason: InstallationRegistration.RepeatReason, _ number: Int) {
+        count(MetricName.commitsRepeated, [("reason", reason.rawValue)], by: number)
+    }
+
     func rateLimited() { count(MetricName.requestsRateLimited, []) }
     func shed(_ reason: LoadShedding.Reason) { count(MetricName.requestsShed, [("reason", reason.rawValue)]) }
 
@@ -57,10 +79,10 @@ package struct TokenServiceMetrics: Sendable {
         series.timer.record(duration: took)
     }
 
-    func registered(isNew: Bool) { count(MetricName.registrations, [("result", isNew ? "created" : "updated")]) }
+    func registered(isNew: Bool) { (isNew ? created : updated).increment() }
     func registered(created: Int, updated: Int) {
-        count(MetricName.registrations, [("result", "created")], by: created)
-        count(MetricName.registrations, [("result", "updated")], by: updated)
+        self.created.increment(by: created)
+        self.updated.increment(by: updated)
     }
     func signedOut(_ number: Int) { count(MetricName.signOuts, [], by: number) }
 
@@ -103,6 +125,7 @@ package struct TokenServiceMetrics: Sendable {
             MetricName.requestsShed,
             "Requests refused because too many are being worked on, are streamed or wait for the database, by reason."
         ),
+        (MetricName.commitsRepeated, "Transactions of registrations that were run once more, by reason."),
         (MetricName.registrations, "Registrations, by whether the installation was new."),
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),

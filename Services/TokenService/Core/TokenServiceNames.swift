@@ -51,8 +51,14 @@ package enum MetricName {
     package static let staleRemoved = "push_token_service_stale_removed_total"
     package static let retentionRemoved = "push_token_service_retention_removed_total"
     package static let connections = "push_token_service_postgres_connections"
+    package static let changesWaiting = "push_token_service_changes_waiting"
+    package static let changesPerCommit = "push_token_service_changes_per_commit"
+    package static let commitsRepeated = "push_token_service_commits_repeated_total"
 
     package static let all = [
+        changesWaiting,
+        changesPerCommit,
+        commitsRepeated,
         requests,
         requestTime,
         requestsInProgress,

@@ -18,6 +18,8 @@ struct RegistryBenchmark: ParsableCommand {
     @Option(help: "Also write the JSON object to this file.") var json: String?
     @Flag(help: "A hundredth of the rows and a tenth of the requests, to try the benchmark itself.") var quick = false
     @Flag(help: "Leave the import out.") var skipImport = false
+    @Flag(help: "Leave the reads out.") var skipReads = false
+    @Option(help: "Stored installations to measure at, ascending, separated by commas, instead of the usual ones.") var stored: String?
 
     func validate() throws {
         guard rounds >= 1, clients >= 1, databaseConnections >= 1 else {
@@ -77,7 +79,7 @@ struct RegistryBenchmark: ParsableCommand {
 
     private func measureLevels(_ database: Database, _ load: LoadGenerator, key: String, app: Int) throws -> [Level] {
         try database.empty()
-        let sizes = quick ? [1000, 10_000, 50_000] : [10_000, 1_000_000, 5_000_000]
+        let sizes = try sizes()
         // So far above what is stored that the two never meet.
         var fresh = 1_000_000_000
         var stored = 0
@@ -94,25 +96,39 @@ struct RegistryBenchmark: ParsableCommand {
 
     private func measure(_ level: Level, _ database: Database, _ load: LoadGenerator, _ mix: inout RequestMix, app: Int) throws -> Level {
         let requests = quick ? 3000 : 30_000
+        let processors = Processors(service: pid, database: database)
         var level = level
         let (refresh, read) = (BareSQL.refresh(app: app, population: level.size), BareSQL.read(app: app, population: level.size))
         for number in 0...rounds {
             let writing = mix.registrations(requests)
-            let registrations = try load.run(writing)
+            let (registrations, shares) = try processors.measure { try load.run(writing) }
             let refreshes = try database.pgbench(refresh, transactions: requests, connections: databaseConnections)
+            print(
+                "\(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s (\(shares.perOperation(requests))),",
+                "bare refresh \(Int(refreshes))/s")
+            if number > 0 {
+                level.registrations.append(registrations)
+                level.refreshes.append(refreshes)
+            }
+            guard !skipReads else { continue }
             let reading = mix.reads(requests)
             let reads = try load.run(reading)
             let queries = try database.pgbench(read, transactions: requests, connections: databaseConnections)
-            print(
-                "\(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s, bare refresh \(Int(refreshes))/s;",
-                "reads \(Int(reads.rate))/s, bare query \(Int(queries))/s")
+            print("\(level.size) stored, \(Self.label(number)): reads \(Int(reads.rate))/s, bare query \(Int(queries))/s")
             guard number > 0 else { continue }
-            level.registrations.append(registrations)
-            level.refreshes.append(refreshes)
             level.reads.append(reads)
             level.queries.append(queries)
         }
         return level
+    }
+
+    private func sizes() throws -> [Int] {
+        guard let stored else { return quick ? [1000, 10_000, 50_000] : [10_000, 1_000_000, 5_000_000] }
+        let sizes = stored.split(separator: ",").compactMap { Int($0) }
+        guard !sizes.isEmpty, sizes.allSatisfy({ $0 >= 100 }), sizes == sizes.sorted() else {
+            throw BenchmarkError("--stored takes numbers of at least 100, ascending")
+        }
+        return sizes
     }
 
     private static func label(_ round: Int) -> String { round == 0 ? "warm-up" : "round \(round)" }

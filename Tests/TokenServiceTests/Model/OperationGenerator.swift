@@ -12,8 +12,17 @@ struct OperationGenerator {
     ///   - model: The state before the round, for moments that are close to a registration.
     ///   - now: The database's clock before the round, UNIX milliseconds.
     mutating func round(open: inout [OpenDelivery], model: RegistryModel, now: Int64) -> [RegistryOperation] {
-        (0..<Int.random(in: 2...6, using: &random)).map { _ in operation(open: &open, model: model, now: now) }
+        var operations = (0..<Int.random(in: 2...6, using: &random)).map { _ in operation(open: &open, model: model, now: now) }
+        // What is in quarantine is soon registered again: such a chance is seldom let pass.
+        let wants = (restore: !one(in: 4), all: one(in: 2))
+        if wants.restore, let token = model.tokens.first(where: { $0?.isQuarantined == true }) ?? nil {
+            operations[0] = .restore(wants.all ? nil : token.installation)
+        }
+        return operations
     }
+
+    /// Whether the app's brake is engaged in the next round, and whether a token is put into quarantine before.
+    mutating func brake() -> (isEngaged: Bool, doubts: Bool) { (one(in: 4), one(in: 4)) }
 
     private mutating func operation(open: inout [OpenDelivery], model: RegistryModel, now: Int64) -> RegistryOperation {
         // Drawn whether needed or not, so that the sequence does not depend on what is open.
@@ -21,17 +30,19 @@ struct OperationGenerator {
         let change = change(registration)
         let fate = fate()
         switch below(100) {
-        case ..<34: return .register(registration)
-        case ..<42: return .change(change)
-        case ..<50: return .logOut(registration.installation, expected: registration.expected)
+        case ..<31: return .register(registration)
+        case ..<38: return .change(change)
+        case ..<40: return .erase(user: below(RegistryModel.users.count))
+        case ..<45: return .restore(one(in: 3) ? registration.installation : nil)
+        case ..<51: return .logOut(registration.installation, expected: registration.expected)
         case ..<57: return .logOutToken(number: below(TokenName.numbers))
         case ..<63: return .logOutUser(below(RegistryModel.users.count), except: one(in: 2) ? registration.installation : nil)
         case ..<66: return .deregister(registration.installation)
         case ..<68: return .deregisterToken(number: below(TokenName.numbers))
-        case ..<83: return .send(user: below(RegistryModel.users.count))
+        case ..<79: return .send(user: addressee(fate, model))
         default:
             guard !open.isEmpty else { return .register(registration) }
-            return .outcome(outcome(of: open.remove(at: fate.pick % open.count), fate, model: model, now: now))
+            return .outcome(outcome(of: open.remove(at: fate.place(in: open)), fate, model: model, now: now))
         }
     }
 
@@ -64,6 +75,15 @@ struct OperationGenerator {
         var moment: Int
         var isStamped: Bool
         var isContradicted: Bool
+
+        /// Mostly one of the latest: of old ones the token has long been somebody else's.
+        func place(in open: [OpenDelivery]) -> Int { max(0, open.count - 1 - (pick % 4 == 0 ? pick : pick % 4) % open.count) }
+    }
+
+    /// Mostly somebody who is signed in somewhere, so that something is sent.
+    private func addressee(_ fate: Fate, _ model: RegistryModel) -> Int {
+        let owners = model.installations.compactMap { $0?.owner }
+        return owners.isEmpty || fate.pick % 5 == 0 ? fate.pick % RegistryModel.users.count : owners[fate.pick % owners.count]
     }
 
     private mutating func fate() -> Fate {
@@ -71,7 +91,7 @@ struct OperationGenerator {
         let any = classes[below(classes.count)]
         let telling = below(10)
         return Fate(
-            pick: below(1_000_000), outcome: telling < 5 ? .tokenGone : telling < 7 ? .tokenRejected : any, moment: below(6),
+            pick: below(1_000_000), outcome: telling < 3 ? .tokenGone : telling < 7 ? .tokenRejected : any, moment: below(6),
             isStamped: !one(in: 4), isContradicted: one(in: 4))
     }
 

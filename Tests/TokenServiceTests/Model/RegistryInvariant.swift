@@ -23,11 +23,9 @@ enum RegistryInvariant {
                 JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
             WHERE n.app_id = $1 AND d.class IS NULL AND i.owner IS DISTINCT FROM n.target_user AND NOT EXISTS (
                 SELECT FROM fences f WHERE f.app_id = $1 AND f.installation = d.installation AND f.epochs_below > d.owner_epoch))
-        UNION ALL SELECT 'only a 410 of its own makes a token gone (4)' WHERE EXISTS (
-            SELECT FROM tokens t WHERE t.app_id = $1 AND t.retired_reason = 'gone' AND NOT EXISTS (
-                SELECT FROM deliveries d WHERE d.token_id = t.id AND d.class = 'token_gone'))
-        UNION ALL SELECT 'nothing but APNs'' word about the token rejects it (7)' WHERE EXISTS (
-            SELECT FROM tokens t WHERE t.app_id = $1 AND t.retired_reason = 'rejected' AND NOT EXISTS (
-                SELECT FROM deliveries d WHERE d.token_id = t.id AND d.class = 'token_rejected'))
+        UNION ALL SELECT 'what was erased is an empty shell' WHERE EXISTS (
+            SELECT FROM installations i WHERE app_id = $1 AND deregistered_at IS NOT NULL AND signed_out_reason = 'erased' AND (
+                owner IS NOT NULL OR locale IS NOT NULL OR EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = i.id)))
+        UNION ALL SELECT 'an erasure that was answered is complete' WHERE EXISTS (SELECT FROM erasures WHERE app_id = $1)
         """
 }

@@ -5,15 +5,19 @@ import PushModel
 extension RegistryModel: CustomStringConvertible {
     var description: String {
         let people = installations.enumerated().compactMap { number, found in
-            found.map { "i\(number) \($0.isRegistered ? userName($0.owner) : "deregistered") epoch \($0.epoch) by \($0.locale ?? "-")" }
+            found.map {
+                let state = $0.isRegistered ? userName($0.owner) : $0.isShell ? "erased" : "deregistered"
+                return "i\(number) \(state) epoch \($0.epoch) by \($0.locale ?? "-")"
+            }
         }
         let held = tokens.enumerated().compactMap { index, found in
             found.map { token in
                 let at = token.registeredAt == Self.thisRound ? "now" : "\(token.registeredAt)"
-                return "\(TokenName(index: index))@i\(token.installation) \(token.retired ?? "active") \(at)"
+                let state = (token.retired ?? "active") + (token.isQuarantined ? " (quarantined)" : "")
+                return "\(TokenName(index: index))@i\(token.installation) \(state) \(at)"
             }
         }
-        return (people + held).joined(separator: "; ")
+        return (people + held + (isBraked ? ["braked"] : [])).joined(separator: "; ")
     }
 }
 
@@ -39,6 +43,8 @@ extension RegistryOperation: CustomStringConvertible {
         case .outcome(let outcome):
             "\(outcome.outcome.rawValue) of \(outcome.token) since \(outcome.since)\(outcome.isStamped ? "" : ", not stamped")"
                 + (outcome.isContradicted ? ", contradicted" : "")
+        case .erase(let user): "erase \(userName(user))"
+        case .restore(let installation): "restore \(installation.map { "i\($0)" } ?? "all")"
         }
     }
 }
@@ -65,6 +71,8 @@ extension RegistryAnswer: CustomStringConvertible {
         case .deregistered: "deregistered"
         case .sent(let deliveries): "sent \(deliveries.map { "\($0.token)@i\($0.installation) epoch \($0.epoch)" }.sorted())"
         case .applied: "applied"
+        case .erased(let installations, let tokens): "erased \(installations) installations, \(tokens) tokens"
+        case .restored(let restored, let superseded): "restored \(restored), superseded \(superseded)"
         }
     }
 }

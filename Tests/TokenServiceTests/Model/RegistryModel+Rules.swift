@@ -14,6 +14,7 @@ extension RegistryModel {
         case .deregisterToken(let number): deregister(Set(holders(of: number) { $0.retired == nil }))
         case .send(let user): .sent(targets(of: user))
         case .outcome(let outcome): settle(outcome)
+        case .erase, .restore: preconditionFailure("neither is one moment")
         }
     }
 
@@ -40,8 +41,10 @@ extension RegistryModel {
         let superseded = policy == .single ? others(of: user, than: installation) : []
         for name in named ?? [] {
             tokens[name.index] = Token(
-                installation: installation, registeredAt: Self.thisRound, retired: nil, isProven: tokens[name.index]?.isProven == true)
+                installation: installation, registeredAt: Self.thisRound, retired: nil, isProven: tokens[name.index]?.isProven == true,
+                row: tokens[name.index]?.row ?? 0)
         }
+        if let user, before?.owner != user { name(user, at: installation) }
         installations[installation] = Installation(owner: user, epoch: before?.epoch ?? 1, isRegistered: true, locale: tag)
         signOut(superseded)
         var ended = superseded.union(lost.ofOthers)
@@ -82,12 +85,12 @@ extension RegistryModel {
             }
             guard !isKept else { continue }
             if isTakenOver {
-                retire(index, "replaced")
+                retireForGood(index, "replaced")
                 tokens[index]?.installation = installation
             } else if isReplaced {
-                retire(index, "replaced")
+                retireForGood(index, "replaced")
             } else if let named, token.installation == installation {
-                retire(index, named.contains { $0.purpose == name.purpose } ? "replaced" : "removed")
+                retireForGood(index, named.contains { $0.purpose == name.purpose } ? "replaced" : "removed")
             }
         }
         return lost
@@ -135,10 +138,15 @@ extension RegistryModel {
     }
 
     /// DESIGN.md section 6: a 410 retires what was registered at or before its moment, a rejection what was registered before the
-    /// request left, and nothing else ever retires.
+    /// request left, and nothing else ever retires. Under the brake a rejection retires nothing, and those that did are doubted.
     private mutating func settle(_ outcome: RegistryOperation.Outcome) -> RegistryAnswer {
+        if isBraked, outcome.outcome == .tokenRejected {
+            for index in tokens.indices where tokens[index]?.retired == "rejected" { tokens[index]?.isQuarantined = true }
+            return .applied
+        }
+        guard let token = tokens[outcome.token.index], token.row == outcome.delivery.row else { return .applied }
         if outcome.outcome == .accepted { tokens[outcome.token.index]?.isProven = true }
-        guard let reason = outcome.retires, let token = tokens[outcome.token.index], token.retired == nil else { return .applied }
+        guard let reason = outcome.retires, token.retired == nil else { return .applied }
         if token.registeredAt <= outcome.since.moment { retire(outcome.token.index, reason) }
         return .applied
     }

@@ -16,6 +16,8 @@ struct RegistryModel: Hashable, Sendable {
         var isRegistered = true
         /// Which operation told its profile last.
         var locale: String?
+        /// Erased, and not registered since.
+        var isShell = false
     }
 
     struct Token: Hashable, Sendable {
@@ -26,14 +28,34 @@ struct RegistryModel: Hashable, Sendable {
         var retired: String?
         /// APNs has accepted it in this environment.
         var isProven = false
+        /// Rejected, and may be restored.
+        var isQuarantined = false
+        /// The number of its row, or 0 where this round made it: outcomes speak of rows.
+        var row: Int64 = 0
+    }
+
+    /// A user whom an installation's history names. No API shows it; the last one decides whose an installation is that nobody is signed
+    /// in to.
+    struct Named: Hashable, Sendable {
+        var user: Int
+        /// Since this round: an erasure that is under way may have begun before.
+        var isRecent = false
+        /// Erased in this round: the history may tell of it until the round is over.
+        var isFading = false
     }
 
     let policy: Policy
+    /// Whether the app's brake is engaged during the present round.
+    var isBraked = false
     var installations = [Installation?](repeating: nil, count: installationCount)
     /// By ``TokenName/index``.
     var tokens = [Token?](repeating: nil, count: TokenName.count)
     /// By successor, the installations of its owner that lost a token to it: one bit each. No API shows it; later epochs do.
     private var moves = [UInt8](repeating: 0, count: installationCount)
+    /// In the order in which the history last names them.
+    var named = [[Named]](repeating: [], count: installationCount)
+    /// What the operations that are no single moment have done so far, by their place in the round.
+    var underway: [Int: Underway] = [:]
 
     init(policy: Policy) { self.policy = policy }
 
@@ -45,6 +67,13 @@ struct RegistryModel: Hashable, Sendable {
 
     mutating func retire(_ token: Int, _ reason: String) {
         if tokens[token]?.retired == nil { tokens[token]?.retired = reason }
+    }
+
+    /// A rejection may prove unjust, and then what the client has said since is what counts.
+    mutating func retireForGood(_ token: Int, _ reason: String) {
+        guard tokens[token]?.retired == "rejected" else { return retire(token, reason) }
+        tokens[token]?.retired = reason
+        tokens[token]?.isQuarantined = false
     }
 
     /// Ends the epoch of these, and of all whose tokens moved to them while the owner was the same.
@@ -72,15 +101,6 @@ struct RegistryModel: Hashable, Sendable {
 
     mutating func signOut(_ installations: Set<Int>) {
         for installation in installations { self.installations[installation]?.owner = nil }
-    }
-
-    /// Replaces the round's moment by what the service's clock said.
-    func settled(_ moments: [Int64?]) -> RegistryModel {
-        var settled = self
-        for index in settled.tokens.indices where settled.tokens[index]?.registeredAt == Self.thisRound {
-            settled.tokens[index]?.registeredAt = moments[index] ?? Self.thisRound
-        }
-        return settled
     }
 
     /// Whether everything is equal that can be seen from outside.

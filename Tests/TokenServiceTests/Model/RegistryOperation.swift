@@ -1,6 +1,6 @@
 import PushModel
 
-/// One thing that a client, or a dispatcher, does to the registry. Erasing and restoring will be further cases.
+/// One thing that a client, or a dispatcher, does to the registry.
 enum RegistryOperation: Sendable {
     case register(Registration)
     case change(Change)
@@ -12,6 +12,9 @@ enum RegistryOperation: Sendable {
     /// A notification to a user: what it reaches is one view of the registry.
     case send(user: Int)
     case outcome(Outcome)
+    case erase(user: Int)
+    /// Of one installation, or of all.
+    case restore(Int?)
 
     struct Registration: Sendable {
         var installation: Int
@@ -85,7 +88,11 @@ struct OpenDelivery: Sendable {
     var id: PushID
     var notification: PushID
     var token: TokenName
+    /// The number of the token's row.
+    var row: Int64
     var installation: Int
+    /// Whom it was sent to.
+    var user: Int
 }
 
 /// What an operation answers with, as far as it is determined.
@@ -100,6 +107,8 @@ enum RegistryAnswer: Hashable, Sendable {
     case deregistered
     case sent(Set<Delivery>)
     case applied
+    case erased(installations: Int, tokens: Int)
+    case restored(Int, superseded: Int)
 
     struct TokenState: Hashable, Sendable {
         var name: TokenName

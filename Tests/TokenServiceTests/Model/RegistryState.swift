@@ -9,9 +9,13 @@ struct RegistryState: Sendable {
     private(set) var model: RegistryModel
     /// When each token was registered, UNIX milliseconds.
     private(set) var moments = [Int64?](repeating: nil, count: TokenName.count)
+    /// The number of each token's row.
+    private(set) var rows = [Int64?](repeating: nil, count: TokenName.count)
 
-    /// - Parameter now: When the round began: what was registered since was registered in this round.
-    init(_ world: RegistryWorld, after now: Int64) async throws {
+    /// - Parameters:
+    ///   - now: When the round began: what was registered since was registered in this round.
+    ///   - before: What was true then: rows that it does not know were made in this round.
+    init(_ world: RegistryWorld, after now: Int64, before: RegistryModel) async throws {
         model = RegistryModel(policy: .multi)
         let (installations, tokens) = try await world.running.pool.session { session in
             let installations = try session.execute(Self.installations, [.int64(world.appID)]).map { row in
@@ -19,23 +23,25 @@ struct RegistryState: Sendable {
                     try row.id(0),
                     RegistryModel.Installation(
                         owner: Self.user(try row.optionalText(1)), epoch: try row.int64(2), isRegistered: try row.bool(3),
-                        locale: try row.optionalText(4))
+                        locale: try row.optionalText(4), isShell: try row.bool(5))
                 )
             }
             let tokens = try session.execute(Self.tokens, [.int64(world.appID)]).map { row in
                 (
                     try Self.name(row, from: 0), try row.id(3), try row.timestampMilliseconds(4), try row.optionalText(5),
-                    try row.bool(6)
+                    try row.bool(6), try row.bool(7), try row.int64(8)
                 )
             }
             return (installations, tokens)
         }
         for (id, installation) in installations { model.installations[try #require(Self.number(of: id))] = installation }
-        for (name, holder, at, retired, isProven) in tokens {
+        for (name, holder, at, retired, isProven, isQuarantined, row) in tokens {
             moments[name.index] = at
+            rows[name.index] = row
             model.tokens[name.index] = RegistryModel.Token(
                 installation: try #require(Self.number(of: holder)), registeredAt: at > now ? RegistryModel.thisRound : at,
-                retired: retired, isProven: isProven)
+                retired: retired, isProven: isProven, isQuarantined: isQuarantined,
+                row: before.tokens[name.index]?.row == row ? row : 0)
         }
         try await compareWithAPI(world)
     }
@@ -101,8 +107,14 @@ struct RegistryState: Sendable {
         return TokenName(number: number, place: place)
     }
 
-    private static let installations: PostgresStatement =
-        "SELECT id, owner, owner_epoch, deregistered_at IS NULL, locale FROM installations WHERE app_id = $1"
-    private static let tokens: PostgresStatement =
-        "SELECT token, environment, purpose, installation, registered_at, retired_reason, proven_at IS NOT NULL FROM tokens WHERE app_id = $1"
+    private static let installations: PostgresStatement = """
+        SELECT id, owner, owner_epoch, deregistered_at IS NULL, locale,
+            deregistered_at IS NOT NULL AND signed_out_reason IS NOT DISTINCT FROM 'erased'
+        FROM installations WHERE app_id = $1
+        """
+    private static let tokens: PostgresStatement = """
+        SELECT token, environment, purpose, installation, registered_at, retired_reason, proven_at IS NOT NULL,
+            quarantined_at IS NOT NULL, id
+        FROM tokens WHERE app_id = $1
+        """
 }

@@ -24,29 +24,36 @@ extension RegistryWorld {
     func exchange(_ operation: RegistryOperation, tag: String, now: Int64) async throws -> Exchange {
         var open: [OpenDelivery] = []
         var registeredAt: Int64?
+        var attempts = 1
         let said: RegistryAnswer
         switch operation {
-        case .send(let user): (said, open) = try await send(operation, to: RegistryModel.users[user])
+        case .send(let user): (said, open) = try await send(operation, to: user)
         case .outcome(let outcome):
             try await report(outcome, now: now)
             said = .applied
         default:
-            let answer = try await patiently { try await request(operation, tag: tag) }
+            let answer: APITestClient.Answer
+            (answer, attempts) = try await patiently { try await request(operation, tag: tag) }
             said = try read(answer, of: operation)
             if case .register = operation { registeredAt = answer.json.text("registered_at").flatMap { RFC3339.milliseconds($0) } }
         }
-        return Exchange(step: .init(operation: operation, tag: tag, answer: said, registeredAt: registeredAt), open: open)
+        let step = Linearization.Step(operation: operation, tag: tag, answer: said, registeredAt: registeredAt, attempts: attempts)
+        return Exchange(step: step, open: open)
     }
 
     /// 503 is for the client to repeat: a lock or a connection was waited for too long, and nothing was done. On a busy machine that may
     /// happen; a deadlock may not, so both are counted.
-    private func patiently(_ ask: () async throws -> APITestClient.Answer) async throws -> APITestClient.Answer {
-        try await eventually {
+    /// - Returns: the first other answer, and how many times was asked.
+    private func patiently(_ ask: () async throws -> APITestClient.Answer) async throws -> (APITestClient.Answer, Int) {
+        let attempts = Counter()
+        let answer = try await eventually {
             let answer = try await ask()
+            attempts.increase()
             guard answer.status == 503 else { return answer }
             repeated.increase()
             return nil
         }
+        return (answer, attempts.count)
     }
 
     private func request(_ operation: RegistryOperation, tag: String) async throws -> APITestClient.Answer {
@@ -67,6 +74,11 @@ extension RegistryWorld {
             return try await client.post("\(base)/users/\(RegistryModel.users[user])/logout", body)
         case .deregister(let number): return try await client.delete("\(base)/installations/\(id(number))")
         case .deregisterToken(let number): return try await client.post("\(base)/tokens/deregister", #"{"token":\#(Self.token(number))}"#)
+        case .erase(let user):
+            let name = RegistryModel.users[user]
+            return try await running.client.post("\(base)/users/\(name)/erase", #"{"confirm":"\#(name)"}"#)
+        case .restore(let number):
+            return try await running.client.post("\(base)/quarantine/restore", number.map { #"{"installations":["\#(id($0))"]}"# })
         case .send, .outcome: preconditionFailure("neither is one request")
         }
     }
@@ -105,35 +117,44 @@ extension RegistryWorld {
             guard let count = answer.json.number("signed_out"), let fence else { break }
             return .signedOutEverywhere(count: Int(count), fence: fence)
         case (.deregister, 204), (.deregisterToken, 204): return .deregistered
+        case (.erase, 200):
+            let erased = answer.json["erased"]
+            guard let installations = erased?.number("installations"), let tokens = erased?.number("tokens") else { break }
+            return .erased(installations: Int(installations), tokens: Int(tokens))
+        case (.restore, 200):
+            guard let restored = answer.json.number("restored"), let superseded = answer.json.number("superseded") else { break }
+            return .restored(Int(restored), superseded: Int(superseded))
         default: break
         }
         throw BadAnswer(operation, answer)
     }
 
-    private func send(_ operation: RegistryOperation, to user: String) async throws -> (RegistryAnswer, [OpenDelivery]) {
-        let answer = try await patiently { try await client.send(#"{"user":"\#(user)"}"#, app: app.text) }
+    func send(_ operation: RegistryOperation, to user: Int) async throws -> (RegistryAnswer, [OpenDelivery]) {
+        let body = #"{"user":"\#(RegistryModel.users[user])"}"#
+        let (answer, _) = try await patiently { try await client.send(body, app: app.text) }
         guard answer.status == 202, let notification = answer.json.text("id").flatMap({ PushID($0) }) else {
             throw BadAnswer(operation, answer)
         }
         let rows = try await running.pool.session { session in
             try session.execute(
                 """
-                SELECT d.id, d.installation, d.owner_epoch, t.token, t.environment, t.purpose
+                SELECT d.id, d.installation, d.owner_epoch, t.token, t.environment, t.purpose, t.id
                 FROM deliveries d JOIN tokens t ON t.id = d.token_id WHERE d.notification = $1
                 """, [.id(notification)]
-            ).map { row in (try row.id(0), try row.id(1), try row.int64(2), try RegistryState.name(row, from: 3)) }
+            ).map { row in (try row.id(0), try row.id(1), try row.int64(2), try RegistryState.name(row, from: 3), try row.int64(6)) }
         }
         var targets: Set<RegistryAnswer.Delivery> = []
         var open: [OpenDelivery] = []
-        for (delivery, installation, epoch, name) in rows {
+        for (delivery, installation, epoch, name, row) in rows {
             let number = try #require(RegistryState.number(of: installation))
             targets.insert(.init(token: name, installation: number, epoch: epoch))
-            open.append(OpenDelivery(id: delivery, notification: notification, token: name, installation: number))
+            open.append(
+                OpenDelivery(id: delivery, notification: notification, token: name, row: row, installation: number, user: user))
         }
         return (.sent(targets), open)
     }
 
-    /// As a dispatcher tells it, and until it is applied.
+    /// As a dispatcher tells it, and until it is applied, or the delivery is gone with its user.
     private func report(_ outcome: RegistryOperation.Outcome, now: Int64) async throws {
         let later = now + 3_600_000
         let moment = if case .at(let moment) = outcome.since { moment } else { later }
@@ -144,7 +165,7 @@ extension RegistryWorld {
         }
         _ = try await eventually {
             try await running.count(
-                "SELECT count(*) FROM deliveries WHERE id = $1 AND class IS NOT NULL", [.id(outcome.delivery.id)]) == 1 ? true : nil
+                "SELECT count(*) FROM deliveries WHERE id = $1 AND class IS NULL", [.id(outcome.delivery.id)]) == 0 ? true : nil
         }
     }
 

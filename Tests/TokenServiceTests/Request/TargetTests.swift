@@ -105,23 +105,23 @@ struct TargetTests {
     }
 
     @Test(
-        "A superseding notification says for whom",
+        "Only what goes to one user or installation supersedes",
         arguments: [
-            (#"{"user":"a"}"#, "", .user), (#"{"users":["a"]}"#, "", .user), (#"{"tags":"a"}"#, "", .device),
-            (#"{"all":true}"#, #","supersede_scope":"user""#, .user), (#"{"user":"a"}"#, #","supersede_scope":"device""#, .device),
-        ] as [(String, String, NotificationRequest.Supersession.Scope)])
-    func supersedes(target: String, more: String, scope: NotificationRequest.Supersession.Scope) throws {
-        let parsed = try ParsedRequest(#"{"to":\#(target),"content":{"alert":"a"},"supersede_key":"eta"\#(more)}"#)
-        #expect(parsed.request?.supersession == NotificationRequest.Supersession(key: "eta", scope: scope))
+            (#"{"user":"a"}"#, []), (#"{"installation":"\#(PushID.random())"}"#, []), (#"{"users":["a"]}"#, ["/supersede_key not_allowed"]),
+            (#"{"all":true}"#, ["/supersede_key not_allowed"]),
+        ])
+    func supersedes(target: String, problems: [String]) throws {
+        let parsed = try ParsedRequest(#"{"to":\#(target),"content":{"alert":"a"},"supersede_key":"eta"}"#)
+        #expect(parsed.problems == problems)
+        if problems.isEmpty { #expect(parsed.request?.supersedeKey == "eta") }
     }
 
     @Test(
         "What is wrong beside target, time and content",
         arguments: [
-            (#""supersede_scope":"user""#, "/supersede_scope conflict"), (#""supersede_key":"""#, "/supersede_key too_short"),
+            (#""supersede_key":"""#, "/supersede_key too_short"),
             (#""supersede_key":"\#(String(repeating: "k", count: 65))""#, "/supersede_key too_long"),
             (#""supersede_key":"a\tb""#, "/supersede_key invalid_character"), (#""supersede_key":7"#, "/supersede_key wrong_type"),
-            (#""supersede_key":"k","supersede_scope":"app""#, "/supersede_scope unsupported_value"),
             (#""receipts":"none""#, "/receipts unsupported_value"), (#""urgent":1"#, "/urgent wrong_type"),
             (#""on_unknown":"x""#, "/on_unknown unsupported_value"), (#""lane":"fast""#, "/lane unsupported_value"),
             (#""priority":0"#, "/priority unsupported_value"), (#""priority":"5""#, "/priority wrong_type"),
@@ -132,9 +132,9 @@ struct TargetTests {
 
     @Test("What may be said may also be null") func nulls() throws {
         let parsed = try ParsedRequest(
-            alert: #""urgent":null,"supersede_key":null,"supersede_scope":null,"receipts":null,"locales":null,"payload":null,"lane":null"#)
+            alert: #""urgent":null,"supersede_key":null,"receipts":null,"locales":null,"payload":null,"lane":null"#)
         #expect(parsed.problems == [])
-        #expect(parsed.request?.receipts == nil && parsed.request?.supersession == nil)
+        #expect(parsed.request?.receipts == nil && parsed.request?.supersedeKey == nil)
         #expect(try ParsedRequest(alert: #""receipts":"failures","urgent":true"#).request?.receipts == .failures)
     }
 }

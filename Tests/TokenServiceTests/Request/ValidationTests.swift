@@ -134,7 +134,7 @@ struct ValidationTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             let body = #"""
                 {"to":{"tags":"  (a) AND NOT b"},"content":{"content_available":true,"custom":{"n":1.0}},
-                "locales":{"de_AT":{"payload":{ "aps" : {"content-available":1}}}},"collapse_id":"c","ttl_seconds":60,"supersede_key":"k",
+                "locales":{"de_AT":{"payload":{ "aps" : {"content-available":1}}}},"collapse_id":"c","ttl_seconds":60,
                 "local_time":"\#(RFC3339.text(milliseconds: UnixTime.milliseconds() + 86_400_000).prefix(16))"}
                 """#
             let json = try await Self.validate(shop, body).json
@@ -142,7 +142,7 @@ struct ValidationTests {
             #expect(json.text("topic") == "com.example.shop")
             #expect(json.number("priority") == 5 && json.text("lane") == "bulk" && json.text("collapse_id") == "c")
             #expect(json.text("tags") == "a AND NOT b")
-            #expect(json.text("supersede_scope") == "device" && json.number("lifetime_seconds") == 60)
+            #expect(json.number("lifetime_seconds") == 60)
             #expect(
                 json["payloads"]?[0]?.written
                     == #"{"locale":null,"bytes":39,"maximum_bytes":4096,"payload":{"aps":{"content-available":1},"n":1.0}}"#)

@@ -30,8 +30,10 @@ struct Gate: Sendable {
 
     private static func key(of request: Request) -> APIKeyText? {
         guard let header = request.headers[.authorization] else { return nil }
-        let words = header.split(separator: " ", omittingEmptySubsequences: true)
-        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
-        return APIKeyText(words[1])
+        let scheme = header.utf8.prefix { $0 != UInt8(ascii: " ") }
+        guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
+        let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }
+        guard !key.contains(UInt8(ascii: " ")) else { return nil }
+        return APIKeyText(Substring(key))
     }
 }

@@ -27,23 +27,28 @@ struct SignOutController: Sendable {
 
     @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
         let named = try await Self.namedToken(call)
-        let result = try await signOut.logOut(token: named.token, environment: named.environment, app: call.app())
+        let result = try await signOut.logOut(
+            token: named.token, environment: named.environment, expected: named.expected, app: call.app())
         return answer(result, id: result.installation)
     }
 
     @Sendable private func deregisterToken(_ call: APICall) async throws -> Response {
         let named = try await Self.namedToken(call)
-        try await signOut.deregister(token: named.token, environment: named.environment, app: call.app())
+        try await signOut.deregister(
+            token: named.token, environment: named.environment, expected: named.expected, app: call.app())
         return JSONAnswer.noContent
     }
 
     /// In the body, never in the path: tokens have no business in anybody's access log.
-    private static func namedToken(_ call: APICall) async throws -> (token: DeviceToken, environment: APNsEnvironment?) {
+    private static func namedToken(
+        _ call: APICall
+    ) async throws -> (token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner) {
         try await call.body().object { body in
             let token = body.token("token")
             let environment = body.optionalChoice("environment", of: APNsEnvironment.self)
+            let expected = body.expectedOwner()
             body.finish()
-            return token.map { ($0, environment) }
+            return token.map { ($0, environment, expected) }
         }
     }
 
@@ -67,7 +72,14 @@ struct SignOutController: Sendable {
     }
 
     @Sendable private func deregister(_ call: APICall) async throws -> Response {
-        try await signOut.deregister(try call.id("id"), app: call.app())
+        let id = try call.id("id")
+        // In the query: what stands between may drop the body of a DELETE, and the guard with it.
+        try call.allowQuery(["expected_user"])
+        let expected = call.query("expected_user").map { ExpectedOwner.exactly($0) } ?? .anyone
+        if case .exactly(let user?) = expected, !(1...StatedUser.maximumBytes).contains(user.utf8.count) {
+            throw APIError.invalid("expected_user", "out_of_range", "must be 1 to \(StatedUser.maximumBytes) bytes of UTF-8")
+        }
+        try await signOut.deregister(id, expected: expected, app: call.app())
         return JSONAnswer.noContent
     }
 

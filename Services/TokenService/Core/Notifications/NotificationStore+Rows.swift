@@ -35,17 +35,17 @@ extension NotificationStore {
                     .timestamp(milliseconds: request.expiresAt), .optionalText(request.target.user), .textArray(request.target.users),
                     .optionalID(request.target.installation), .ids(request.target.installations),
                     .bytesArray(request.target.tokens.map(\.bytes)), .optionalText(expression?.description),
-                    .optionalText(expression?.query), .optionalBool(request.target == .all ? true : nil),
+                    .optionalText(expression?.searchText), .optionalBool(request.target == .all ? true : nil),
                     .optionalTimestamp(milliseconds: request.timing.notBefore), .optionalText(request.timing.localTime?.description),
-                    .optionalInt64(request.timing.lifetime), .bool(request.timing.isUrgent), .optionalText(request.supersession?.key),
+                    .optionalInt64(request.timing.lifetime), .bool(request.timing.isUrgent), .optionalText(request.supersedeKey),
                     .text(request.keptReceipts.rawValue),
                     .text(request.pushType.purpose.rawValue),
                 ]
             )
         ]
-        if let supersession = request.supersession {
+        if let key = request.supersedeKey {
             let place: [PostgresValue] = [
-                .int64(item.app.id), .text(supersession.key), .optionalText(request.target.user), .optionalID(request.target.installation),
+                .int64(item.app.id), .text(key), .optionalText(request.target.user), .optionalID(request.target.installation),
             ]
             rows.insert((lockSupersession, place), at: 0)
             rows.append((CancellationStore.supersede, place + [.id(notification.id)]))
@@ -63,7 +63,7 @@ extension NotificationRequest {
     /// One user's or installation's tokens, one payload, now: the acceptance itself finds them. Anything else is walked.
     var isResolvedAtOnce: Bool {
         guard target.user != nil || target.installation != nil else { return false }
-        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersession == nil && receipts != .failures
+        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil && receipts != .failures
     }
 
     /// A receipt for every delivery where the sender named whom, counters where nobody knows how many it will be.
@@ -83,18 +83,4 @@ extension NotificationRequest.Target {
     fileprivate var installations: [PushID] { if case .installations(let ids) = self { ids } else { [] } }
     fileprivate var tokens: [DeviceToken] { if case .tokens(let tokens) = self { tokens } else { [] } }
     fileprivate var tags: TagExpression? { if case .tags(let expression) = self { expression } else { nil } }
-}
-
-extension TagExpression {
-    /// As PostgreSQL's tsquery, which an installation's tags are asked with (`array_to_tsvector(tags) @@ query`): its `!` binds closest,
-    /// then `&`, then `|`, and a lexeme in quotes is taken as it stands (PostgreSQL manual, section 8.11.2).
-    var query: String {
-        switch self {
-        case .tag(let tag):
-            "'" + tag.replacing("\\", with: "\\\\").replacing("'", with: "''") + "'"
-        case .not(let operand): "!(" + operand.query + ")"
-        case .all(let operands): "(" + operands.map(\.query).joined(separator: " & ") + ")"
-        case .any(let operands): "(" + operands.map(\.query).joined(separator: " | ") + ")"
-        }
-    }
 }

@@ -32,7 +32,7 @@ package struct Erasure: Sendable {
 
     /// - Throws: `PostgresError`; what was done until then stays done.
     package func erase(user: String, app: App) async throws -> Result {
-        let historyEnd = try await pool.session { session in try ErasureStore(session, app: app, user: user).historyEnd() }
+        let historyEnd = try await pool.transaction { session in try ErasureStore(session, app: app, user: user).historyEnd() }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
         try await removeNotifications(user: user, app: app, into: &result)

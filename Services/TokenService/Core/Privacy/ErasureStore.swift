@@ -46,8 +46,14 @@ struct ErasureStore {
         var last: Int64?
     }
 
-    /// The newest history row; what comes later was written after the call began.
-    func historyEnd() throws -> Int64 { try session.execute(Self.historyEnd).only().int64(0) }
+    /// The newest history row; what comes later was written after the call began. A registration of the user that is under way has its
+    /// rows' numbers already: it is waited for, or its rows would be removed and what they tell of would stay.
+    func historyEnd() throws -> Int64 {
+        var lock = RegistryLock(app: app.id)
+        lock.add(user: user)
+        try lock.take(in: session)
+        return try session.execute(Self.historyEnd).only().int64(0)
+    }
 
     /// Makes empty shells of the user's next installations, fences them and notes what is left to remove.
     func endInstallations(after cursor: PushID, limit: Int) throws -> Page {

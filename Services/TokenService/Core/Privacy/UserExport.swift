@@ -6,7 +6,8 @@ import StrictJSON
 /// `POST /v1/apps/{app}/users/{user}/export`: everything that is stored of one user in one app, as one JSON document.
 ///
 /// Read and written page by page, so memory does not grow with the user; each page is a moment of its own. What an installation lived
-/// through under another owner is that one's and left out.
+/// through under another owner is that one's and left out. What was sent to an installation that the user has left since is there as
+/// long as the history tells of it (`HISTORY_RETENTION_DAYS`).
 package struct UserExport: Sendable {
     private let pool: PostgresPool
 

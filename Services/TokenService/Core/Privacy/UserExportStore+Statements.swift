@@ -41,6 +41,25 @@ extension UserExportStore {
             WHERE d.notification = n.id AND d.installation = i.id AND d.owner_epoch = i.owner_epoch)
         ORDER BY n.id LIMIT $4
         """
+    /// By the epochs of the deliveries: a time of the user ends with a sign-out and begins where the history last names somebody else.
+    static let notificationsToLeft: PostgresStatement = """
+        SELECT n.id, n.target_user, n.target_installation, n.state, n.lane, n.push_type, n.topic, n.collapse_id, n.payload,
+            n.accepted_at, n.expires_at, n.completed_at
+        FROM (
+            SELECT DISTINCT t.id FROM installation_history h
+            LEFT JOIN LATERAL (
+                SELECT o.owner_epoch FROM installation_history o
+                WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner <> $2
+                ORDER BY o.id DESC LIMIT 1
+            ) AS before ON true
+            JOIN notifications t ON t.app_id = h.app_id AND t.target_installation = h.installation AND t.id > $3
+            WHERE h.app_id = $1 AND h.owner = $2 AND h.event IN ('signed_out', 'deregistered') AND EXISTS (
+                SELECT FROM deliveries d WHERE d.notification = t.id AND d.installation = h.installation
+                    AND d.owner_epoch > coalesce(before.owner_epoch, 0) AND d.owner_epoch <= h.owner_epoch)
+            ORDER BY t.id LIMIT $4
+        ) AS page
+        JOIN notifications n ON n.id = page.id ORDER BY n.id
+        """
     static let deliveries: PostgresStatement = """
         SELECT token_id, id, installation, environment, class, status, reason, attempts, updated_at FROM deliveries
         WHERE notification = $1 AND token_id > $2 ORDER BY token_id LIMIT $3

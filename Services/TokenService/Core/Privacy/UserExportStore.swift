@@ -21,8 +21,8 @@ struct UserExportStore {
     struct Cursor: Sendable {
         var id = PushID(high: 0, low: 0)
         var number: Int64 = -1
-        /// Of the two walks that make up a list.
-        var isSecondWalk = false
+        /// Of the walks that make up a list, one after another.
+        var walk = 0
 
         static let first = Cursor()
     }
@@ -55,7 +55,7 @@ struct UserExportStore {
     /// First every row that names the user, wherever it is; then the rows of the user's installations that name nobody.
     func history(after cursor: Cursor) throws -> Page {
         let rows =
-            if cursor.isSecondWalk {
+            if cursor.walk == 1 {
                 try session.execute(
                     Self.ownerlessHistory,
                     [.int64(app.id), .text(user), .id(cursor.id), .int64(cursor.number), .int64(Self.pageSize)])
@@ -66,23 +66,25 @@ struct UserExportStore {
         var page = Page()
         for row in rows {
             page.items.append(try Self.historyEntry(row))
-            page.next = Cursor(id: try row.id(1), number: try row.int64(0), isSecondWalk: cursor.isSecondWalk)
+            page.next = Cursor(id: try row.id(1), number: try row.int64(0), walk: cursor.walk)
         }
-        if rows.count < Self.pageSize { page.next = cursor.isSecondWalk ? nil : Cursor(isSecondWalk: true) }
+        if rows.count < Self.pageSize { page.next = cursor.walk == 1 ? nil : Cursor(walk: 1) }
         return page
     }
 
-    /// First those sent to the user by name; then those sent to the user's installations during the present epoch.
+    /// First those sent to the user by name; then those sent to the user's installations during the present epoch; then those sent to
+    /// installations while the user was signed in there, as the history tells, who has left them since.
     func notifications(after cursor: Cursor) throws -> Page {
         let parameters: [PostgresValue] = [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.notificationPage)]
-        let rows = try session.execute(cursor.isSecondWalk ? Self.notificationsToInstallations : Self.notificationsToUser, parameters)
+        let walks = [Self.notificationsToUser, Self.notificationsToInstallations, Self.notificationsToLeft]
+        let rows = try session.execute(walks[cursor.walk], parameters)
         var page = Page()
         for row in rows {
             page.items.append(try Self.notification(row))
             page.ids.append(try row.id(0))
-            page.next = Cursor(id: try row.id(0), isSecondWalk: cursor.isSecondWalk)
+            page.next = Cursor(id: try row.id(0), walk: cursor.walk)
         }
-        if rows.count < Self.notificationPage { page.next = cursor.isSecondWalk ? nil : Cursor(isSecondWalk: true) }
+        if rows.count < Self.notificationPage { page.next = cursor.walk + 1 < walks.count ? Cursor(walk: cursor.walk + 1) : nil }
         return page
     }
 

@@ -27,7 +27,11 @@ package final class PublishSettlements: Service {
     private let backlog: PublishBacklog
     private let metrics: TokenServiceMetrics
     private let logger: Logger
+    /// Between one writing of published fences and the next. Nobody waits for it, and the relay leaves young fences alone.
+    private static let fencePause = Duration.milliseconds(50)
+
     private let basket = Basket<Settlement>()
+    private let fences = Basket<Int64>()
     private let underWay = Mutex(UnderWay())
     /// Called after every batch of notifications: there is room for more.
     private let onSettled: @Sendable () -> Void
@@ -53,20 +57,31 @@ package final class PublishSettlements: Service {
     func ended(_ chunks: [(id: ChunkID, isPublished: Bool)]) {
         basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) })
     }
-    func published(fences: [Int64]) { basket.put(contentsOf: fences.map { .fence($0) }) }
+    func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids) } }
 
     /// To be shut down after the publisher, so that the last confirms are written down.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.renewLeases() }
+                async let fencesWritten: Void = writeFences()
                 for await _ in basket.wakeUps { await write(basket.takeAll()) }
                 await write(basket.takeAll())
+                await fencesWritten
                 group.cancelAll()
             }
         } onGracefulShutdown: {
             self.basket.close()
+            self.fences.close()
         }
+    }
+
+    private func writeFences() async {
+        for await _ in fences.wakeUps {
+            _ = await Pause.of(Self.fencePause)
+            await write(fences.takeAll().map { .fence($0) })
+        }
+        await write(fences.takeAll().map { .fence($0) })
     }
 
     /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.

@@ -1,5 +1,6 @@
 package import Postgres
 import PushModel
+import Synchronization
 
 /// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`, and many of them at once: ``RegistryBatch`` in one transaction, then the fences.
 ///
@@ -14,14 +15,18 @@ package struct InstallationRegistration: Sendable {
     /// Below that, a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 4
+    /// How often what one registration supersedes may turn out to be too much.
+    private static let maximumPreparations = 5
 
     private let fences: FencePublisher
     private let transactions: Transactions
+    private let supersession: Supersession
     private let queue: CommitQueue<RegistryChange, Committed>
 
-    package init(pool: PostgresPool, fences: FencePublisher) {
+    package init(pool: PostgresPool, fences: FencePublisher, metrics: TokenServiceMetrics) {
         self.fences = fences
-        let transactions = Transactions(pool: pool)
+        supersession = Supersession(pool: pool, fences: fences)
+        let transactions = Transactions(pool: pool, metrics: metrics)
         self.transactions = transactions
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
@@ -33,12 +38,12 @@ package struct InstallationRegistration: Sendable {
 
     /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
-        try await settled(queue.submit(RegistryChange(app: app, .registration(registration))))
+        try await submit(RegistryChange(app: app, .registration(registration)))
     }
 
     /// - Throws: As ``register(_:app:)``; ``NotRegistered``.
     package func change(_ patch: InstallationPatch, app: App) async throws -> Result {
-        try await settled(queue.submit(RegistryChange(app: app, .patch(patch))))
+        try await submit(RegistryChange(app: app, .patch(patch)))
     }
 
     /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see what earlier ones did.
@@ -56,28 +61,71 @@ package struct InstallationRegistration: Sendable {
                 names += change.nameCount
             }
             let end = start + changes.count
-            let committed = await transactions.commit(changes)
-            let fence = await fences.publish(committed.flatMap(\.fences))
-            results += committed.map { $0.map { $0.settled(by: fence) } }
+            results += await commit(changes)
             start = end
         }
         return results
     }
 
-    private func settled(_ committed: Committed) async -> Result {
-        committed.settled(by: await fences.publish(committed.fences))
+    /// Changes that wait for a transaction.
+    var waitingCount: Int { queue.waitingCount }
+
+    private func submit(_ change: RegistryChange) async throws -> Result {
+        var superseded = FenceState.none
+        for _ in 0..<Self.maximumPreparations {
+            do {
+                let committed = try await queue.submit(change)
+                return committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
+            } catch is SupersedesTooMany {
+                // Not in the queue, where others would wait for it.
+                superseded = superseded.combined(with: try await supersession.signOutOthers(for: change))
+            }
+        }
+        throw CommitQueueFull()
+    }
+
+    private func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Result, any Error>] {
+        var superseded = FenceState.none
+        var failures: [Int: any Error] = [:]
+        do {
+            for index in try await Supersession.excessive(among: changes, in: transactions.pool) {
+                do {
+                    superseded = superseded.combined(with: try await supersession.signOutOthers(for: changes[index]))
+                } catch {
+                    failures[index] = error
+                }
+            }
+        } catch {
+            return changes.map { _ in .failure(error) }
+        }
+        let committed = await transactions.commit(changes)
+        let fence = await fences.publish(committed.flatMap(\.fences))
+        return committed.enumerated().map { [superseded, failures] index, result in
+            result.map { $0.settled(by: fence, superseded: superseded) }
+                .mapError { $0 is SupersedesTooMany ? failures[index] ?? CommitQueueFull() : $0 }
+        }
     }
 }
 
 extension InstallationRegistration {
+    /// Why a transaction was run once more.
+    enum RepeatReason: String, CaseIterable {
+        /// PostgreSQL ended it to resolve a deadlock, or because it could not be serialized.
+        case conflict
+        /// APNs' word on a token came between its read and its write.
+        case verdict
+    }
+
     struct Committed: Sendable {
         var result: Result
         /// What the answer waits for: its own fences, and those of the installation that were left open before.
         var fences: [Fence]
 
-        func settled(by published: FenceState) -> Result {
+        /// - Parameter superseded: Of what was signed out before.
+        func settled(by published: FenceState, superseded: FenceState) -> Result {
             var result = result
             if !fences.isEmpty { result.record.fence = result.record.fence.settled(by: published) }
+            if superseded == .pending { result.record.fence = .pending }
             return result
         }
     }
@@ -88,11 +136,12 @@ extension InstallationRegistration {
         private static let maximumReruns = 5
 
         let pool: PostgresPool
+        var metrics: TokenServiceMetrics?
 
         /// One answer per change, in their order.
         func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
             do {
-                return try await attempt(changes)
+                return try await attemptBounded(changes)
             } catch {
                 guard changes.count > 1, error.isOfStatement else { return changes.map { _ in .failure(error) } }
                 return await commitAlone(changes)
@@ -104,7 +153,7 @@ extension InstallationRegistration {
             var results: [Swift.Result<Committed, any Error>] = []
             for (index, change) in changes.enumerated() {
                 do {
-                    results += try await attempt([change])
+                    results += try await attemptBounded([change])
                 } catch {
                     results.append(.failure(error))
                     guard error.isOfStatement else { return results + changes[(index + 1)...].map { _ in .failure(error) } }
@@ -113,18 +162,47 @@ extension InstallationRegistration {
             return results
         }
 
+        /// Those that supersede too much are told so, and leave the others alone.
+        private func attemptBounded(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+            let excessive = try await Supersession.excessive(among: changes, in: pool)
+            guard !excessive.isEmpty else { return try await attempt(changes) }
+            let rest = changes.indices.filter { !excessive.contains($0) }
+            var results = changes.map { _ in Swift.Result<Committed, any Error>.failure(SupersedesTooMany()) }
+            guard !rest.isEmpty else { return results }
+            for (index, result) in zip(rest, try await attempt(rest.map { changes[$0] })) { results[index] = result }
+            return results
+        }
+
         private func attempt(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
             for _ in 0..<Self.maximumReruns {
                 do {
-                    return try await pool.transaction { session in try Self.apply(changes, in: session) }
+                    return try await run(changes)
                 } catch is VerdictBetween {
-                    continue
+                    metrics?.repeated(.verdict, 1)
                 } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
                     // A verdict corrected a token's environment between the read and the write. Now it is read.
-                    continue
+                    metrics?.repeated(.verdict, 1)
                 }
             }
-            return try await pool.transaction { session in try Self.apply(changes, in: session) }
+            return try await run(changes)
+        }
+
+        private func run(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+            metrics?.commits(changes.count)
+            let runs = RunCount()
+            defer { if runs.value > 1 { metrics?.repeated(.conflict, runs.value - 1) } }
+            return try await pool.transaction { session in
+                runs.increase()
+                return try Self.apply(changes, in: session)
+            }
+        }
+
+        /// How often the pool ran a transaction's body.
+        private final class RunCount: Sendable {
+            private let count = Mutex(0)
+
+            var value: Int { count.withLock { $0 } }
+            func increase() { count.withLock { $0 += 1 } }
         }
 
         private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {

@@ -14,7 +14,7 @@ package struct RegistryLock {
 
     package mutating func add(installation: PushID) { add("installation", installation.bytes) }
     package mutating func add(token: DeviceToken) { add("token", token.bytes) }
-    package mutating func add(user: String) { add("user", Array(user.utf8)) }
+    package mutating func add(user: String) { add("user", user.utf8) }
 
     package func take(in session: PostgresSession) throws {
         try session.execute(Self.lock, [.int64Array(keys.sorted())])
@@ -22,25 +22,29 @@ package struct RegistryLock {
 
     /// Those of many changes, in the order in which they are taken.
     static func keys(of changes: [RegistryChange]) -> [Int64] {
-        var locks: [App.ID: RegistryLock] = [:]
+        var keys: [Int64] = []
+        keys.reserveCapacity(3 * changes.count)
         for change in changes {
-            var lock = locks[change.app.id] ?? RegistryLock(app: change.app.id)
-            lock.add(installation: change.installation.id)
-            for token in change.namedTokens { lock.add(token: token) }
-            if let user = change.namedUser { lock.add(user: user) }
-            locks[change.app.id] = lock
+            keys.append(key("installation", change.app.id, change.installation.id.bytes))
+            for token in change.namedTokens { keys.append(key("token", change.app.id, token.bytes)) }
+            if let user = change.namedUser { keys.append(key("user", change.app.id, user.utf8)) }
         }
-        return locks.values.reduce(into: Set<Int64>()) { $0.formUnion($1.keys) }.sorted()
+        keys.sort()
+        return keys.reduce(into: []) { unique, key in
+            if unique.last != key { unique.append(key) }
+        }
     }
 
-    private mutating func add(_ kind: String, _ name: [UInt8]) {
+    private mutating func add(_ kind: String, _ name: some Sequence<UInt8>) { keys.insert(Self.key(kind, app, name)) }
+
+    private static func key(_ kind: String, _ app: App.ID, _ name: some Sequence<UInt8>) -> Int64 {
         // FNV-1a: the same in every process. Two names that collide only wait for each other.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         func mix(_ byte: UInt8) { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
         for shift in stride(from: 0, to: 64, by: 8) { mix(UInt8(truncatingIfNeeded: app >> shift)) }
         kind.utf8.forEach(mix)
         name.forEach(mix)
-        keys.insert(Int64(bitPattern: hash))
+        return Int64(bitPattern: hash)
     }
 
     static let lock: PostgresStatement =

@@ -29,47 +29,61 @@ package struct SignOut: Sendable {
             lock.add(installation: installation)
             try lock.take(in: store.session)
             let rows = try store.lockInstallations([installation])
-            if let owner = rows[installation]?.owner, !expected.allows(owner) { throw OwnerMismatch() }
+            try Self.check(expected, of: [installation], among: rows)
             return try Self.end([installation], among: rows, in: store)
         }
     }
 
     /// Signs out whoever holds a token, for clients that know nothing else.
-    package func logOut(token: DeviceToken, environment: APNsEnvironment?, app: App) async throws -> Result {
+    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
+    package func logOut(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws -> Result {
         try await commit(app) { store in
             var lock = RegistryLock(app: app.id)
             lock.add(token: token)
             try lock.take(in: store.session)
+            let rows = try store.lockInstallations(store.holders(of: token, environment: environment))
+            // Again, now that nobody can change it: an erasure deletes tokens without having their names.
             let holders = try store.holders(of: token, environment: environment)
-            return try Self.end(holders, among: store.lockInstallations(holders), in: store)
+            try Self.check(expected, of: holders, among: rows)
+            return try Self.end(holders, among: rows, in: store)
         }
     }
 
     /// Signs out, retires the tokens and forgets what the installation told.
-    package func deregister(_ installation: PushID, app: App) async throws {
+    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
+    package func deregister(_ installation: PushID, expected: ExpectedOwner, app: App) async throws {
         _ = try await commit(app) { store in
             var lock = RegistryLock(app: app.id)
             lock.add(installation: installation)
             try lock.take(in: store.session)
-            return try Self.deregister([installation], in: store)
+            return try Self.deregister([installation], expected: expected, in: store)
         }
     }
 
     /// Deregisters whoever has a token alive, for clients that know nothing else. A token that was replaced since says nothing about
     /// the installation any more.
-    package func deregister(token: DeviceToken, environment: APNsEnvironment?, app: App) async throws {
+    /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
+    package func deregister(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws {
         _ = try await commit(app) { store in
             var lock = RegistryLock(app: app.id)
             lock.add(token: token)
             try lock.take(in: store.session)
             _ = try store.lockInstallations(store.holders(of: token, environment: environment))
             // Only now, and with the token's own row: a registration that does not name it, or a verdict, may have retired it meanwhile.
-            return try Self.deregister(store.lockActiveHolders(of: token, environment: environment), in: store)
+            return try Self.deregister(store.lockActiveHolders(of: token, environment: environment), expected: expected, in: store)
         }
     }
 
-    private static func deregister(_ installations: [PushID], in store: InstallationStore) throws -> Committed {
+    /// A late request must not undo a newer one (rule 8). That nobody is signed in is all that a sign-out wants.
+    private static func check(_ expected: ExpectedOwner, of installations: [PushID], among rows: [PushID: InstallationRow]) throws {
+        for owner in installations.compactMap({ rows[$0]?.owner }) where !expected.allows(owner) { throw OwnerMismatch() }
+    }
+
+    private static func deregister(
+        _ installations: [PushID], expected: ExpectedOwner, in store: InstallationStore
+    ) throws -> Committed {
         let rows = try store.lockInstallations(installations)
+        try check(expected, of: installations, among: rows)
         let registered = installations.filter { rows[$0]?.isRegistered == true }
         guard !registered.isEmpty else { return try end([], among: rows, in: store) }
         let now = try store.clock()

@@ -29,10 +29,8 @@ extension Resource {
         ),
         .omissible(
             "supersede_key", .string(64).example("ride-4711-eta"),
-            "Older notifications with this key that were not sent yet are stopped. At most 64 bytes, no control characters."),
-        .omissible(
-            "supersede_scope", .words(NotificationRequest.Supersession.Scope.self),
-            "Whose older ones: user where the target names users, else device."),
+            "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters."
+        ),
         .omissible(
             "receipts", .words(NotificationRequest.Receipts.self),
             "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),

@@ -5,6 +5,9 @@ extension Resource {
         schemas: [
             "NamedToken": .request(
                 .required("token", .deviceToken), .omissible("environment", .environment, "Where it is left out: both.")),
+            "NamedTokenOfUser": .request(
+                .required("token", .deviceToken), .omissible("environment", .environment, "Where it is left out: both."),
+                .optional("expected_user", user.orNull, "Refuse with 409 unless this user is signed in now, or nobody.")),
             "TokenHolders": .answer(
                 .required("installations", .array(.reference("Installation"))),
                 .required("former_holders", .array(.reference("FormerHolder")))),
@@ -21,10 +24,11 @@ extension Resource {
 
     private static let logOut = Operation(
         .logOutToken, "logOutToken", "Sign out whoever holds a token", "Idempotent; also succeeds for an unknown token.",
-        request: .json("NamedToken"), answers: [Answer(200, "Nobody is signed in there.", .json("SignOut"))])
+        request: .json("NamedTokenOfUser"), answers: [Answer(200, "Nobody is signed in there.", .json("SignOut"))],
+        problems: [.ownerMismatch])
 
     private static let deregister = Operation(
         .deregisterToken, "deregisterToken", "Deregister the installation that holds a token",
         "Idempotent; also succeeds for an unknown token.",
-        request: .json("NamedToken"), answers: [Answer(204, "It is gone.")])
+        request: .json("NamedTokenOfUser"), answers: [Answer(204, "It is gone.")], problems: [.ownerMismatch])
 }

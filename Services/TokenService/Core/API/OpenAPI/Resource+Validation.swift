@@ -18,7 +18,7 @@ extension Resource {
         .required("apns_expiration", .count, "UNIX seconds; 0 for one try."), .optional("not_before", .time),
         .optional("local_time", .localTime), .required("expires_at", .time),
         .optional("lifetime_seconds", .count, "With a local time: how long after it is due in its time zone."),
-        .optional("supersede_key", .string()), .optional("supersede_scope", .words(NotificationRequest.Supersession.Scope.self)),
+        .optional("supersede_key", .string()),
         .optional("tags", .string().example("beta AND NOT muted"), "The expression as it was understood."),
         .required("payloads", .array(.reference("RenderedPayload")), "The default first, then the locales."),
         .required("warnings", .array(OpenAPIDocument.warning), "Legal but doubtful."), .required("audience", .reference("Audience")))

@@ -23,7 +23,7 @@ extension NotificationRequest {
         let isUrgent = body.optionalBool("urgent") ?? false
         let lane = body.lane(for: target, pushType)
         let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self) ?? .resend
-        let supersession = body.supersession(for: target)
+        let supersedeKey = body.supersedeKey(for: target)
         let receipts = body.optionalChoice("receipts", of: Receipts.self)
         body.finish()
         guard body.problems.isEmpty, let target, let pushType, let due, let expiry, let lane, let content = NotificationContent(drafts)
@@ -32,7 +32,7 @@ extension NotificationRequest {
             target: target, pushType: pushType, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
             timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane, onUnknown: onUnknown,
-            supersession: supersession, receipts: receipts, content: content)
+            supersedeKey: supersedeKey, receipts: receipts, content: content)
         warnings = RequestWarnings(request: self, drafts: drafts, due: due, expiry: expiry, now: now).list()
     }
 }
@@ -67,13 +67,14 @@ extension JSONObjectReader {
         return stated ?? .derived(from: target, type)
     }
 
-    fileprivate mutating func supersession(for target: NotificationRequest.Target?) -> NotificationRequest.Supersession? {
+    fileprivate mutating func supersedeKey(for target: NotificationRequest.Target?) -> String? {
         let key = headerText("supersede_key")
-        let scope = optionalChoice("supersede_scope", of: NotificationRequest.Supersession.Scope.self)
-        if scope != nil, optionalValue("supersede_key") == nil {
-            problem("supersede_scope", "conflict", "means nothing without supersede_key")
+        guard key != nil, let target else { return key }
+        switch target {
+        case .user, .installation: break
+        case .users, .installations, .tokens, .tags, .all:
+            problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
         }
-        guard let key, let target else { return nil }
-        return NotificationRequest.Supersession(key: key, scope: scope ?? (target.namesUsers ? .user : .device))
+        return key
     }
 }

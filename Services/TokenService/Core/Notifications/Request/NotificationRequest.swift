@@ -13,7 +13,8 @@ package struct NotificationRequest: Equatable, Sendable {
     package var timing = Timing()
     package var lane: Lane
     package var onUnknown: PushJob.OnUnknown
-    package var supersession: Supersession?
+    /// Older notifications to the same user or installation with the same key are stopped.
+    package var supersedeKey: String?
     /// Nil: by the size of the audience.
     package var receipts: Receipts?
     package var content: NotificationContent
@@ -47,19 +48,6 @@ package struct NotificationRequest: Equatable, Sendable {
             self.localTime = localTime
             self.lifetime = lifetime
             self.isUrgent = isUrgent
-        }
-    }
-
-    /// A newer notification with the same key stops older ones that were not sent yet.
-    package struct Supersession: Equatable, Sendable {
-        package enum Scope: String, Sendable, CaseIterable { case user, device }
-
-        package var key: String
-        package var scope: Scope
-
-        package init(key: String, scope: Scope) {
-            self.key = key
-            self.scope = scope
         }
     }
 

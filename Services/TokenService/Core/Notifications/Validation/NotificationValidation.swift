@@ -23,8 +23,7 @@ package struct NotificationValidation: Equatable, Sendable {
             object.field("collapse_id", request.collapseID)
             object.field("apns_expiration", request.apnsExpiration)
             writeTiming(to: &object)
-            object.field("supersede_key", request.supersession?.key)
-            object.field("supersede_scope", request.supersession?.scope.rawValue)
+            object.field("supersede_key", request.supersedeKey)
             if case .tags(let expression) = request.target { object.field("tags", expression.description) }
             object.array("payloads") { array in
                 writePayload(request.content.payload, locale: nil, to: &array)

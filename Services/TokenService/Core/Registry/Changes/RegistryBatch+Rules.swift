@@ -88,7 +88,7 @@ extension RegistryBatch {
         var losers: [InstallationKey] = []
         if let replaces = wanted.replaces { losers += drop(replaces, keeping: named ?? [], for: key, at: moment) }
         guard let named else { return losers }
-        for index in indices(of: key) where tokens[index].retired == nil {
+        for index in indices(of: key) where !tokens[index].isOver {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
             let isReplaced = named.contains { $0.purpose == token.purpose }
@@ -135,7 +135,7 @@ extension RegistryBatch {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
             if token.installation != key.id { losers.append(token.place.installation) }
-            guard token.retired == nil else { continue }
+            guard !token.isOver else { continue }
             tokens[index].retire(.replaced, at: moment)
             tell(.tokenReplaced, token.place.installation) { $0.token = token.historical }
         }

@@ -7,43 +7,26 @@ extension RegistryBatch {
     /// Rows are written in ascending order of their keys, as verdicts do. Statements follow one another, so a cycle with a verdict is
     /// possible all the same; then PostgreSQL ends one of the two, and it runs again.
     var installationWrites: [Command] {
-        let rows = installations.values.sorted { $0.key < $1.key }
-        let new = rows.filter { !$0.isStored }
-        let refreshed = rows.filter { $0.isStored && $0.writing == .refresh }
-        let changed = rows.filter { $0.isStored && $0.writing == .everything }
-        var commands: [Command] = []
-        if !new.isEmpty { commands.append((RegistryBatchStore.insertInstallations, Self.inserted(new))) }
-        if !refreshed.isEmpty {
-            let parameters: [PostgresValue] = Self.keys(refreshed) + [.timestampArray(refreshed.map(\.registeredAt))]
-            commands.append((RegistryBatchStore.refreshInstallations, parameters))
-        }
-        if !changed.isEmpty { commands.append((RegistryBatchStore.updateInstallations, Self.updated(changed))) }
-        // What a new one became later in the same batch.
-        let ended = new.filter { $0.epoch != 1 || $0.signedOutReason != nil }
-        if !ended.isEmpty { commands.append((RegistryBatchStore.updateInstallations, Self.updated(ended))) }
-        return commands
+        let rows = installations.values.filter { !$0.isStored || $0.writing != .nothing }.sorted { $0.key < $1.key }
+        return rows.isEmpty ? [] : [(RegistryBatchStore.writeInstallations, Self.written(rows))]
     }
 
     var tokenWrites: [Command] {
-        let stored = tokens.filter { $0.id != nil }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
-        let new = tokens.filter { $0.id == nil }
-        let refreshed = stored.filter { $0.writing == .refresh }
-        let changed = stored.filter { $0.writing == .everything }
-        var commands: [Command] = []
-        let wanted = Set(changed.filter { $0.retired == nil }.map(\.place))
-        let vacated = changed.filter { token in
-            token.storedPlace.map { wanted.contains($0) && (token.retired != nil || $0 != token.place) } ?? false
-        }
-        if !vacated.isEmpty {
-            commands.append((RegistryBatchStore.vacate, [.int64Array(vacated.compactMap(\.id)), .timestamp(milliseconds: now)]))
-        }
-        if !changed.isEmpty { commands.append((RegistryBatchStore.updateTokens, Self.updated(changed))) }
-        if !refreshed.isEmpty {
-            let parameters: [PostgresValue] = [.int64Array(refreshed.compactMap(\.id)), .timestampArray(refreshed.map(\.registeredAt))]
-            commands.append((RegistryBatchStore.refreshTokens, parameters))
-        }
+        let stored = tokens.filter { $0.id != nil && $0.writing != .nothing }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
         // A token that came and went within the batch is remembered like any other.
-        if !new.isEmpty { commands.append((RegistryBatchStore.insertTokens, Self.inserted(new))) }
+        let rows = stored + tokens.filter { $0.id == nil }
+        var commands: [Command] = []
+        let changed = stored.filter { $0.writing == .everything }
+        if !changed.isEmpty {
+            let wanted = Set(rows.filter { $0.retired == nil && !$0.isRefresh }.map(\.place))
+            let vacated = changed.filter { token in
+                token.storedPlace.map { wanted.contains($0) && (token.retired != nil || $0 != token.place) } ?? false
+            }
+            if !vacated.isEmpty {
+                commands.append((RegistryBatchStore.vacate, [.int64Array(vacated.compactMap(\.id)), .timestamp(milliseconds: now)]))
+            }
+        }
+        if !rows.isEmpty { commands.append((RegistryBatchStore.writeTokens, Self.written(rows))) }
         return commands
     }
 
@@ -58,44 +41,30 @@ extension RegistryBatch {
 }
 
 extension RegistryBatch {
-    private static func keys(_ rows: [InstallationState]) -> [PostgresValue] {
-        [.int64Array(rows.map(\.key.app)), .ids(rows.map(\.key.id))]
-    }
-
-    private static func profiles(_ rows: [InstallationState]) -> [PostgresValue] {
-        [
-            .optionalTextArray(rows.map(\.profile.locale)), .optionalTextArray(rows.map(\.profile.timeZone)),
-            .optionalTextArray(rows.map(\.profile.appVersion)), .optionalTextArray(rows.map(\.profile.osVersion)),
-            .optionalTextArray(rows.map(\.profile.deviceModel)), .textArray(rows.map { arrayLiteral($0.profile.tags) }),
+    /// For ``RegistryBatchStore/writeInstallations``.
+    private static func written(_ rows: [InstallationState]) -> [PostgresValue] {
+        func changed<Value>(_ value: (InstallationState) -> Value?) -> [Value?] { rows.map { $0.isRefresh ? nil : value($0) } }
+        return [
+            .int64Array(rows.map(\.key.app)), .ids(rows.map(\.key.id)), .timestampArray(rows.map(\.registeredAt)),
+            .boolArray(rows.map { !$0.isStored }), .optionalInt64Array(changed(\.epoch)), .optionalTextArray(changed(\.owner)),
+            .optionalTextArray(changed(\.signedOutReason?.rawValue)), .optionalTimestampArray(changed(\.createdAt)),
+            .optionalTimestampArray(changed(\.deregisteredAt)), .optionalTimestampArray(changed(\.staleSince)),
+            .optionalTextArray(changed(\.profile.locale)), .optionalTextArray(changed(\.profile.timeZone)),
+            .optionalTextArray(changed(\.profile.appVersion)), .optionalTextArray(changed(\.profile.osVersion)),
+            .optionalTextArray(changed(\.profile.deviceModel)), .optionalTextArray(changed { arrayLiteral($0.profile.tags) }),
         ]
     }
 
-    private static func inserted(_ rows: [InstallationState]) -> [PostgresValue] {
-        keys(rows) + [.optionalTextArray(rows.map(\.owner)), .timestampArray(rows.map(\.registeredAt))] + profiles(rows)
-    }
-
-    private static func updated(_ rows: [InstallationState]) -> [PostgresValue] {
-        keys(rows) + [
-            .optionalTextArray(rows.map(\.owner)), .int64Array(rows.map(\.epoch)),
-            .optionalTextArray(rows.map(\.signedOutReason?.rawValue)), .timestampArray(rows.map(\.registeredAt)),
-            .timestampArray(rows.map(\.createdAt)), .optionalTimestampArray(rows.map(\.deregisteredAt)),
-            .optionalTimestampArray(rows.map(\.staleSince)),
-        ] + profiles(rows)
-    }
-
-    private static func updated(_ tokens: [TokenState]) -> [PostgresValue] {
-        [
-            .int64Array(tokens.compactMap(\.id)), .ids(tokens.map(\.installation)), .timestampArray(tokens.map(\.registeredAt)),
-            .optionalTimestampArray(tokens.map(\.retired?.at)), .optionalTextArray(tokens.map(\.retired?.reason.rawValue)),
-        ]
-    }
-
-    private static func inserted(_ tokens: [TokenState]) -> [PostgresValue] {
-        [
-            .int64Array(tokens.map(\.app)), .ids(tokens.map(\.installation)), .timestampArray(tokens.map(\.registeredAt)),
-            .textArray(tokens.map(\.environment.rawValue)), .textArray(tokens.map(\.purpose.rawValue)),
-            .bytesArray(tokens.map(\.token.bytes)), .optionalTimestampArray(tokens.map(\.retired?.at)),
-            .optionalTextArray(tokens.map(\.retired?.reason.rawValue)),
+    /// For ``RegistryBatchStore/writeTokens``.
+    private static func written(_ tokens: [TokenState]) -> [PostgresValue] {
+        func changed<Value>(_ value: (TokenState) -> Value?) -> [Value?] { tokens.map { $0.isRefresh ? nil : value($0) } }
+        func new<Value>(_ value: (TokenState) -> Value) -> [Value?] { tokens.map { $0.id == nil ? value($0) : nil } }
+        return [
+            .optionalInt64Array(tokens.map(\.id)), .timestampArray(tokens.map(\.registeredAt)),
+            .optionalUUIDArray(changed(\.installation.uuid)), .optionalTimestampArray(changed(\.retired?.at)),
+            .optionalTextArray(changed(\.retired?.reason.rawValue)), .optionalInt64Array(new(\.app)),
+            .optionalTextArray(new(\.environment.rawValue)), .optionalTextArray(new(\.purpose.rawValue)),
+            .optionalBytesArray(new(\.token.bytes)),
         ]
     }
 
@@ -116,4 +85,13 @@ extension RegistryBatch {
         literal.append(UInt8(ascii: "}"))
         return String(decoding: literal, as: UTF8.self)
     }
+}
+
+extension InstallationState {
+    /// Nothing but its moment has to be written.
+    fileprivate var isRefresh: Bool { isStored && writing == .refresh }
+}
+
+extension TokenState {
+    fileprivate var isRefresh: Bool { id != nil && writing == .refresh }
 }

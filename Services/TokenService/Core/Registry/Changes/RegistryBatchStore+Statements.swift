@@ -61,20 +61,46 @@ extension RegistryBatchStore {
                 ) AS m
         ) SELECT app_id, successor, predecessor FROM moves
         """
-    static let selectTokens: PostgresStatement = """
-        SELECT t.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+    /// The tokens of the named installations and those with the named values, each once, and ``selectMoves``: those rows have a
+    /// predecessor, and no token. One statement, because finding the values' holders is a good part of both.
+    static let selectTokensAndMoves: PostgresStatement = """
+        WITH RECURSIVE held AS MATERIALIZED (
+            SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS named (app_id, token)
+            CROSS JOIN LATERAL (
+                SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+                    proven_at IS NOT NULL AS is_proven
+                FROM tokens WHERE app_id = named.app_id AND token = named.token OFFSET 0
+            ) AS t
+        ), moves (app_id, successor, predecessor) AS (
+            SELECT e.app_id, e.id, m.predecessor FROM (
+                SELECT app_id, id FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+                UNION SELECT app_id, installation FROM held
+                UNION SELECT wanted.app_id, i.id FROM unnest($5::bigint[], $6::text[]) AS wanted (app_id, owner)
+                    CROSS JOIN LATERAL (
+                        SELECT id FROM installations WHERE app_id = wanted.app_id AND owner = wanted.owner OFFSET 0
+                    ) AS i
+            ) AS e
+            CROSS JOIN LATERAL (
+                SELECT predecessor FROM token_moves WHERE app_id = e.app_id AND successor = e.id OFFSET 0
+            ) AS m
+            UNION SELECT s.app_id, s.predecessor, m.predecessor FROM moves s
+                CROSS JOIN LATERAL (
+                    SELECT predecessor FROM token_moves WHERE app_id = s.app_id AND successor = s.predecessor OFFSET 0
+                ) AS m
+        )
+        SELECT t.*, NULL::uuid FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
         CROSS JOIN LATERAL (
             SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
                 proven_at IS NOT NULL
             FROM tokens WHERE app_id = named.app_id AND installation = named.id OFFSET 0
         ) AS t
-        UNION
-        SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS held (app_id, token)
-        CROSS JOIN LATERAL (
-            SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
-                proven_at IS NOT NULL
-            FROM tokens WHERE app_id = held.app_id AND token = held.token OFFSET 0
-        ) AS t
+        UNION ALL
+        SELECT h.*, NULL FROM held h WHERE NOT EXISTS (
+            SELECT FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
+            WHERE named.app_id = h.app_id AND named.id = h.installation
+        )
+        UNION ALL
+        SELECT NULL, app_id, NULL, NULL, NULL, successor, NULL, NULL, NULL, NULL, predecessor FROM moves
         """
     static let selectOpenFences: PostgresStatement = """
         SELECT f.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
@@ -84,29 +110,24 @@ extension RegistryBatchStore {
         ) AS f
         """
 
-    static let insertInstallations: PostgresStatement = """
-        INSERT INTO installations (app_id, id, owner, registered_at, created_at, locale, time_zone, app_version, os_version,
-            device_model, tags)
-        SELECT app_id, id, owner, at, at, locale, time_zone, app_version, os_version, device_model, tags::text[]
-        FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::text[], $10::text[])
-            AS e (app_id, id, owner, at, locale, time_zone, app_version, os_version, device_model, tags)
-        """
-    static let refreshInstallations: PostgresStatement = """
-        UPDATE installations i SET registered_at = e.at
-        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) AS e (app_id, id, at)
-        WHERE i.app_id = e.app_id AND i.id = e.id
-        """
-    static let updateInstallations: PostgresStatement = """
-        UPDATE installations i SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
+    /// One statement for whatever becomes of installations: each one that writes a table pays for reading all of its rules anew. A row
+    /// without an epoch is a refresh; one that was not stored is new.
+    static let writeInstallations: PostgresStatement = """
+        MERGE INTO installations i
+        USING unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::bool[], $5::bigint[], $6::text[], $7::text[], $8::timestamptz[],
+            $9::timestamptz[], $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+            AS e (app_id, id, registered_at, is_new, epoch, owner, signed_out_reason, created_at, deregistered_at, stale_since,
+                locale, time_zone, app_version, os_version, device_model, tags)
+        ON i.app_id = e.app_id AND i.id = e.id
+        WHEN MATCHED AND e.epoch IS NULL THEN UPDATE SET registered_at = e.registered_at
+        WHEN MATCHED THEN UPDATE SET owner = e.owner, owner_epoch = e.epoch, signed_out_reason = e.signed_out_reason,
             registered_at = e.registered_at, created_at = e.created_at, deregistered_at = e.deregistered_at,
             stale_since = e.stale_since, locale = e.locale, time_zone = e.time_zone, app_version = e.app_version,
             os_version = e.os_version, device_model = e.device_model, tags = e.tags::text[]
-        FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-            $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
-            AS e (app_id, id, owner, epoch, signed_out_reason, registered_at, created_at, deregistered_at, stale_since, locale,
-                time_zone, app_version, os_version, device_model, tags)
-        WHERE i.app_id = e.app_id AND i.id = e.id
+        WHEN NOT MATCHED AND e.is_new THEN INSERT (app_id, id, owner, owner_epoch, signed_out_reason, registered_at, created_at,
+            deregistered_at, stale_since, locale, time_zone, app_version, os_version, device_model, tags)
+            VALUES (e.app_id, e.id, e.owner, e.epoch, e.signed_out_reason, e.registered_at, e.created_at, e.deregistered_at,
+                e.stale_since, e.locale, e.time_zone, e.app_version, e.os_version, e.device_model, e.tags::text[])
         """
     static let deleteMoves: PostgresStatement = """
         WITH led_here AS (
@@ -136,24 +157,22 @@ extension RegistryBatchStore {
         WHERE id = ANY ($1::bigint[]) AND state = 'active'
         """
 
-    static let updateTokens: PostgresStatement = """
-        UPDATE tokens t SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
+    /// One statement for the same reason as ``writeInstallations``. A row without an id is new; one without an installation is a refresh,
+    /// which revives as well: a verdict may have come between the read and this, and was about the registration before.
+    static let writeTokens: PostgresStatement = """
+        MERGE INTO tokens t
+        USING unnest($1::bigint[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+            $9::bytea[])
+            AS e (id, registered_at, installation, retired_at, retired_reason, app_id, environment, purpose, token)
+        ON t.id = e.id
+        WHEN MATCHED AND e.installation IS NULL THEN UPDATE SET registered_at = e.registered_at, state = 'active', retired_at = NULL,
+            retired_reason = NULL, quarantined_at = NULL
+        WHEN MATCHED THEN UPDATE SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
             retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
-            quarantined_at = CASE WHEN e.retired_at IS NULL THEN NULL ELSE t.quarantined_at END
-        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::text[])
-            AS e (id, installation, registered_at, retired_at, retired_reason)
-        WHERE t.id = e.id
-        """
-    /// Revives as well: a verdict may have come between the read and this, and was about the registration before.
-    static let refreshTokens: PostgresStatement = """
-        UPDATE tokens t SET registered_at = e.at, state = 'active', retired_at = NULL, retired_reason = NULL, quarantined_at = NULL
-        FROM unnest($1::bigint[], $2::timestamptz[]) AS e (id, at) WHERE t.id = e.id
-        """
-    static let insertTokens: PostgresStatement = """
-        INSERT INTO tokens (app_id, installation, registered_at, environment, purpose, token, state, retired_at, retired_reason)
-        SELECT app_id, installation, at, environment, purpose, token,
-            CASE WHEN retired_at IS NULL THEN 'active' ELSE 'retired' END, retired_at, retired_reason
-        FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::bytea[], $7::timestamptz[], $8::text[])
-            AS e (app_id, installation, at, environment, purpose, token, retired_at, retired_reason)
+            quarantined_at = CASE WHEN e.retired_reason = 'rejected' THEN t.quarantined_at END
+        WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, registered_at, environment, purpose, token, state,
+            retired_at, retired_reason)
+            VALUES (e.app_id, e.installation, e.registered_at, e.environment, e.purpose, e.token,
+                CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END, e.retired_at, e.retired_reason)
         """
 }

@@ -24,15 +24,23 @@ package struct RegistryBatchStore {
         let concerned = installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]
         let answers = try session.pipeline([
             (Self.lockNames, [.int64Array(RegistryLock.keys(of: changes))]), (Self.lockInstallations, concerned),
-            (Self.selectMoves, concerned), (Self.selectTokens, installations + tokens), (Self.selectOpenFences, installations),
+            (Self.selectTokensAndMoves, concerned), (Self.selectOpenFences, installations),
         ])
         let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
-        let open = try answers[4].map { row in try Self.fence(row, slugs: slugs) }
+        let open = try answers[3].map { row in try Self.fence(row, slugs: slugs) }
         let unpublished = Set(open.map(\.key))
         var rows = try answers[1].map { row in try Self.installation(row, unpublished: unpublished) }
-        let predecessors = try lockPredecessors(Self.moves(answers[2]), of: &rows)
+        var found: [TokenState] = []
+        var moves: [InstallationKey: Set<PushID>] = [:]
+        for row in answers[2] {
+            if try row.isNull(10) {
+                found.append(try Self.token(row))
+            } else {
+                moves[InstallationKey(app: try row.int64(1), id: try row.id(5)), default: []].insert(try row.id(10))
+            }
+        }
         let batch = RegistryBatch(
-            installations: rows, tokens: try answers[3].map { row in try Self.token(row) }, predecessors: predecessors,
+            installations: rows, tokens: found, predecessors: try lockPredecessors(moves, of: &rows),
             now: try answers[0].only().timestampMilliseconds(1))
         return Loaded(batch: batch, openFences: open.map(\.fence))
     }

@@ -82,6 +82,10 @@ package struct TokenState: Sendable {
         TokenPlace(installation: InstallationKey(app: app, id: installation), environment: environment, purpose: purpose)
     }
 
+    /// Retired, and not because APNs rejected it: that may be found unjust and undone (``QuarantineRestore``), and then what the client has
+    /// said since is what holds.
+    package var isOver: Bool { retired.map { $0.reason != .rejected } ?? false }
+
     /// How history remembers it.
     package var historical: HistoryEntry.Token {
         HistoryEntry.Token(id: id, hint: token.hint, environment: environment.rawValue, purpose: purpose.rawValue)
@@ -94,7 +98,7 @@ package struct TokenState: Sendable {
 
     /// Another installation has named the device's token in the other environment.
     package mutating func giveUp(to installation: PushID, at now: Int64) {
-        if retired == nil { retired = Retirement(at: now, reason: .replaced) }
+        if !isOver { retired = Retirement(at: now, reason: .replaced) }
         self.installation = installation
         writing = .everything
     }

@@ -1,0 +1,41 @@
+import PushCtl
+import StrictJSON
+import Testing
+
+@Suite("A token that was registered for the wrong environment (DESIGN.md section 6)", .timeLimit(.minutes(5)))
+struct EnvironmentHealingTests {
+    /// APNS.md section 4.2: a development build that says it is a production one.
+    @Test("It is tried once in the other environment, arrives, and the registry remembers which one it was") func healing() async throws {
+        try await withPlatform { platform in
+            try await platform.startSimulator()
+            let tokenService = try await platform.startTokenService()
+            try await platform.startDispatcher()
+            try await Client.with(platform, tokenService) { client in
+                let device = Client.Device()
+                try await client.simulator.put("/v1/devices/\(device.token)") { $0.field("environment", "sandbox") }
+                try await client.register(device, user: "ada")
+                #expect(try await client.environments(of: device) == ["production"])
+
+                let first = try await client.completed(client.send("first", to: "ada"))
+                #expect(first.count("accepted") == 1)
+                #expect(try await client.arrivals().map(\.status) == [400, 200])
+                #expect(try await client.environments(of: device) == ["sandbox"])
+
+                // What was found out once is not asked again.
+                _ = try await client.completed(client.send("second", to: "ada"))
+                #expect(try await client.arrivals().map(\.status) == [400, 200, 200])
+                // Nor undone by the device, which goes on saying the same.
+                try await client.register(device, user: "ada")
+                #expect(try await client.environments(of: device) == ["sandbox"])
+            }
+        }
+    }
+}
+
+extension Client {
+    /// Where the registry would send to the device now.
+    fileprivate func environments(of device: Device) async throws -> [String?] {
+        let record = try await service.get("/v1/apps/\(Self.app)/installations/\(device.installation)")
+        return (record["tokens"]?.arrayValue ?? []).filter { $0["state"]?.stringValue == "active" }.map { $0["environment"]?.stringValue }
+    }
+}

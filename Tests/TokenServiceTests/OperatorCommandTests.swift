@@ -1,0 +1,111 @@
+import ArgumentParser
+import FoundationEssentials
+import Postgres
+import PushModel
+import StrictJSON
+import Testing
+import TokenService
+
+@testable import PushCtl
+
+@Suite("pushctl quarantine, users and installations, against a service", .serialized, .timeLimit(.minutes(2)))
+struct OperatorCommandTests {
+    /// The options that name a service and a key.
+    private static func connection(_ running: RunningService, _ client: APITestClient, _ body: ([String]) async throws -> Void) async throws
+    {
+        let key = try TemporaryFile(try #require(client.key))
+        defer { key.remove() }
+        try await body(["--url", "http://127.0.0.1:\(running.client.port)", "--key-file", key.path])
+    }
+
+    private static func run<Command: AsyncParsableCommand>(_: Command.Type, _ arguments: [String]) async throws {
+        var command = try Command.parse(arguments)
+        try await command.run()
+    }
+
+    @Test func whatIsInQuarantineIsListedAndRestoredByInstallationOrWhole() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake.engaged(running)
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            try await Self.connection(running, admin) { connection in
+                try await Self.run(QuarantineCommand.List.self, ["shop", "--limit", "5"] + connection)
+                let one = ["--installation", installation(2).description]
+                try await Self.run(QuarantineCommand.Restore.self, ["shop", "--yes"] + one + connection)
+                #expect(try await brake.states() == ["active": 6, "quarantined": 19, "retired": 0])
+                try await Self.run(QuarantineCommand.Restore.self, ["shop", "--yes"] + connection)
+                #expect(try await brake.states() == ["active": 25, "quarantined": 0, "retired": 0])
+                // Nothing to ask about and nothing to do.
+                try await Self.run(QuarantineCommand.Restore.self, ["shop"] + connection)
+            }
+            try await Self.connection(running, running.client.makeKey(app: "shop", scopes: ["send"])) { connection in
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(QuarantineCommand.Restore.self, ["shop", "--yes"] + connection)
+                }
+            }
+        }
+    }
+
+    @Test func aUserIsExportedIntoAFileOfOnesOwnAndErased() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let user = "ada/1 ü"
+            _ = try await shop.put(
+                "/v1/apps/shop/installations/\(installation(1))", #"{"user":"\#(user)","tokens":[{"token":"\#(token(1))"}]}"#)
+            let path = FileManager.default.temporaryDirectory.appending(path: "push-export-\(PushID.random())").path
+            try await Self.connection(running, running.client) { connection in
+                try await Self.run(UsersCommand.Export.self, ["shop", user, "-o", path] + connection)
+                let exported = try JSONValue.parse(Array(String(contentsOfFile: path, encoding: .utf8).utf8))
+                #expect(exported.text("user") == user)
+                #expect(exported["installations"]?.arrayValue?.count == 1)
+                #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
+                // Never over another file.
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(UsersCommand.Export.self, ["shop", user, "-o", path] + connection)
+                }
+                try await Self.run(UsersCommand.Erase.self, ["shop", user, "--yes"] + connection)
+                try await running.expectNothing(of: user, shells: 1)
+                try await Self.run(UsersCommand.Erase.self, ["shop", user, "--yes"] + connection)
+            }
+            try FileManager.default.removeItem(atPath: path)
+            try await Self.connection(running, shop) { connection in
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(UsersCommand.Export.self, ["shop", user, "-o", path] + connection)
+                }
+                // Half of somebody's data is not left behind.
+                #expect(!FileManager.default.fileExists(atPath: path))
+            }
+        }
+    }
+
+    @Test func installationsAreListedShownExplainedAndFound() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let file = try TemporaryFile(token(1) + "\n")
+            defer { file.remove() }
+            try await Self.connection(running, shop) { connection in
+                let id = installation(1).description
+                for more in [[], ["--json"], ["--json", "--full-tokens", "--user", "ada"], ["--state", "signed_in"]] {
+                    try await Self.run(InstallationsCommand.List.self, ["shop"] + more + connection)
+                }
+                for more in [[], ["--json"], ["--full-tokens"]] {
+                    try await Self.run(InstallationsCommand.Show.self, ["shop", id] + more + connection)
+                }
+                for more in [[], ["--json", "--oldest-first"]] {
+                    try await Self.run(InstallationsCommand.History.self, ["shop", id] + more + connection)
+                }
+                try await Self.run(InstallationsCommand.Search.self, ["shop", "--token-file", file.path] + connection)
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(InstallationsCommand.Show.self, ["shop", installation(9).description] + connection)
+                }
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(InstallationsCommand.List.self, ["shop", "--state", "asleep"] + connection)
+                }
+            }
+            let sender = try await running.client.makeKey(app: "shop", scopes: ["send"])
+            try await Self.connection(running, sender) { connection in
+                await #expect(throws: CommandFailure.self) { try await Self.run(InstallationsCommand.List.self, ["shop"] + connection) }
+            }
+        }
+    }
+}
