@@ -32,7 +32,7 @@ package final class JSONProblems {
 }
 
 /// One step of a JSON pointer with `~` and `/` escaped (RFC 6901 section 3).
-func pointerStep(_ key: String) -> String {
+package func pointerStep(_ key: String) -> String {
     guard key.utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return "/" + key }
     var step = "/"
     for character in key.unicodeScalars {

@@ -13,6 +13,9 @@ struct CommandTests {
             ["send", "shop", "--title", "t", "--user", "a", "--installation", "b"],
             ["send", "shop", "--user", "a"],
             ["send", "shop", "--user", "a", "--title", "t", "--payload", "f"],
+            ["send", "shop", "--file", "f", "--user", "a"], ["send", "shop", "--file", "f", "--lane", "bulk"],
+            ["validate"], ["validate", "shop", "f", "--locale", "de"],
+            ["validate", "shop", "f", "--locale", "d!", "--apns-file", "x.apns"],
             ["keys", "create", "--name", "n"],
             ["status", "shop"],
             ["apps", "show"],
@@ -66,6 +69,16 @@ struct CommandTests {
         #expect(sum.letters == 502)
         #expect(sum.description.hasPrefix("502 letters replayed; deliveries: 904 sent, 2 fenced, 1 expired; 2 letters kept (1 unreadable)"))
         #expect(sum.description.contains("--extend"))
+    }
+
+    @Test("A whole request comes from a file or from standard input") func requests() throws {
+        let send = try #require(try PushCommand.parseAsRoot(["send", "shop", "--file", "r.json", "--wait"]) as? SendCommand)
+        #expect(send.file == "r.json" && send.wait)
+        let validate = try #require(try PushCommand.parseAsRoot(["validate", "shop"]) as? ValidateCommand)
+        #expect(validate.file == "-" && validate.apnsFile == nil && !validate.json)
+        let written = try #require(
+            try PushCommand.parseAsRoot(["validate", "shop", "r.json", "--apns-file", "x.apns", "--locale", "de_AT"]) as? ValidateCommand)
+        #expect(written.file == "r.json" && written.apnsFile == "x.apns" && written.locale == "de_AT")
     }
 
     @Test("A rotation lasts a day unless said otherwise") func rotation() throws {

@@ -39,6 +39,11 @@ package struct APIClient {
         try await call(.POST, path, idempotencyKey: idempotencyKey, Self.object(body))
     }
 
+    /// Sends what is JSON already, and gives the answer with its bytes: parts of it can be kept as they are.
+    func post(_ path: String, json: [UInt8], idempotencyKey: String? = nil) async throws -> (value: JSONValue, bytes: [UInt8]) {
+        try await exchange(.POST, path, idempotencyKey: idempotencyKey, json)
+    }
+
     @discardableResult
     package func put(_ path: String, _ body: (inout JSONWriter) -> Void) async throws -> JSONValue {
         try await call(.PUT, path, Self.object(body))
@@ -61,6 +66,12 @@ package struct APIClient {
     private func call(
         _ method: HTTPMethod, _ path: String, idempotencyKey: String? = nil, _ body: [UInt8]? = nil
     ) async throws -> JSONValue {
+        try await exchange(method, path, idempotencyKey: idempotencyKey, body).value
+    }
+
+    private func exchange(
+        _ method: HTTPMethod, _ path: String, idempotencyKey: String?, _ body: [UInt8]?
+    ) async throws -> (value: JSONValue, bytes: [UInt8]) {
         var request = request(method, path, type: body == nil ? nil : "application/json")
         if let idempotencyKey { request.headers.add(name: "idempotency-key", value: idempotencyKey) }
         request.body = body.map { .bytes($0) }
@@ -69,8 +80,8 @@ package struct APIClient {
         do { bytes = Array((try await response.body.collect(upTo: 16 << 20)).readableBytesView) } catch {
             throw CommandFailure("\(method.rawValue) \(baseURL)\(path): no answer (\(error))")
         }
-        guard !bytes.isEmpty else { return try JSONValue.parse(Array("null".utf8)) }
-        do { return try JSONValue.parse(bytes, maximumBytes: 16 << 20) } catch {
+        guard !bytes.isEmpty else { return (try JSONValue.parse(Array("null".utf8)), bytes) }
+        do { return (try JSONValue.parse(bytes, maximumBytes: 16 << 20), bytes) } catch {
             throw CommandFailure("\(method.rawValue) \(path) was answered with something that is not JSON")
         }
     }

@@ -20,6 +20,7 @@ package struct PushCommand: AsyncParsableCommand {
             QuarantineCommand.self,
             DeadCommand.self,
             SendCommand.self,
+            ValidateCommand.self,
             StatusCommand.self,
             DemoCommand.self,
         ])

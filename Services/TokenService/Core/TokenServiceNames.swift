@@ -11,6 +11,7 @@ package enum LogKey {
     package static let installations = "erased.installations"
     package static let keyID = "key.id"
     package static let messageID = "message.id"
+    package static let notification = "notification.id"
     package static let notifications = "erased.notifications"
     package static let port = "http.port"
     package static let reason = "reason"

@@ -1,14 +1,18 @@
 import ArgumentParser
-import FoundationEssentials
 import PushModel
 import StrictJSON
 
 struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "send", abstract: "Send a notification to a user or to one installation.",
-        discussion: "Either --title and/or --body, or --payload FILE with the whole APNs payload, which is sent verbatim.")
+        commandName: "send", abstract: "Send a notification.",
+        discussion: """
+            Either --file with the whole request, in JSON as POST …/notifications takes it (targets, locales, times and all), or the simple \
+            case by options: --user or --installation, with --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
+            'pushctl validate' says what a request would do.
+            """)
     @OptionGroup var connection: ConnectionOptions
     @Argument(help: "The app.") var app: String
+    @Option(help: "A file with the whole request; - for standard input.") var file: String?
     @Option(help: "To every device of this user.") var user: String?
     @Option(help: "To this installation.") var installation: String?
     @Option(help: "The alert's title.") var title: String?
@@ -17,37 +21,53 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "now, soon or bulk.") var lane: String?
     @Option(help: "Nothing is sent after this many seconds.") var ttlSeconds: Int?
     @Option(help: "The same key again sends nothing new and gives the same answer.") var idempotencyKey: String?
+    @Flag(help: "Stay until every delivery has its outcome, and show them.") var wait = false
 
     func validate() throws {
-        guard (user == nil) != (installation == nil) else { throw ValidationError("give one of --user and --installation") }
+        let options = [user, installation, title, body, payload, lane, ttlSeconds.map(String.init)]
+        if file != nil {
+            guard options.allSatisfy({ $0 == nil }) else { throw ValidationError("with --file, everything stands in the file") }
+            return
+        }
+        guard (user == nil) != (installation == nil) else { throw ValidationError("give --file, or one of --user and --installation") }
         guard (payload == nil) != (title == nil && body == nil) else { throw ValidationError("give --title/--body or --payload") }
     }
 
     func run() async throws {
-        let content = try content()
-        let accepted = try await connection.withClient { client in
-            try await client.post("/v1/apps/\(app.percentEncoded)/notifications", idempotencyKey: idempotencyKey) { request in
-                request.object("to") { to in
-                    to.field("user", user)
-                    to.field("installation", installation)
-                }
-                request.field("payload", raw: content)
-                request.field("lane", lane)
-                request.field("ttl_seconds", ttlSeconds)
+        let request = try request()
+        let path = "/v1/apps/\(app.percentEncoded)/notifications"
+        try await connection.withClient { client in
+            let accepted = try await client.post(path, json: request, idempotencyKey: idempotencyKey).value
+            guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
+            print("\(id)  \(accepted["state"]?.stringValue ?? "?")  \(accepted["deliveries"]?.integerValue ?? 0) deliveries")
+            for warning in accepted["warnings"]?.arrayValue ?? [] { StandardError.write("\(warningLine(warning))\n") }
+            guard wait else { return }
+            let status = try await Interruption.orResult(of: { [app] in try await client.ended(id, app: app) }) {
+                CommandFailure("interrupted; the notification goes on, see pushctl status \(app) \(id)")
             }
+            print(statusLine(status))
+            print(deliveryTable(status))
         }
-        print(
-            "\(accepted["id"]?.stringValue ?? "?")  \(accepted["state"]?.stringValue ?? "?")  \(accepted["deliveries"]?.integerValue ?? 0) deliveries"
-        )
+    }
+
+    private func request() throws -> [UInt8] {
+        if let file { return try InputFile.read(file) }
+        let content = try content()
+        var writer = JSONWriter()
+        writer.object { request in
+            request.object("to") { to in
+                to.field("user", user)
+                to.field("installation", installation)
+            }
+            request.field("payload", raw: content)
+            request.field("lane", lane)
+            request.field("ttl_seconds", ttlSeconds)
+        }
+        return writer.bytes
     }
 
     private func content() throws -> [UInt8] {
-        if let payload {
-            guard let data = FileManager.default.contents(atPath: payload) else {
-                throw CommandFailure("the file \(payload) cannot be read")
-            }
-            return [UInt8](data)
-        }
+        if let payload { return try InputFile.read(payload) }
         var writer = JSONWriter()
         writer.object { payload in
             payload.object("aps") { aps in
@@ -59,4 +79,20 @@ struct SendCommand: AsyncParsableCommand {
         }
         return writer.bytes
     }
+}
+
+extension APIClient {
+    /// The status of a notification that has come to its end, asked for twice a second.
+    func ended(_ id: String, app: String) async throws -> JSONValue {
+        while true {
+            let status = try await get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
+            if ["completed", "cancelled", "expired", "no_targets"].contains(status["state"]?.stringValue) { return status }
+            try await Task.sleep(for: .milliseconds(500))
+        }
+    }
+}
+
+/// A warning of the service, in one line for a person.
+func warningLine(_ warning: JSONValue) -> String {
+    "warning: \(warning["pointer"]?.stringValue ?? "?"): \(warning["detail"]?.stringValue ?? "?") (\(warning["code"]?.stringValue ?? "?"))"
 }

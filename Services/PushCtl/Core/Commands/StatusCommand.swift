@@ -11,11 +11,14 @@ struct StatusCommand: AsyncParsableCommand {
         let status = try await connection.withClient { client in
             try await client.get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
         }
-        print(
-            "\(status["state"]?.stringValue ?? "?"), accepted \(status["accepted_at"]?.stringValue ?? "?"), expires \(status["expires_at"]?.stringValue ?? "?")"
-        )
+        print(statusLine(status))
         print(deliveryTable(status))
     }
+}
+
+/// A notification's status document in one line.
+func statusLine(_ status: JSONValue) -> String {
+    "\(status["state"]?.stringValue ?? "?"), accepted \(status["accepted_at"]?.stringValue ?? "?"), expires \(status["expires_at"]?.stringValue ?? "?")"
 }
 
 /// One row per delivery of a notification's status document.

@@ -66,6 +66,10 @@ extension APIError {
         return APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs the scope \(needed)")
     }
 
+    static let laneNotAllowed = APIError(
+        .forbidden, "lane_not_allowed", "The lane is not for this key",
+        "a faster lane than the target's own needs the scope admin; leave lane out, or choose a slower one")
+
     static func invalid(_ problems: [JSONProblem]) -> APIError {
         APIError(.badRequest, "invalid_request", "The request is not valid", "see errors", errors: problems)
     }

@@ -51,6 +51,8 @@ package struct APIRoute: Hashable, Sendable {
     package static let listQuarantine = APIRoute(.get, "/v1/apps/{app}/quarantine", .read, .admin)
     package static let restoreQuarantine = APIRoute(.post, "/v1/apps/{app}/quarantine/restore", .admin)
     package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
+    package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
+    package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
 
     package static let health = APIRoute(.get, "/healthz")
@@ -67,7 +69,7 @@ package struct APIRoute: Hashable, Sendable {
         createApp, listApps, readApp, changeApp, createKey, listKeys, rotateKey, revokeKey, register, change,
         registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,
         searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser, eraseUser,
-        exportUser, listQuarantine, restoreQuarantine, send, readNotification,
+        exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
     ]
 }

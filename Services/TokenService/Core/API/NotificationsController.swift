@@ -10,23 +10,64 @@ import StrictJSON
 struct NotificationsController: Sendable {
     let pool: PostgresPool
     let intake: NotificationIntake
+    let cancellation: Cancellation
     let metrics: TokenServiceMetrics
 
     func bind(to router: APIRouter) {
         router.on(.send, send)
+        router.on(.validate, validate)
         router.on(.readNotification, read)
+        router.on(.cancelNotification, cancel)
     }
 
     /// Parse, validate, accept, answer 202.
     @Sendable private func send(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        let body = try await call.body()
+        let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
         let now = UnixTime.milliseconds()
-        let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
-        let acceptance = try await intake.accept(
-            request, app: app, idempotency: try Self.idempotency(call, body: body), traceparent: Self.traceparent(call), now: now)
+        let idempotency = try Self.idempotency(call, body: body)
+        var request = try Self.request(of: call, body, now: now)
+        if request.pushType == .background {
+            request.warnings += try await pool.session { [request] session in
+                let recent = try AudienceCount(session: session, app: app).recentBackgroundPushes(request.target, now: now)
+                return request.warnings(recentBackgroundPushes: recent)
+            }
+        }
+        var acceptance = try await intake.accept(
+            request, app: app, idempotency: idempotency, traceparent: Self.traceparent(call), now: now)
+        acceptance.receipt.warnings = request.warnings
         metrics.accepted(lane: request.lane, isReplay: acceptance.isReplay)
         return Self.answer(acceptance)
+    }
+
+    /// The same body, judged and not sent.
+    @Sendable private func validate(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
+        let now = UnixTime.milliseconds()
+        var request = try Self.request(of: call, body, now: now)
+        let (audience, recent) = try await pool.session { [request] session in
+            let count = AudienceCount(session: session, app: app)
+            return (
+                try count.estimate(request.target, purpose: request.pushType.purpose),
+                request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
+            )
+        }
+        request.warnings += request.warnings(recentBackgroundPushes: recent)
+        let validation = NotificationValidation(request: request, bundleID: app.bundleID, audience: audience)
+        return JSONAnswer.response(.ok) { validation.write(to: &$0) }
+    }
+
+    private static func request(of call: APICall, _ body: RequestBody, now: Int64) throws -> NotificationRequest {
+        let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
+        guard !request.isLaneFaster || call.caller.scopes.contains(.admin) else { throw APIError.laneNotAllowed }
+        return request
+    }
+
+    @Sendable private func cancel(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        guard let cancelled = try await cancellation.cancel(try call.id("id"), app: app) else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { cancelled.write(to: &$0) }
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {

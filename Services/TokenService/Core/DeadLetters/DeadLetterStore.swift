@@ -36,9 +36,8 @@ struct DeadLetterStore {
         for row in try session.execute(Self.selectDeliveries, [.ids(targets.sorted())]) {
             deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
         }
-        resolved.claimed = try session.execute(Self.selectNotifications, [.ids(deliveries.keys.sorted())]).map { row in
-            let notification = try OutboxStore.notification(row)
-            return OutboxStore.Claimed(notification: notification, deliveries: deliveries[notification.id] ?? [])
+        resolved.claimed = try JobTemplate.load(deliveries.keys.sorted(), in: session).map { template in
+            OutboxStore.Claimed(template: template, deliveries: deliveries[template.notification] ?? [])
         }
         return resolved
     }
@@ -56,14 +55,16 @@ extension DeadLetterStore {
 
     /// Judges every delivery by what the registry says now, and reopens what may be sent; where the installation has another token meanwhile,
     /// the delivery to that one is opened instead. A reopened delivery is marked until its first attempt is reported, so that a
-    /// replay that was broken off can be repeated.
+    /// replay that was broken off can be repeated. Where a notification keeps counters, its receipt decides from now on.
     private static let reopen: PostgresStatement = """
         WITH found AS MATERIALIZED (
-            SELECT d.id AS asked, d.notification, d.installation, d.owner_epoch, d.class, n.app_id, n.state, n.expires_at,
+            SELECT d.id AS asked, d.notification, d.installation, d.owner_epoch, d.class, coalesce(d.status, 0) AS status,
+                coalesce(d.reason, '') AS reason, n.receipts = 'failures' AND NOT d.is_replayed AS is_counted, n.app_id, n.state, n.expires_at,
                 d.class IS NULL AND d.attempts = 0 AND d.last_reason IS NOT DISTINCT FROM 'replayed' AS is_open,
                 d.id = ANY ($2::uuid[]) AS is_orphan,
                 i.id IS NOT NULL AND i.deregistered_at IS NULL AND i.owner_epoch = d.owner_epoch AS is_same_owner,
-                t.id AS token_id, t.environment, t.unproven, delivery_id(d.notification, t.id) AS target
+                t.id AS token_id, t.environment, t.unproven,
+                CASE WHEN t.id = d.token_id THEN d.id ELSE delivery_id(d.notification, t.id) END AS target
             FROM deliveries d JOIN notifications n ON n.id = d.notification
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = d.installation
             LEFT JOIN LATERAL (
@@ -84,17 +85,25 @@ extension DeadLetterStore {
                     AND NOT (x.class IS NULL AND x.attempts = 0 AND x.last_reason IS NOT DISTINCT FROM 'replayed') THEN 'settled'
                 WHEN f.expires_at <= now() AND $3::bigint = 0 THEN 'expired'
                 ELSE 'sent' END AS verdict
-            FROM found f LEFT JOIN deliveries x ON x.id = f.target
+            FROM found f LEFT JOIN deliveries x ON x.notification = f.notification AND x.token_id = f.token_id
         ), reopened AS (
             UPDATE deliveries d SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_class = NULL, last_status = NULL,
-                last_reason = 'replayed', last_at = NULL, retry_at = NULL, environment = j.environment, unproven = j.unproven,
+                last_reason = 'replayed', is_replayed = true, last_at = NULL, retry_at = NULL, environment = j.environment, unproven = j.unproven,
                 updated_at = now()
             FROM judged j WHERE j.verdict = 'sent' AND j.target = j.asked AND d.id = j.asked
         ), added AS (
-            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, last_reason, updated_at)
-            SELECT DISTINCT ON (target) target, notification, token_id, installation, owner_epoch, environment, unproven, 'replayed', now()
+            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, last_reason, is_replayed,
+                updated_at)
+            SELECT DISTINCT ON (target) target, notification, token_id, installation, owner_epoch, environment, unproven, 'replayed', true, now()
             FROM judged WHERE verdict = 'sent' AND NOT exists
             ORDER BY target RETURNING notification
+        ), uncounted AS (
+            UPDATE notification_counts c SET count = c.count - e.count
+            FROM (
+                SELECT notification, class, status, reason, count(*) AS count FROM judged
+                WHERE verdict = 'sent' AND target = asked AND class IS NOT NULL AND is_counted GROUP BY 1, 2, 3, 4
+            ) AS e
+            WHERE c.notification = e.notification AND c.class = e.class AND c.status = e.status AND c.reason = e.reason
         ), counted AS (
             SELECT notification, sum(again)::int AS again, sum(more)::int AS more FROM (
                 SELECT notification, (class IS NOT NULL AND target = asked)::int AS again, 0 AS more FROM judged WHERE verdict = 'sent'
@@ -114,10 +123,5 @@ extension DeadLetterStore {
         SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification
         FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.id = ANY ($1::uuid[]) ORDER BY d.notification, d.token_id
-        """
-    private static let selectNotifications: PostgresStatement = """
-        SELECT n.id, a.slug, n.target_user, n.target_installation, n.lane, n.push_type, n.priority, n.collapse_id, n.apns_expiration,
-            n.on_unknown, n.expires_at, n.payload, n.topic, n.accepted_at, n.traceparent
-        FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = ANY ($1::uuid[]) ORDER BY n.accepted_at
         """
 }

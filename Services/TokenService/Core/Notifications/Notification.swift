@@ -11,17 +11,6 @@ package struct Notification: Equatable, Sendable {
     package var acceptedAt: Int64
     /// W3C trace context: the sender's, or our own.
     package var traceparent: String
-
-    /// Turns deliveries into messages' contents, at most ``PushJob/maximumDeliveries`` in each.
-    package func jobs(_ deliveries: [PushJob.Delivery]) -> [PushJob] {
-        stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).map { start in
-            PushJob(
-                notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
-                collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt,
-                acceptedAt: acceptedAt, onUnknown: request.onUnknown, payload: request.payload,
-                deliveries: Array(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
-        }
-    }
 }
 
 /// `accepted → sending → completed`, or one of the ends where nothing is sent (DESIGN.md section 4).
@@ -36,20 +25,27 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var app: AppSlug
     package var lane: Lane
     package var pushType: PushType
-    package var deliveries: Int
+    /// Nil where the targets are found later.
+    package var deliveries: Int?
+    /// It is due later than it was accepted.
+    package var isScheduled = false
     package var acceptedAt: Int64
     package var expiresAt: Int64
+    package var warnings: [NotificationWarning] = []
 
     package func write(to writer: inout JSONWriter) {
         writer.object { object in
             object.field("id", id.description)
             object.field("app", app.text)
-            object.field("state", (deliveries == 0 ? NotificationState.noTargets : .accepted).rawValue)
+            object.field("state", (deliveries == 0 ? NotificationState.noTargets : isScheduled ? .scheduled : .accepted).rawValue)
             object.field("lane", lane.rawValue)
             object.field("push_type", pushType.rawValue)
             object.field("deliveries", deliveries)
             object.time("accepted_at", acceptedAt)
             object.time("expires_at", expiresAt)
+            object.array("warnings") { array in
+                for warning in warnings { warning.write(to: &array) }
+            }
         }
     }
 }

@@ -1,16 +1,29 @@
 package import Postgres
 import PushModel
 
-/// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing (DESIGN.md section 4).
+/// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing (DESIGN.md section 4). Requests that come
+/// while a commit is under way share the next one.
 package struct NotificationIntake: Sendable {
-    private let pool: PostgresPool
+    private static let maximumBatch = 128
+    /// Below that, a batch of its own costs more than it saves in waiting.
+    private static let worthwhileBatch = 32
+    private static let concurrentBatches = 2
+
     private let publisher: JobPublisher
     private let backlog: PublishBacklog
+    private let relay: RelayPulse
+    private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Verdict>
 
-    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog) {
-        self.pool = pool
+    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: RelayPulse) {
         self.publisher = publisher
         self.backlog = backlog
+        self.relay = relay
+        let transactions = Transactions(pool: pool)
+        queue = CommitQueue(
+            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
+        ) { items in
+            await transactions.commit(items)
+        }
     }
 
     package struct Acceptance: Sendable {
@@ -19,39 +32,87 @@ package struct NotificationIntake: Sendable {
         package var isReplay: Bool
     }
 
-    /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, `PostgresError`. Without an error the notification is committed.
+    /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
+    ///   committed.
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
     ) async throws -> Acceptance {
         try backlog.admit()
+        var waits = false
+        defer { backlog.settle(waits: waits) }
         let notification = Notification(
             id: .timeOrdered(milliseconds: now), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
         let item = NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: publisher.leaseForNewcomers)
-        switch try await commit(item) {
+        switch try await queue.submit(item) {
         case .replay(let receipt): return Acceptance(receipt: receipt, isReplay: true)
         case .mismatch: throw IdempotencyMismatch()
-        case .accepted(let deliveries):
-            if !deliveries.isEmpty {
-                backlog.grew(by: 1)
-                if item.leaseSeconds > 0 { publisher.publish(notification, deliveries) }
-            }
+        case .walked:
+            waits = item.notification.request.timing.isAtOnce
+            relay.beat()
+            return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
+        case .resolved(let deliveries):
+            waits = !deliveries.isEmpty
+            if waits, item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }
     }
+}
 
-    /// The one place where accepting commits. Requests that wait here together could go in as one list.
-    private func commit(_ item: NotificationStore.Item) async throws -> NotificationStore.Verdict {
-        let verdicts = try await pool.transaction { session in try NotificationStore(session: session).insert([item]) }
-        return verdicts[0]
+extension NotificationIntake {
+    private struct Transactions: Sendable {
+        let pool: PostgresPool
+
+        /// One answer per item, in their order. What the database refuses of one must not fail the others.
+        func commit(_ items: [NotificationStore.Item]) async -> [Result<NotificationStore.Verdict, any Error>] {
+            var results: [Int: Result<NotificationStore.Verdict, any Error>] = [:]
+            var left = Array(items.indices)
+            while !left.isEmpty {
+                let round = Self.distinct(left, of: items)
+                for (index, result) in zip(round, await together(round.map { items[$0] })) { results[index] = result }
+                left.removeAll { round.contains($0) }
+            }
+            return items.indices.map { results[$0] ?? .failure(MissingAnswer()) }
+        }
+
+        /// Of requests with the same key, a later one finds what became of the first.
+        private static func distinct(_ indices: [Int], of items: [NotificationStore.Item]) -> [Int] {
+            var keys: Set<String> = []
+            return indices.filter { index in
+                guard let key = items[index].idempotency else { return true }
+                return keys.insert("\(items[index].app.id) \(key.caller) \(key.key)").inserted
+            }
+        }
+
+        private func together(_ items: [NotificationStore.Item]) async -> [Result<NotificationStore.Verdict, any Error>] {
+            do {
+                return try await attempt(items).map { .success($0) }
+            } catch {
+                guard items.count > 1, error.isOfStatement else { return items.map { _ in .failure(error) } }
+                var results: [Result<NotificationStore.Verdict, any Error>] = []
+                for item in items {
+                    do { results.append(.success(try await attempt([item])[0])) } catch { results.append(.failure(error)) }
+                }
+                return results
+            }
+        }
+
+        private func attempt(_ items: [NotificationStore.Item]) async throws -> [NotificationStore.Verdict] {
+            try await pool.transaction { session in try NotificationStore(session: session).insert(items) }
+        }
     }
 }
 
 extension Notification {
-    fileprivate func receipt(deliveries: Int) -> NotificationReceipt {
-        NotificationReceipt(
-            id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries, acceptedAt: acceptedAt,
-            expiresAt: request.expiresAt)
+    fileprivate func receipt(deliveries: Int?) -> NotificationReceipt {
+        let timing = request.timing
+        return NotificationReceipt(
+            id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries,
+            isScheduled: !timing.isAtOnce, acceptedAt: acceptedAt, expiresAt: request.expiresAt)
     }
+}
+
+extension NotificationRequest.Timing {
+    fileprivate var isAtOnce: Bool { notBefore == nil && localTime == nil }
 }

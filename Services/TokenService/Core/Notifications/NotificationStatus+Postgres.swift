@@ -8,13 +8,17 @@ extension NotificationStatus {
             let lane = Lane(rawValue: try row.text(1)), let type = PushType(rawValue: try row.text(2))
         else { return nil }
         let receipt = NotificationReceipt(
-            id: id, app: app.slug, lane: lane, pushType: type, deliveries: Int(try row.int32(3)),
+            id: id, app: app.slug, lane: lane, pushType: type, deliveries: try row.bool(8) ? nil : Int(try row.int32(3)),
             acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6))
         var counts: [String: Int] = [:]
-        for count in try session.execute(count, [.id(id)]) { counts[try count.optionalText(0) ?? "pending"] = Int(try count.int64(1)) }
+        let isCounted = try row.bool(9)
+        for count in try session.execute(isCounted ? countOfChunks : count, [.id(id)]) {
+            counts[try count.optionalText(0) ?? "pending"] = Int(try count.int64(1))
+        }
+        if isCounted { counts["pending"] = Int(try row.int32(4)) }
         let deliveries = try session.execute(selectDeliveries, [.id(id), .int64(Int64(maximumDeliveries))])
         return NotificationStatus(
-            receipt: receipt, state: try row.text(0), completedAt: try row.optionalTimestampMilliseconds(7), counts: counts,
+            receipt: receipt, total: Int(try row.int32(3)), state: try row.text(0), completedAt: try row.optionalTimestampMilliseconds(7), counts: counts,
             pending: counts["pending"] ?? 0, deliveries: try deliveries.map { row in try Self.delivery(row) })
     }
 
@@ -33,11 +37,14 @@ extension NotificationStatus {
     }
 
     private static let select: PostgresStatement = """
-        SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at
+        SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_walked,
+            receipts = 'failures'
         FROM notifications WHERE app_id = $1 AND id = $2
         """
     private static let count: PostgresStatement =
         "SELECT class, count(*) FROM deliveries WHERE notification = $1 GROUP BY class"
+    private static let countOfChunks: PostgresStatement =
+        "SELECT class, sum(count)::bigint FROM notification_counts WHERE notification = $1 GROUP BY class"
     private static let selectDeliveries: PostgresStatement = """
         SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
             d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at

@@ -4,6 +4,8 @@ package import StrictJSON
 /// What became of a notification, delivery by delivery. Times are UNIX milliseconds.
 package struct NotificationStatus: Equatable, Sendable {
     package var receipt: NotificationReceipt
+    /// Deliveries so far.
+    package var total: Int
     package var state: String
     package var completedAt: Int64?
     /// Exact at the moment of asking: counted from the deliveries.
@@ -49,11 +51,11 @@ extension NotificationStatus {
             object.time("expires_at", receipt.expiresAt)
             object.time("completed_at", completedAt)
             object.object("counts") { counts in
-                counts.field("total", receipt.deliveries)
+                counts.field("total", total)
                 counts.field("pending", pending)
                 for outcome in OutcomeClass.allCases { counts.field(outcome.rawValue, self.counts[outcome.rawValue] ?? 0) }
             }
-            if deliveries.count < receipt.deliveries { object.field("deliveries_truncated", true) }
+            if deliveries.count < total { object.field("deliveries_truncated", true) }
             object.array("deliveries") { array in
                 for delivery in deliveries { delivery.write(to: &array) }
             }

@@ -55,9 +55,11 @@ package struct OutcomeApplication: Sendable {
     /// order of id.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
+        let counted = try store.countedNotifications(of: batch)
+        try store.makeReceipts(of: batch, counted: counted)
         try store.lockDeliveries(of: batch)
         try store.noteAttempts(batch.attempts)
-        let finished = try store.finish(batch.final)
+        let finished = try store.finish(batch.final, counted: counted)
 
         var effect = Effect()
         effect.repeated = batch.toldFinal - finished.count

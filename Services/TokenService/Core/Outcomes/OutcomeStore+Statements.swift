@@ -20,17 +20,18 @@ extension OutcomeStore {
             AS e (id, notification, class, status, reason, attempt, environment)
         JOIN notifications n ON n.id = e.notification
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL
-        RETURNING d.id, d.notification, n.app_id, d.token_id, d.class, d.environment, d.unproven
+        RETURNING d.id, d.notification, n.app_id, d.token_id, d.class, d.environment, d.unproven, d.is_replayed
         """
     static let lockNotifications: PostgresStatement =
         "SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
 
     static let settleNotifications: PostgresStatement = """
         UPDATE notifications n SET pending = n.pending - e.count,
-            state = CASE WHEN n.pending = e.count AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
-            completed_at = CASE WHEN n.pending = e.count THEN now() END
+            -- While it is walked more may come, and the walk's last step completes it.
+            state = CASE WHEN n.pending = e.count AND n.state IN ('accepted', 'sending') THEN 'completed' ELSE n.state END,
+            completed_at = CASE WHEN n.pending = e.count AND n.state <> 'expanding' THEN now() END
         FROM unnest($1::uuid[], $2::int[]) AS e (id, count)
-        WHERE n.id = e.id RETURNING n.pending = 0
+        WHERE n.id = e.id RETURNING n.pending = 0 AND n.state <> 'expanding'
         """
     static let lockInstallations: PostgresStatement = """
         SELECT count(*) FROM (

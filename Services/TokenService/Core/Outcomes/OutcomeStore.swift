@@ -18,6 +18,8 @@ package struct OutcomeStore {
         package let environment: String
         /// APNs had accepted the token nowhere yet when the delivery was made.
         package let isUnproven: Bool
+        /// A replay had reopened it.
+        package var isReplayed = false
     }
 
     package func lockDeliveries(of batch: OutcomeBatch) throws {
@@ -36,14 +38,22 @@ package struct OutcomeStore {
     }
 
     /// - Returns: those that had no final outcome before.
-    package func finish(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
+    package func finish(_ entries: [OutcomeBatch.Entry], counted: [PushID: Int64]) throws -> [Finished] {
+        // What is counted may have a receipt as well, but it is the chunk that knows whether this is the first time, until it is replayed.
+        let receipted = try finishReceipts(entries).filter { counted[$0.notification] == nil || $0.isReplayed }
+        let replayed = Set(receipted.filter { counted[$0.notification] != nil }.map(\.id))
+        try count(entries.filter { replayed.contains($0.delivery.id) })
+        return receipted + (try finishInChunks(entries.filter { counted[$0.delivery.notification] != nil }, counted: counted))
+    }
+
+    private func finishReceipts(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
         guard !entries.isEmpty else { return [] }
         let environments = PostgresValue.optionalTextArray(entries.map(\.delivery.environment?.rawValue))
         return try session.execute(Self.finish, Self.columns(entries) + [environments]).map { row in
             guard let outcome = OutcomeClass(rawValue: try row.text(4)) else { throw CorruptRow(table: "deliveries") }
             return Finished(
                 id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome,
-                environment: try row.text(5), isUnproven: try row.bool(6))
+                environment: try row.text(5), isUnproven: try row.bool(6), isReplayed: try row.bool(7))
         }
     }
 
@@ -95,7 +105,7 @@ package struct OutcomeStore {
         var outcome: String
     }
 
-    private static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
+    static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
         [
             .ids(entries.map(\.delivery.id)), .ids(entries.map(\.delivery.notification)), .textArray(entries.map(\.outcome.rawValue)),
             .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),

@@ -23,11 +23,14 @@ package final class JobPublisher: Sendable {
     /// and messages that pile up in memory would be lost with the process.
     package var leaseForNewcomers: Double { publisher.state == .ready ? lease / .seconds(1) : 0 }
 
+    package var isReady: Bool { publisher.state == .ready }
+
     /// Hands a committed notification's jobs to the broker and returns at once; the outcome is written down later.
-    package func publish(_ notification: Notification, _ deliveries: [PushJob.Delivery]) {
-        let id = notification.id
+    package func publish(_ template: JobTemplate, _ deliveries: [PushJob.Delivery]) {
+        let id = template.notification
         settlements.began(id)
-        publisher.publish(messages(notification, deliveries)) { [settlements] outcomes in
+        let messages = template.jobs(deliveries).map { message($0, template) }
+        publisher.publish(messages) { [settlements] outcomes in
             settlements.ended(id, isPublished: outcomes.allSatisfy(\.isConfirmed))
         }
     }
@@ -35,16 +38,42 @@ package final class JobPublisher: Sendable {
     /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
-        let messages = claimed.flatMap { item in self.messages(item.notification, item.deliveries) }
+        let messages = claimed.flatMap { item in item.template.jobs(item.deliveries).map { message($0, item.template) } }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
-    private func messages(_ notification: Notification, _ deliveries: [PushJob.Delivery]) -> [OutgoingMessage] {
-        notification.jobs(deliveries).map { job in
-            OutgoingMessage(
-                exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane),
-                messageID: .timeOrdered(milliseconds: UnixTime.milliseconds()), contentType: PushJob.contentType,
-                headers: [TraceContext.headerName: notification.traceparent], body: job.encoded())
+    /// The same for committed chunks, one job each. Returns when the broker has answered for all of them.
+    package func publish(_ chunks: [PublishableChunk]) async {
+        var messages: [OutgoingMessage] = []
+        var chunkOf: [Int] = []
+        for (index, chunk) in chunks.enumerated() {
+            if !chunk.deliveries.isEmpty { messages.append(message(chunk.template.job(chunk.deliveries), chunk.template)) }
+            messages += chunk.stopped.map { message($0, chunk.template) }
+            chunkOf += repeatElement(index, count: messages.count - chunkOf.count)
         }
+        let ids = chunks.map(\.id)
+        let (indices, outgoing) = (chunkOf, messages)
+        settlements.began(ids)
+        await withCheckedContinuation { continuation in
+            publisher.publish(outgoing) { [settlements] outcomes in
+                var isPublished = [Bool](repeating: true, count: ids.count)
+                for (index, outcome) in zip(indices, outcomes) where !outcome.isConfirmed { isPublished[index] = false }
+                settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) })
+                continuation.resume()
+            }
+        }
+    }
+
+    private func message(_ event: OutcomeEvent, _ template: JobTemplate) -> OutgoingMessage {
+        OutgoingMessage(
+            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
+            headers: [TraceContext.headerName: template.traceparent], body: event.encoded())
+    }
+
+    private func message(_ job: PushJob, _ template: JobTemplate) -> OutgoingMessage {
+        OutgoingMessage(
+            exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane),
+            messageID: .timeOrdered(milliseconds: UnixTime.milliseconds()), contentType: PushJob.contentType,
+            headers: [TraceContext.headerName: template.traceparent], body: job.encoded())
     }
 }

@@ -8,22 +8,28 @@ package struct Outbox: Sendable {
     package let settlements: PublishSettlements
     package let jobs: JobPublisher
     package let fences: FencePublisher
+    package let cancellation: Cancellation
     package let relay: Relay
+    /// Wakes the relay.
+    package let pulse: RelayPulse
 
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
         let pulse = RelayPulse()
+        self.pulse = pulse
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
             onSettled: { pulse.beat() })
         jobs = JobPublisher(publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements)
-        fences = FencePublisher(
-            publisher: publisher, topology: topology, patience: configuration.fenceTimeout, settlements: settlements)
+        let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
+        fences = FencePublisher(control: control, settlements: settlements)
+        cancellation = Cancellation(pool: pool, control: control, relay: pulse)
         relay = Relay(
-            pool: pool, publisher: publisher, jobs: jobs, fences: fences, settlements: settlements, backlog: backlog, pulse: pulse,
+            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements, backlog: backlog,
+            pulse: pulse,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
     }
 }

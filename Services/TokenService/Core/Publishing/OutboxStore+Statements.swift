@@ -20,16 +20,35 @@ extension OutboxStore {
     static let markFencesPublished: PostgresStatement =
         "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND published_at IS NULL"
 
-    static let backlog: PostgresStatement =
-        "SELECT count(*) FROM (SELECT 1 FROM notifications WHERE published_at IS NULL LIMIT $1) AS waiting"
-
+    /// What is scheduled does not wait: its lease lies in the future.
+    static let backlog: PostgresStatement = """
+        SELECT (SELECT count(*) FROM (
+                SELECT 1 FROM notifications WHERE published_at IS NULL AND lease_until <= now() + interval '1 minute' LIMIT $1) AS waiting)
+            + (SELECT count(*) FROM (
+                SELECT 1 FROM chunks WHERE published_at IS NULL AND lease_until <= now() + interval '1 minute' LIMIT $1) AS waiting)
+        """
     static let claim: PostgresStatement = """
         WITH free AS (
-            SELECT id FROM notifications WHERE published_at IS NULL AND lease_until <= now()
-            ORDER BY (CASE lane WHEN 'now' THEN 0 WHEN 'soon' THEN 1 ELSE 2 END), accepted_at
-            LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+            SELECT id FROM notifications WHERE published_at IS NULL AND is_walked = $1 AND lane = $2 AND lease_until <= now()
+            ORDER BY lease_until LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
         )
-        UPDATE notifications n SET lease_until = now() + make_interval(secs => $2) FROM free WHERE n.id = free.id RETURNING n.id
+        UPDATE notifications n SET lease_until = now() + make_interval(secs => $4) FROM free WHERE n.id = free.id RETURNING n.id
+        """
+    static let markChunksPublished: PostgresStatement = """
+        WITH locked AS (
+            SELECT notification, number FROM chunks
+            WHERE (notification, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[])) ORDER BY notification, number FOR NO KEY UPDATE
+        )
+        UPDATE chunks c SET published_at = now() FROM locked l
+        WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
+        """
+    static let renewChunks: PostgresStatement = """
+        WITH locked AS (
+            SELECT notification, number FROM chunks
+            WHERE (notification, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[])) ORDER BY notification, number FOR NO KEY UPDATE
+        )
+        UPDATE chunks c SET lease_until = now() + make_interval(secs => $3) FROM locked l
+        WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
         """
     static let lockDeliveries: PostgresStatement = """
         SELECT count(*) FROM (
@@ -38,13 +57,14 @@ extension OutboxStore {
         """
     static let endDeliveries: PostgresStatement = """
         UPDATE deliveries d SET updated_at = now(),
-            class = CASE WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,
-            reason = CASE WHEN n.expires_at <= now() THEN 'expired_before_publishing' ELSE 'owner_changed' END
+            class = CASE WHEN n.state = 'cancelled' THEN 'cancelled' WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,
+            reason = CASE WHEN n.state = 'cancelled' THEN 'cancelled_before_publishing'
+                WHEN n.expires_at <= now() THEN 'expired_before_publishing' ELSE 'owner_changed' END
         FROM notifications n, installations i
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL AND n.id = d.notification
             AND n.published_at IS NULL AND i.app_id = n.app_id AND i.id = d.installation
             -- A token that was erased with its user leaves nothing to send to.
-            AND (n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
+            AND (n.state = 'cancelled' OR n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
         """
     static let settle: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE),
@@ -53,7 +73,7 @@ extension OutboxStore {
             LEFT JOIN deliveries d ON d.notification = l.id AND d.class IS NULL GROUP BY l.id
         )
         UPDATE notifications n SET pending = c.pending,
-            state = CASE WHEN c.pending > 0 OR n.pending = 0 THEN n.state
+            state = CASE WHEN c.pending > 0 OR n.pending = 0 OR n.state = 'cancelled' THEN n.state
                 WHEN n.expires_at <= now() THEN 'expired' ELSE 'completed' END,
             published_at = CASE WHEN c.pending = 0 THEN now() END,
             completed_at = CASE WHEN c.pending = 0 THEN coalesce(n.completed_at, now()) END
@@ -63,12 +83,6 @@ extension OutboxStore {
         SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification
         FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL ORDER BY d.notification, d.token_id
-        """
-    static let selectNotifications: PostgresStatement = """
-        SELECT n.id, a.slug, n.target_user, n.target_installation, n.lane, n.push_type, n.priority, n.collapse_id, n.apns_expiration,
-            n.on_unknown, n.expires_at, n.payload, n.topic, n.accepted_at, n.traceparent
-        FROM notifications n JOIN apps a ON a.id = n.app_id
-        WHERE n.id = ANY ($1::uuid[]) AND n.published_at IS NULL ORDER BY n.accepted_at
         """
     static let leftOverFences: PostgresStatement = """
         SELECT f.id, a.slug, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id

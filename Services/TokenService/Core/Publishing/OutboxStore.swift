@@ -20,6 +20,21 @@ package struct OutboxStore {
         try session.execute(Self.release, [.ids(ids)])
     }
 
+    package func markPublished(_ chunks: [ChunkID]) throws {
+        guard !chunks.isEmpty else { return }
+        try session.execute(Self.markChunksPublished, ChunkID.columns(chunks))
+    }
+
+    package func release(_ chunks: [ChunkID]) throws {
+        guard !chunks.isEmpty else { return }
+        try session.execute(Self.renewChunks, ChunkID.columns(chunks) + [.double(1)])
+    }
+
+    package func renew(_ chunks: [ChunkID], seconds: Double) throws {
+        guard !chunks.isEmpty else { return }
+        try session.execute(Self.renewChunks, ChunkID.columns(chunks) + [.double(seconds)])
+    }
+
     package func markPublished(fences: [Int64]) throws {
         guard !fences.isEmpty else { return }
         try session.execute(Self.markFencesPublished, [.int64Array(fences)])
@@ -36,13 +51,16 @@ package struct OutboxStore {
         Int(try session.execute(Self.backlog, [.int64(Int64(limit))]).only().int64(0))
     }
 
-    /// Takes over notifications that nobody has a lease on, the urgent lanes first.
-    package func claim(_ count: Int, leaseSeconds: Double) throws -> [PushID] {
-        try session.execute(Self.claim, [.int64(Int64(count)), .double(leaseSeconds)]).map { row in try row.id(0) }
+    /// Takes over notifications of a lane that nobody has a lease on.
+    /// - Parameter walked: Those whose targets are still to be found, or those that have their deliveries.
+    package func claim(_ count: Int, of lane: Lane, walked: Bool, leaseSeconds: Double) throws -> [PushID] {
+        guard count > 0 else { return [] }
+        let parameters: [PostgresValue] = [.bool(walked), .text(lane.rawValue), .int64(Int64(count)), .double(leaseSeconds)]
+        return try session.execute(Self.claim, parameters).map { row in try row.id(0) }
     }
 
     package struct Claimed: Sendable {
-        package var notification: Notification
+        package var template: JobTemplate
         package var deliveries: [PushJob.Delivery]
     }
 
@@ -56,10 +74,7 @@ package struct OutboxStore {
         for row in try session.execute(Self.selectDeliveries, [.ids(ids)]) {
             deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
         }
-        return try session.execute(Self.selectNotifications, [.ids(ids)]).map { row in
-            let notification = try Self.notification(row)
-            return Claimed(notification: notification, deliveries: deliveries[notification.id] ?? [])
-        }
+        return try JobTemplate.load(ids, in: session).map { Claimed(template: $0, deliveries: deliveries[$0.notification] ?? []) }
     }
 
     /// Fences that were left over: older than any answer waits.
@@ -70,25 +85,5 @@ package struct OutboxStore {
                 id: try row.int64(0), app: app, installation: try row.id(2), epochsBelow: try row.int64(3),
                 at: try row.timestampMilliseconds(4))
         }
-    }
-
-    /// Columns as in ``selectNotifications``.
-    static func notification(_ row: PostgresRow) throws -> Notification {
-        guard let app = AppSlug(try row.text(1)), let lane = Lane(rawValue: try row.text(4)),
-            let type = PushType(rawValue: try row.text(5)), let onUnknown = PushJob.OnUnknown(rawValue: try row.text(9))
-        else { throw CorruptRow(table: "notifications") }
-        let target: NotificationRequest.Target
-        if let user = try row.optionalText(2) {
-            target = .user(user)
-        } else {
-            target = .installation(try row.id(3))
-        }
-        let request = NotificationRequest(
-            target: target, pushType: type, priority: Int(try row.int32(6)), collapseID: try row.optionalText(7),
-            apnsExpiration: try row.int64(8), expiresAt: try row.timestampMilliseconds(10), lane: lane, onUnknown: onUnknown,
-            payload: try row.bytes(11))
-        return Notification(
-            id: try row.id(0), app: app, topic: try row.text(12), request: request, acceptedAt: try row.timestampMilliseconds(13),
-            traceparent: try row.text(14))
     }
 }

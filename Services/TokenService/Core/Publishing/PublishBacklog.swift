@@ -3,21 +3,73 @@ import Synchronization
 /// How many accepted notifications wait to be published. Measured in the database now and then; between measurements this process
 /// adds what it accepts and subtracts what it publishes.
 package final class PublishBacklog: Sendable {
+    /// On a service that never rests, every n-th measurement counts though it may miss what was being accepted meanwhile.
+    private static let maximumDiscarded = 20
+
+    private struct State {
+        var size = 0
+        var beingAccepted = 0
+        /// Grows with every change of the above.
+        var changes = 0
+        var discarded = 0
+    }
+
     package let limit: Int
-    private let size = Mutex(0)
+    private let state = Mutex(State())
 
     package init(limit: Int) { self.limit = limit }
 
-    package var count: Int { size.withLock { $0 } }
+    package var count: Int { state.withLock { $0.size } }
 
+    /// To be followed by ``settle(waits:)``.
     /// - Throws: ``BacklogFull`` at the limit.
     package func admit() throws {
-        guard count < limit else { throw BacklogFull() }
+        try state.withLock { state in
+            guard state.size < limit else { throw BacklogFull() }
+            state.size += 1
+            state.beingAccepted += 1
+            state.changes += 1
+        }
     }
 
-    package func grew(by count: Int) { size.withLock { $0 += count } }
-    package func shrank(by count: Int) { size.withLock { $0 = max(0, $0 - count) } }
-    package func measured(_ count: Int) { size.withLock { $0 = count } }
+    /// What was admitted is committed, or will not be.
+    /// - Parameter waits: Whether it waits to be published now.
+    package func settle(waits: Bool) {
+        state.withLock { state in
+            state.beingAccepted -= 1
+            state.changes += 1
+            if !waits { state.size = max(0, state.size - 1) }
+        }
+    }
+
+    package func shrank(by count: Int) {
+        state.withLock { state in
+            state.size = max(0, state.size - count)
+            state.changes += 1
+        }
+    }
+
+    /// What a measurement has to know of the moment before it.
+    package struct Moment {
+        fileprivate let changes: Int
+        fileprivate let wasAtRest: Bool
+    }
+
+    package func beginMeasuring() -> Moment {
+        state.withLock { Moment(changes: $0.changes, wasAtRest: $0.beingAccepted == 0) }
+    }
+
+    /// - Parameter moment: From before the rows were counted. What was accepted while they were would be counted twice or not at all.
+    package func measured(_ count: Int, since moment: Moment) {
+        state.withLock { state in
+            guard moment.wasAtRest && moment.changes == state.changes || state.discarded >= Self.maximumDiscarded else {
+                state.discarded += 1
+                return
+            }
+            state.size = count + state.beingAccepted
+            state.discarded = 0
+        }
+    }
 }
 
 /// The broker is away and as much waits for it as was promised to.

@@ -11,7 +11,15 @@ package final class PublishSettlements: Service {
     private enum Settlement {
         case published(PushID)
         case leftOver(PushID)
+        case publishedChunk(ChunkID)
+        case leftOverChunk(ChunkID)
         case fence(Int64)
+    }
+
+    private struct UnderWay {
+        var notifications: Set<PushID> = []
+        var chunks: Set<ChunkID> = []
+        var count: Int { notifications.count + chunks.count }
     }
 
     private let pool: PostgresPool
@@ -24,7 +32,7 @@ package final class PublishSettlements: Service {
 
     private let basket = Basket<Settlement>()
     private let fences = Basket<Int64>()
-    private let underWay = Mutex<Set<PushID>>([])
+    private let underWay = Mutex(UnderWay())
     /// Called after every batch of notifications: there is room for more.
     private let onSettled: @Sendable () -> Void
 
@@ -40,11 +48,15 @@ package final class PublishSettlements: Service {
         self.onSettled = onSettled
     }
 
-    /// Notifications that were handed to the broker and are not written down yet.
+    /// Notifications and chunks that were handed to the broker and are not written down yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func began(_ id: PushID) { _ = underWay.withLock { $0.insert(id) } }
+    func began(_ id: PushID) { _ = underWay.withLock { $0.notifications.insert(id) } }
+    func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
     func ended(_ id: PushID, isPublished: Bool) { basket.put(isPublished ? .published(id) : .leftOver(id)) }
+    func ended(_ chunks: [(id: ChunkID, isPublished: Bool)]) {
+        basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) })
+    }
     func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids) } }
 
     /// To be shut down after the publisher, so that the last confirms are written down.
@@ -96,19 +108,26 @@ package final class PublishSettlements: Service {
     private func commit(_ settlements: [Settlement]) async throws {
         var published: [PushID] = []
         var leftOver: [PushID] = []
+        var publishedChunks: [ChunkID] = []
+        var leftOverChunks: [ChunkID] = []
         var fences: [Int64] = []
         for settlement in settlements {
             switch settlement {
             case .published(let id): published.append(id)
             case .leftOver(let id): leftOver.append(id)
+            case .publishedChunk(let id): publishedChunks.append(id)
+            case .leftOverChunk(let id): leftOverChunks.append(id)
             case .fence(let id): fences.append(id)
             }
         }
         let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
+        let (chunks, chunksLeft) = (publishedChunks, leftOverChunks)
         try await pool.transaction { session in
             let store = OutboxStore(session: session)
             try store.markPublished(publishedIDs)
             try store.release(leftOverIDs)
+            try store.markPublished(chunks)
+            try store.release(chunksLeft)
             try store.markPublished(fences: fenceIDs)
         }
     }
@@ -120,11 +139,18 @@ package final class PublishSettlements: Service {
             for settlement in settlements {
                 switch settlement {
                 case .published(let id):
-                    underWay.remove(id)
+                    underWay.notifications.remove(id)
                     published += 1
                     settled += 1
                 case .leftOver(let id):
-                    underWay.remove(id)
+                    underWay.notifications.remove(id)
+                    settled += 1
+                case .publishedChunk(let id):
+                    underWay.chunks.remove(id)
+                    published += 1
+                    settled += 1
+                case .leftOverChunk(let id):
+                    underWay.chunks.remove(id)
                     settled += 1
                 case .fence: break
                 }
@@ -138,11 +164,15 @@ package final class PublishSettlements: Service {
     /// A broker that is away for long must not make the relay of another process publish what this one still holds.
     private func renewLeases() async {
         while await Pause.of(lease / 3) {
-            let ids = underWay.withLock { $0 }.sorted()
-            guard !ids.isEmpty else { continue }
+            let underWay = underWay.withLock { $0 }
+            guard underWay.count > 0 else { continue }
             let seconds = lease / .seconds(1)
             do {
-                try await pool.session { session in try OutboxStore(session: session).renew(ids, seconds: seconds) }
+                try await pool.session { session in
+                    let store = OutboxStore(session: session)
+                    try store.renew(underWay.notifications.sorted(), seconds: seconds)
+                    try store.renew(Array(underWay.chunks), seconds: seconds)
+                }
             } catch {
                 logger.warning("Leases could not be renewed", metadata: [LogKey.error: "\(String(describing: error))"])
             }

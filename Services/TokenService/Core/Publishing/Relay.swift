@@ -3,6 +3,7 @@ package import Logging
 package import Postgres
 import PushModel
 import ServiceLifecycle
+import Synchronization
 
 /// Publishes what was left over: by a process that died, by a broker that was away, by a publish that failed. Any number may run:
 /// each claims its own share with a lease.
@@ -11,16 +12,22 @@ package final class Relay: Service {
     private static let maximumUnderWay = 1000
     private static let maximumClaim = 200
     private static let maximumFences = 500
+    /// Walks under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
+    private static let maximumWalks = 4
+    private static let maximumBulkWalks = 2
 
     private let pool: PostgresPool
     private let publisher: Publisher
     private let jobs: JobPublisher
     private let fences: FencePublisher
+    private let cancellation: Cancellation
     private let settlements: PublishSettlements
     private let backlog: PublishBacklog
     private let pulse: RelayPulse
     private let timing: Timing
     private let logger: Logger
+    private let walk: AudienceWalk
+    private let walks = Mutex<[PushID: Lane]>([:])
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -33,18 +40,20 @@ package final class Relay: Service {
     }
 
     package init(
-        pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, settlements: PublishSettlements,
-        backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
+        pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
+        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
         self.jobs = jobs
         self.fences = fences
+        self.cancellation = cancellation
         self.settlements = settlements
         self.backlog = backlog
         self.pulse = pulse
         self.timing = timing
         self.logger = logger
+        walk = AudienceWalk(pool: pool, jobs: jobs, lease: timing.lease, logger: logger)
     }
 
     package func run() async throws {
@@ -53,7 +62,7 @@ package final class Relay: Service {
                 // The first round is an interval away: a fresh database is migrated meanwhile.
                 group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
                 for await _ in pulse.beats {
-                    let succeeded = await round()
+                    let succeeded = await round(&group)
                     // After a failure the settlements go first: what they still have to write down must not be claimed.
                     if !succeeded { _ = await Pause.of(timing.interval) }
                 }
@@ -64,13 +73,16 @@ package final class Relay: Service {
         }
     }
 
-    private func round() async -> Bool {
+    private func round(_ group: inout TaskGroup<Void>) async -> Bool {
         do {
             let limit = backlog.limit + 1
-            backlog.measured(try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) })
+            let moment = backlog.beginMeasuring()
+            backlog.measured(
+                try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) }, since: moment)
             if publisher.state == .ready {
                 try await publishFences()
-                try await publishNotifications()
+                try await cancellation.publishLeftOver()
+                for lane in Lane.allCases { try await publish(lane, &group) }
             }
             return true
         } catch {
@@ -86,19 +98,60 @@ package final class Relay: Service {
         }
     }
 
-    private func publishNotifications() async throws {
+    /// What waits in a lane: notifications that have their deliveries, chunks that are due or were left over, walks.
+    private func publish(_ lane: Lane, _ group: inout TaskGroup<Void>) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
-            let room = min(Self.maximumClaim, Self.maximumUnderWay - settlements.underWayCount)
-            guard room > 0 else { return }
+            let (room, walkRoom) = (room, walkRoom(in: lane))
             let claimed = try await pool.transaction { session in
-                try OutboxStore(session: session).claim(room, leaseSeconds: leaseSeconds)
+                let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
+                return (
+                    notifications: try outbox.claim(room, of: lane, walked: false, leaseSeconds: leaseSeconds),
+                    chunks: try audiences.claimChunks(room, of: lane, leaseSeconds: leaseSeconds),
+                    walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds)
+                )
             }
-            guard !claimed.isEmpty else { return }
-            let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(claimed) }
-            for item in resolved where !item.deliveries.isEmpty { jobs.publish(item.notification, item.deliveries) }
-            logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
-            guard claimed.count == room else { return }
+            for notification in claimed.walks { begin(notification, in: lane, &group) }
+            try await publish(claimed.notifications)
+            try await publish(claimed.chunks, &group)
+            guard room > 0, max(claimed.notifications.count, claimed.chunks.count) == room else { return }
+        }
+    }
+
+    private var room: Int { max(0, min(Self.maximumClaim, Self.maximumUnderWay - settlements.underWayCount)) }
+
+    private func publish(_ notifications: [PushID]) async throws {
+        guard !notifications.isEmpty else { return }
+        let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
+        for item in resolved where !item.deliveries.isEmpty { jobs.publish(item.template, item.deliveries) }
+        logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
+    }
+
+    private func publish(_ chunks: [AudienceStore.ClaimedChunk], _ group: inout TaskGroup<Void>) async throws {
+        guard !chunks.isEmpty else { return }
+        let now = UnixTime.milliseconds()
+        let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(chunks, now: now) }
+        group.addTask { await self.jobs.publish(resolved) }
+        logger.info("Chunks that are due or were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
+    }
+
+    // MARK: Walks
+
+    private func walkRoom(in lane: Lane) -> Int {
+        walks.withLock { walks in
+            let free = Self.maximumWalks - walks.count
+            guard lane == .bulk else { return free }
+            return min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk })
+        }
+    }
+
+    private func begin(_ notification: PushID, in lane: Lane, _ group: inout TaskGroup<Void>) {
+        // Its lease ran out while it waited for its database: it goes on by itself.
+        guard walks.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
+        group.addTask {
+            await self.walk.run(notification)
+            self.walks.withLock { $0[notification] = nil }
+            self.pulse.beat()
         }
     }
 }

@@ -233,7 +233,7 @@ extension Swift.Result<InstallationRegistration.Committed, any Error> {
 
 extension Error {
     /// The database answered, and refused: another statement may go well. Otherwise nobody is there to ask.
-    fileprivate var isOfStatement: Bool {
+    var isOfStatement: Bool {
         guard let error = self as? PostgresError else { return true }
         guard case .sqlState = error.code else { return false }
         return true

@@ -18,6 +18,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case httpError = "http_error"
     case unauthenticated
     case forbidden
+    case laneNotAllowed = "lane_not_allowed"
     case notFound = "not_found"
     case bodyTimeout = "body_timeout"
     case appDiffers = "app_differs"
@@ -92,6 +93,9 @@ extension ProblemCode {
             ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; which, is not told.")
         case .forbidden:
             ProblemKind(403, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
+        case .laneNotAllowed:
+            ProblemKind(
+                403, "The lane is not for this key", "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
         case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; which, is not told.")
         case .bodyTimeout:
             ProblemKind(408, "The body did not arrive", "The client stopped sending in the middle of the body.", isRetryable: true)

@@ -2,10 +2,12 @@ import PushModel
 
 extension Resource {
     static let notifications = Resource(
-        "Notifications", "Sending, and what became of it.", operations: [send, read],
+        "Notifications", "Sending, and what became of it.", operations: [send, validate, cancel, read],
         schemas: [
-            "NewNotification": newNotification, "Receipt": receipt, "Notification": notification, "Delivery": delivery,
-            "Attempt": attempt,
+            "NewNotification": newNotification, "Target": target, "Content": content, "Alert": alert, "CriticalSound": criticalSound,
+            "Variant": variant, "Validation": validation, "RenderedPayload": renderedPayload, "Audience": audience,
+            "AudienceReason": audienceReason, "Receipt": receipt, "Notification": notification, "Delivery": delivery,
+            "Attempt": attempt, "Cancellation": cancellation,
         ])
 
     private static let send = Operation(
@@ -26,39 +28,28 @@ extension Resource {
                     .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
                 ])
         ],
-        problems: [.idempotencyKeyReused, .invalidIdempotencyKey, .backlogFull])
+        problems: [.idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull])
 
     private static let read = Operation(
         .readNotification, "readNotification", "What became of a notification, delivery by delivery",
         answers: [Answer(200, "Its state, exact counts, and its first 1000 deliveries.", .json("Notification"))])
 
-    private static let target = JSONSchema.oneOf(
-        .request(.required("user", user)), .request(.required("installation", .uuid)))
+    private static let cancel = Operation(
+        .cancelNotification, "cancelNotification", "Stop a notification",
+        "Nothing more of it is sent from one second after `fence` is `effective`. What has its outcome keeps it; the rest becomes `cancelled`. Repeating it changes nothing.",
+        answers: [Answer(200, "Its state now, and how many deliveries could still be stopped.", .json("Cancellation"))])
 
-    private static let newNotification = JSONSchema.request(
-        .required("to", target),
-        .required(
-            "payload", JSONSchema.dictionary(.anything).example(.map(["aps": .map(["alert": "Your order is packed"])])),
-            "The APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
-        .omissible("push_type", .words(PushType.self).standard("alert")),
-        .omissible("priority", JSONSchema(.numbers([10, 5, 1])), "Which ones are allowed depends on the push type."),
-        .omissible("collapse_id", .string(64).example("order-4711"), "A later one of the same id replaces this one. At most 64 bytes."),
-        .omissible("expires_at", .time, "When it is too late; at most 72 hours ahead. Not together with ttl_seconds."),
-        .omissible("ttl_seconds", .integer(1...259_200).standard(86_400), "The same, counted from now."),
-        .omissible(
-            "apns_expiration", .count, "How long APNs may store it, in UNIX seconds; 0 for one try. The expiry where it is left out."),
-        .omissible("lane", .words(Lane.self).standard("now"), "One lane never waits behind another."),
-        .omissible("on_unknown", .words(PushJob.OnUnknown.self).standard("resend"), "What to do when APNs' answer got lost.")
-    ).example(
-        .map([
-            "to": .map(["user": "ada"]), "payload": .map(["aps": .map(["alert": "Your order is packed"])]),
-            "collapse_id": "order-4711", "ttl_seconds": 3600,
-        ]))
+    private static let cancellation = JSONSchema.answer(
+        .required("id", .uuid), .required("state", .notificationState, "`completed`, `expired` or `no_targets` where it was too late."),
+        .required("stoppable", .count, "Deliveries without an outcome when it was stopped. Those that a dispatcher had just sent may still get another one."),
+        .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed."),
+        .required("fence", .words(["none", "pending", "effective"]), "Whether the dispatchers' control stream has it."))
 
     private static let receipt = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
-        .required("push_type", .words(PushType.self)), .required("deliveries", .count, "To how many tokens."),
-        .required("accepted_at", .time), .required("expires_at", .time))
+        .required("push_type", .words(PushType.self)), .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer."),
+        .required("accepted_at", .time), .required("expires_at", .time),
+        .required("warnings", .array(OpenAPIDocument.warning), "Legal but doubtful."))
 
     private static let notification = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),

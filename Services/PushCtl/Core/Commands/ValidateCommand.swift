@@ -1,0 +1,39 @@
+import ArgumentParser
+import PushModel
+import StrictJSON
+
+struct ValidateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "validate", abstract: "Say what a notification would do, without sending it.",
+        discussion: """
+            Reads a whole request, in JSON as POST …/notifications takes it, and shows what would be sent in every locale, to how many devices, why \
+            not to others, and what is doubtful. With --apns-file, writes the payload as a file that can be dropped on the iOS simulator \
+            (or given to 'xcrun simctl push').
+            """)
+    @OptionGroup var connection: ConnectionOptions
+    @Argument(help: "The app.") var app: String
+    @Argument(help: "A file with the whole request; - for standard input.") var file = "-"
+    @Option(help: "Write the payload here, for the iOS simulator.") var apnsFile: String?
+    @Option(help: "Which locale's payload --apns-file writes: what a device of this locale gets; without it, the default.") var locale:
+        String?
+    @Flag(help: "Show the service's answer as it is.") var json = false
+
+    func validate() throws {
+        guard locale == nil || apnsFile != nil else { throw ValidationError("--locale says what --apns-file writes") }
+        if let locale, LocaleTag(locale) == nil { throw ValidationError("\(locale) is no language tag such as de or zh-Hant") }
+    }
+
+    func run() async throws {
+        let request = try InputFile.read(file)
+        let (answer, bytes) = try await connection.withClient { client in
+            try await client.post("/v1/apps/\(app.percentEncoded)/notifications/validate", json: request)
+        }
+        let validation = ValidationReport(answer: answer, bytes: bytes)
+        if let apnsFile {
+            let output = try LineFile(path: apnsFile)
+            try output.append(line: try validation.simulatorFile(locale: locale)[...])
+            try output.flush()
+        }
+        print(json ? String(decoding: bytes, as: UTF8.self) : validation.text)
+    }
+}

@@ -1,0 +1,79 @@
+import PushModel
+import StrictJSON
+
+/// What the service says of a request, for people and for the iOS simulator.
+struct ValidationReport {
+    let answer: JSONValue
+    /// What `answer` was parsed from.
+    let bytes: [UInt8]
+
+    var text: String {
+        let tables = [properties.description, payloads.description, audience]
+        let warnings = (answer["warnings"]?.arrayValue ?? []).map { warningLine($0) }
+        return (tables + (warnings.isEmpty ? [] : [warnings.joined(separator: "\n")])).joined(separator: "\n\n")
+    }
+
+    private var properties: Table {
+        var table = Table("PUSH TYPE", "TOPIC", "PRIORITY", "LANE", "DUE", "EXPIRES")
+        table.add(
+            word("push_type"), word("topic"), answer["priority"]?.integerValue.map(String.init) ?? "?", word("lane"),
+            answer["not_before"]?.stringValue ?? answer["local_time"]?.stringValue.map { "\($0) local" } ?? "at once", word("expires_at"))
+        return table
+    }
+
+    private var payloads: Table {
+        var table = Table("LOCALE", "BYTES", "OF", "PAYLOAD")
+        for payload in answer["payloads"]?.arrayValue ?? [] {
+            let size = [payload["bytes"], payload["maximum_bytes"]].map { $0?.integerValue.map(String.init) ?? "?" }
+            let text = payload["payload"].map { String(decoding: bytes[$0.range], as: UTF8.self) } ?? "?"
+            table.add(payload["locale"]?.stringValue ?? "default", size[0], size[1], text.replacing("\n", with: " "))
+        }
+        return table
+    }
+
+    private var audience: String {
+        guard let audience = answer["audience"] else { return "?" }
+        let devices = audience["devices"]?.integerValue ?? 0
+        let deliveries = audience["deliveries"]?.integerValue ?? 0
+        let bound = audience["is_lower_bound"]?.boolValue == true ? "at least " : ""
+        let sum = "devices: \(bound)\(devices), deliveries: \(bound)\(deliveries)"
+        let reasons = audience["reasons"]?.arrayValue ?? []
+        guard !reasons.isEmpty else { return sum }
+        var table = Table("DEVICES", "EFFECT", "REASON", "MEANING")
+        for reason in reasons {
+            table.add(
+                reason["devices"]?.integerValue.map(String.init) ?? "?", reason["effect"]?.stringValue ?? "?",
+                reason["reason"]?.stringValue ?? "?", reason["detail"]?.stringValue ?? "?")
+        }
+        return "\(sum)\n\(table)"
+    }
+
+    private func word(_ name: String) -> String { answer[name]?.stringValue ?? "?" }
+
+    // MARK: The simulator
+
+    /// The payload that a device of this locale gets, with the app that the simulator hands it to.
+    /// - Throws: ``CommandFailure`` for a push type that goes to something else than the app.
+    func simulatorFile(locale: String?) throws -> [UInt8] {
+        guard let bundle = answer["bundle_id"]?.stringValue, answer["topic"]?.stringValue == bundle else {
+            throw CommandFailure("the simulator takes what goes to the app itself, and not push type \(word("push_type"))")
+        }
+        guard let payload = payload(for: locale)?["payload"], let members = payload.objectValue else {
+            throw CommandFailure("the answer shows no payload")
+        }
+        var file = Array("{\"Simulator Target Bundle\":".utf8)
+        var name = JSONWriter()
+        name.value(bundle)
+        file += name.bytes
+        if !members.isEmpty { file.append(UInt8(ascii: ",")) }
+        return file + bytes[payload.range].dropFirst()
+    }
+
+    private func payload(for locale: String?) -> JSONValue? {
+        let payloads = answer["payloads"]?.arrayValue ?? []
+        for range in locale.flatMap({ LocaleTag($0) })?.lookup ?? [] {
+            if let found = payloads.first(where: { $0["locale"]?.stringValue == range }) { return found }
+        }
+        return payloads.first { $0["locale"]?.isNull == true }
+    }
+}

@@ -1,0 +1,100 @@
+import PushModel
+
+/// What a sender says: the body of sending and of validating.
+extension Resource {
+    static let newNotification = JSONSchema.request(
+        .required("to", .reference("Target")),
+        .omissible("content", .reference("Content"), "What to show, in typed fields. Either this or payload."),
+        .omissible("payload", payload, "The whole APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
+        .omissible(
+            "locales", .dictionary(.reference("Variant")),
+            "By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most 100."
+        ),
+        .omissible(
+            "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
+        .omissible("priority", JSONSchema(.numbers([10, 5, 1])), "Which ones are allowed depends on the push type."),
+        .omissible("collapse_id", .string(64).example("order-4711"), "A later one of the same id replaces this one. At most 64 bytes."),
+        .omissible("not_before", .time, "When it is due; at most 30 days ahead. At once where it is left out."),
+        .omissible(
+            "local_time", .localTime,
+            "Instead of not_before: when it is this time where the device is. Devices that tell no time zone count as UTC."),
+        .omissible("expires_at", .time, "When it is too late; at most 72 hours after it is due. Not together with ttl_seconds."),
+        .omissible("ttl_seconds", .integer(1...259_200).standard(86_400), "The same, counted from when it is due."),
+        .omissible(
+            "apns_expiration", .count, "How long APNs may store it, in UNIX seconds; 0 for one try. The expiry where it is left out."),
+        .omissible("urgent", JSONSchema.boolean.standard(false), "Also in the user's quiet hours."),
+        .omissible(
+            "lane", .words(Lane.self),
+            "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags and all. Slower is free; faster needs the scope admin."
+        ),
+        .omissible(
+            "supersede_key", .string(64).example("ride-4711-eta"),
+            "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters."
+        ),
+        .omissible(
+            "receipts", .words(NotificationRequest.Receipts.self),
+            "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),
+        .omissible("on_unknown", .words(PushJob.OnUnknown.self).standard("resend"), "What to do when APNs' answer got lost.")
+    ).example(
+        .map([
+            "to": .map(["user": "ada"]),
+            "content": .map(["alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default"]),
+            "collapse_id": "order-4711", "ttl_seconds": 3600,
+        ]))
+
+    private static let payload = JSONSchema.dictionary(.anything).example(.map(["aps": .map(["alert": "Your order is packed"])]))
+
+    /// Exactly one.
+    static let target = JSONSchema.oneOf(
+        .request(.required("user", user, "Every device that this user is signed in on.")),
+        .request(.required("users", .array(user, minimum: 1, maximum: 1000), "Whoever is named twice is meant once.")),
+        .request(.required("installation", .uuid)),
+        .request(.required("installations", .array(.uuid, minimum: 1, maximum: 1000))),
+        .request(.required("tokens", .array(.deviceToken, minimum: 1, maximum: 1000))),
+        .request(
+            .required(
+                "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
+                "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags.")),
+        .request(.required("all", JSONSchema.boolean.example(true), "Every installation of the app; true.")))
+
+    static let variant = JSONSchema.request(.omissible("content", .reference("Content")), .omissible("payload", payload))
+
+    /// Apple's fields under our spelling; each goes where APNs wants it.
+    static let content = JSONSchema.request(
+        .omissible("alert", .oneOf(.string(), .reference("Alert"))),
+        .omissible("badge", .count, "0 removes it."),
+        .omissible("sound", .oneOf(.string().example("default"), .reference("CriticalSound")), "A file of the app, or default."),
+        .omissible("category", .string().example("MESSAGE")),
+        .omissible("thread_id", .string().example("order-4711"), "Groups notifications."),
+        .omissible("interruption_level", .words(["active", "passive", "time-sensitive", "critical"])),
+        .omissible("relevance_score", .number.example(.number(0.5)), "0 to 1; of a Live Activity any number."),
+        .omissible("filter_criteria", .string(), "Judged against the current Focus."),
+        .omissible("target_content_id", .string(), "The window to bring forward."),
+        .omissible("mutable_content", .boolean, "Pass through the notification service extension; needs an alert."),
+        .omissible("content_available", .boolean, "Alone, a background push."),
+        .omissible("content_changed", .boolean, "Push types widgets and controls."),
+        .omissible("event", .words(["update", "start", "end"]), "Makes it a Live Activity's."),
+        .omissible("content_state", .dictionary(.anything), "Of a Live Activity, in the app's own shape."),
+        .omissible("timestamp", .time, "When it was sent, for a Live Activity; where it is left out, when it is due."),
+        .omissible("stale_date", .time), .omissible("dismissal_date", .time, "With the event end."),
+        .omissible("attributes_type", .string(), "With the event start, as the rest:"),
+        .omissible("attributes", .dictionary(.anything)), .omissible("input_push_token", .boolean),
+        .omissible("input_push_channel", .string()),
+        .omissible("custom", .dictionary(.anything), "Keys of the app's own, which stand beside aps.")
+    ).example(.map(["alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default"]))
+
+    static let alert = JSONSchema.request(
+        .omissible("title", .string().example("Your order is packed")), .omissible("subtitle", .string()), .omissible("body", .string()),
+        .omissible("launch_image", .string()), .omissible("title_loc_key", .string()), .omissible("title_loc_args", .array(.string())),
+        .omissible("subtitle_loc_key", .string()), .omissible("subtitle_loc_args", .array(.string())), .omissible("loc_key", .string()),
+        .omissible("loc_args", .array(.string()))
+    ).example(.map(["title": "Your order is packed"]))
+
+    static let criticalSound = JSONSchema.request(
+        .required("name", .string().example("default")), .required("critical", JSONSchema.boolean.example(true)),
+        .omissible("volume", .number.example(.number(0.8)), "0 to 1."))
+}
+
+extension JSONSchema {
+    static let localTime = JSONSchema(.string(Text(pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$"))).example("2026-11-22T09:00")
+}

@@ -1,0 +1,100 @@
+package import PushModel
+
+/// A notification whose deliveries are still to be made, and how far its walk has come.
+package struct Audience: Sendable {
+    package var template: JobTemplate
+    package var app: Int64
+    /// In ascending order of locale.
+    package var content: NotificationContent
+    /// A receipt is kept for every delivery.
+    package var keepsReceipts: Bool
+    /// Of each delivery from when it is due, in milliseconds; it ends with the notification in any case.
+    package var lifetime: Int64?
+    package var mayTryOtherEnvironment: Bool
+    /// How many entries the target lists; nil where it is found among all installations of the app.
+    package var listed: Int?
+    package var checkpoint: Checkpoint
+
+    package struct Checkpoint: Equatable, Sendable {
+        /// Of the app's installations, the last one that was looked at.
+        package var installation: PushID
+        /// Entries of the list that were looked at.
+        package var entries: Int
+        /// Chunks that were made.
+        package var chunks: Int
+    }
+
+    /// One step of the walk, as yet in memory.
+    package struct Page: Sendable {
+        package var end: Checkpoint
+        package var isLast: Bool
+        package var chunks: [Draft]
+        package var count: Int { chunks.reduce(0) { $0 + $1.deliveries.count } }
+    }
+
+    /// A chunk that is not committed yet, with what its job and its receipts need.
+    package struct Draft: Sendable {
+        package var chunk: Chunk
+        package var deliveries: [PushJob.Delivery]
+        /// Of each delivery: APNs accepted its token nowhere yet.
+        package var isUnproven: [Bool]
+    }
+
+    /// One delivery that a page found. Times are UNIX milliseconds.
+    struct Found {
+        var tokenID: Int64
+        var token: DeviceToken
+        var environment: APNsEnvironment
+        var installation: PushID
+        var ownerEpoch: Int64
+        var isUnproven: Bool
+        var locale: String?
+        var dueAt: Int64?
+    }
+
+    /// The jobs of one due moment and payload.
+    package func template(dueAt: Int64, locale: String) -> JobTemplate {
+        var template = template
+        if let lifetime { template.expiresAt = min(template.expiresAt, dueAt + lifetime) }
+        if let variant = content.variants.first(where: { $0.locale == locale }) { template.payload = variant.payload }
+        return template
+    }
+
+    /// Puts what a page found together by what it has in common, in the order in which it was found.
+    func page(_ found: [Found], end: Checkpoint, isLast: Bool, names: DeliveryNames, now: Int64) -> Page {
+        struct Kind: Hashable {
+            let dueAt: Int64
+            let locale: String
+        }
+        var kinds: [Kind] = []
+        var byKind: [Kind: [Found]] = [:]
+        for delivery in found {
+            let kind = Kind(dueAt: max(delivery.dueAt ?? now, now), locale: content.variantLocale(for: delivery.locale) ?? "")
+            if byKind[kind] == nil { kinds.append(kind) }
+            byKind[kind, default: []].append(delivery)
+        }
+        var page = Page(end: end, isLast: isLast, chunks: [])
+        for kind in kinds {
+            let members = byKind[kind] ?? []
+            for start in stride(from: 0, to: members.count, by: PushJob.maximumDeliveries) {
+                let part = members[start..<min(start + PushJob.maximumDeliveries, members.count)]
+                let number = page.end.chunks
+                page.end.chunks += 1
+                page.chunks.append(
+                    Draft(
+                        chunk: Chunk(number: number, locale: kind.locale, dueAt: kind.dueAt, members: part.map(\.tokenID)),
+                        deliveries: part.enumerated().map { position, found in
+                            delivery(found, id: names.id(chunk: number, position: position))
+                        },
+                        isUnproven: part.map(\.isUnproven)))
+            }
+        }
+        return page
+    }
+
+    private func delivery(_ found: Found, id: PushID) -> PushJob.Delivery {
+        PushJob.Delivery(
+            id: id, token: found.token, environment: found.environment, installation: found.installation, ownerEpoch: found.ownerEpoch,
+            environmentTrial: found.isUnproven && mayTryOtherEnvironment ? .allowed : .none)
+    }
+}

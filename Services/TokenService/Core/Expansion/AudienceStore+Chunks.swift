@@ -1,0 +1,126 @@
+import Postgres
+package import PushModel
+
+/// Chunks that are due, or that somebody made and did not publish.
+extension AudienceStore {
+    package struct ClaimedChunk: Sendable {
+        package var id: ChunkID
+        package var chunk: Chunk
+    }
+
+    /// Takes over chunks of a lane that nobody has a lease on.
+    package func claimChunks(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [ClaimedChunk] {
+        guard count > 0 else { return [] }
+        return try session.execute(Self.claimChunks, [.text(lane.rawValue), .int64(Int64(count)), .double(leaseSeconds)]).map { row in
+            let number = Int(try row.int32(1))
+            return ClaimedChunk(
+                id: ChunkID(notification: try row.id(0), number: number),
+                chunk: Chunk(
+                    number: number, locale: try row.text(2), dueAt: try row.timestampMilliseconds(3),
+                    members: Chunk.members(of: try row.bytes(4))))
+        }
+    }
+
+    /// Finds anew whom the chunks are for: who is not meant any more, or is meant too late, gets that outcome instead.
+    package func resolve(_ chunks: [ClaimedChunk], now: Int64) throws -> [PublishableChunk] {
+        let notifications = Set(chunks.map(\.id.notification)).sorted()
+        var variants: [PushID: [NotificationContent.Variant]] = [:]
+        for row in try session.execute(Self.selectVariants, [.ids(notifications)]) {
+            variants[try row.id(0), default: []].append(.init(locale: try row.text(1), payload: try row.bytes(2)))
+        }
+        var lifetimes: [PushID: Int64] = [:]
+        var cancelled: Set<PushID> = []
+        for row in try session.execute(Self.terms, [.ids(notifications)]) {
+            lifetimes[try row.id(0)] = try row.optionalInt64(1)
+            if try row.bool(2) { cancelled.insert(try row.id(0)) }
+        }
+        var publishable: [PublishableChunk] = []
+        for template in try JobTemplate.load(notifications, in: session) {
+            let own = chunks.filter { $0.id.notification == template.notification }
+            let meant = try meant(own.flatMap(\.chunk.members), by: template)
+            let gone = try holders(own.flatMap(\.chunk.members).filter { meant[$0] == nil })
+            let names = DeliveryNames(template.notification)
+            for claimed in own {
+                var template = template
+                if let lifetime = lifetimes[template.notification] { template.expiresAt = min(template.expiresAt, claimed.chunk.dueAt + lifetime) }
+                if let variant = variants[template.notification]?.first(where: { $0.locale == claimed.chunk.locale }) {
+                    template.payload = variant.payload
+                }
+                let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
+                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, gone: gone, stop: stop, now: now))
+            }
+        }
+        return publishable
+    }
+
+    /// Why a member gets an outcome instead of a delivery.
+    private enum Stop: String {
+        case cancelled = "cancelled_before_publishing"
+        case expired = "expired_before_publishing"
+        case ownerChanged = "owner_changed"
+
+        var outcome: OutcomeClass {
+            switch self {
+            case .cancelled: .cancelled
+            case .expired: .expired
+            case .ownerChanged: .fenced
+            }
+        }
+    }
+
+    private func publishableChunk(
+        _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], gone: [Int64: PushID],
+        stop: Stop?, now: Int64
+    ) -> PublishableChunk {
+        let reason = stop ?? .ownerChanged
+        var deliveries: [PushJob.Delivery] = []
+        var stopped: [OutcomeEvent.Delivery] = []
+        for (position, member) in claimed.chunk.members.enumerated() {
+            let id = names.id(chunk: claimed.id.number, position: position)
+            if var delivery = meant[member], stop == nil {
+                delivery.id = id
+                deliveries.append(delivery)
+            } else {
+                let installation = meant[member]?.installation ?? gone[member] ?? PushID(high: 0, low: 0)
+                stopped.append(
+                    OutcomeEvent.Delivery(
+                        id: id, notification: template.notification, installation: installation, attempt: 1,
+                        reason: reason.rawValue))
+            }
+        }
+        var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: deliveries)
+        if !stopped.isEmpty {
+            chunk.stopped = [
+                OutcomeEvent(
+                    id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: template.app,
+                    outcome: reason.outcome, isFinal: true, deliveries: stopped)
+            ]
+        }
+        return chunk
+    }
+
+    private func meant(_ members: [Int64], by template: JobTemplate) throws -> [Int64: PushJob.Delivery] {
+        var meant: [Int64: PushJob.Delivery] = [:]
+        let rows = try session.execute(
+            Self.members, [.id(template.notification), .int64Array(members), .text(template.pushType.purpose.rawValue)])
+        for row in rows {
+            guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
+                throw CorruptRow(table: "tokens")
+            }
+            meant[try row.int64(0)] = PushJob.Delivery(
+                id: template.notification, token: token, environment: environment, installation: try row.id(3),
+                ownerEpoch: try row.int64(4), environmentTrial: try row.bool(5) ? .allowed : .none)
+        }
+        return meant
+    }
+
+    /// Which installations hold these tokens now; an erased token has none.
+    private func holders(_ members: [Int64]) throws -> [Int64: PushID] {
+        guard !members.isEmpty else { return [:] }
+        var holders: [Int64: PushID] = [:]
+        for row in try session.execute(Self.holders, [.int64Array(members)]) { holders[try row.int64(0)] = try row.id(1) }
+        return holders
+    }
+
+    private static let holders: PostgresStatement = "SELECT id, installation FROM tokens WHERE id = ANY ($1::bigint[])"
+}

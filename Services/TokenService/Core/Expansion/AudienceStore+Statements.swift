@@ -1,0 +1,121 @@
+import Postgres
+
+/// Whoever is meant by a notification. A target that names installations or tokens means them as they were when it was accepted: with
+/// the same owner, and held by the same installation.
+extension AudienceStore {
+    static let select: PostgresStatement = """
+        SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_to, n.walked_entries, n.chunks,
+            CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
+                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END
+        FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
+        """
+    static let selectVariants: PostgresStatement =
+        "SELECT notification, locale, payload FROM notification_variants WHERE notification = ANY ($1::uuid[]) ORDER BY notification, locale"
+
+    /// Where a page of an app's installations ends.
+    static let pageEnd: PostgresStatement = """
+        SELECT id FROM (SELECT id FROM installations WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3) AS page ORDER BY id DESC LIMIT 1
+        """
+    /// Columns of all pages: token id, token, environment, installation, owner epoch, whether APNs accepted the token nowhere yet, locale,
+    /// and when it is due where that is another moment than now.
+    static let pageOfApp: PostgresStatement = """
+        SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
+            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
+                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
+                ELSE after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                    coalesce(z.name, 'UTC')) END
+        FROM notifications n
+        CROSS JOIN LATERAL (
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
+            WHERE i.app_id = n.app_id AND i.id > $2 AND i.id <= $3 AND i.deregistered_at IS NULL
+                AND (n.target_all OR array_to_tsvector(i.tags) @@ n.target_query)
+            ORDER BY i.id OFFSET 0
+        ) AS i
+        CROSS JOIN LATERAL (
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active' OFFSET 0
+        ) AS t
+        LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
+        LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+        WHERE n.id = $1
+        """
+    /// Of a list: its entries after the $2-th, up to the $3-th.
+    static let pageOfList: PostgresStatement = """
+        SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
+            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
+                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
+                ELSE after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                    coalesce(z.name, 'UTC')) END
+        FROM notifications n
+        CROSS JOIN LATERAL (
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
+            FROM unnest((coalesce(n.target_users, ARRAY[n.target_user]))[$2::int + 1:$3::int]) AS named (owner)
+            JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
+            UNION ALL
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL
+            FROM unnest((coalesce(n.target_installations, ARRAY[n.target_installation]))[$2::int + 1:$3::int],
+                n.target_epochs[$2::int + 1:$3::int]) AS named (id, epoch)
+            JOIN installations i ON i.app_id = n.app_id AND i.id = named.id AND i.owner_epoch = named.epoch
+            UNION ALL
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
+            FROM unnest(n.target_tokens[$2::int + 1:$3::int], n.target_holders[$2::int + 1:$3::int], n.target_epochs[$2::int + 1:$3::int])
+                AS named (token, holder, epoch)
+            JOIN installations i ON i.app_id = n.app_id AND i.id = named.holder AND i.owner_epoch = named.epoch
+            WHERE n.target_tokens IS NOT NULL
+        ) AS i
+        CROSS JOIN LATERAL (
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
+                AND (i.token IS NULL OR t.token = i.token)
+            OFFSET 0
+        ) AS t
+        LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
+        LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+        WHERE n.id = $1
+        """
+    /// Those of a chunk's members that are still meant.
+    static let members: PostgresStatement = """
+        SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.proven_at IS NULL AND cardinality(a.environments) > 1
+        FROM notifications n JOIN apps a ON a.id = n.app_id
+        CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY ($2::bigint[]) OFFSET 0) AS t
+        JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+        WHERE n.id = $1 AND t.app_id = n.app_id AND t.purpose = $3 AND t.state = 'active' AND i.deregistered_at IS NULL AND (
+            n.target_all OR array_to_tsvector(i.tags) @@ n.target_query OR i.owner = n.target_user OR i.owner = ANY (n.target_users)
+            OR i.owner_epoch = n.target_epochs[
+                array_position(coalesce(n.target_installations, ARRAY[n.target_installation]), i.id)]
+            OR i.id = n.target_holders[array_position(n.target_tokens, t.token)]
+                AND i.owner_epoch = n.target_epochs[array_position(n.target_tokens, t.token)])
+        """
+    /// Moves the checkpoint from where this walk has seen it. Nothing is changed where somebody else has walked on, or where the
+    /// notification was stopped.
+    static let advance: PostgresStatement = """
+        UPDATE notifications SET walked_to = $2, walked_entries = $3, chunks = $4, total = total + $5, pending = pending + $5,
+            state = CASE WHEN NOT $6 THEN 'expanding' WHEN pending + $5 > 0 THEN 'sending' WHEN total + $5 > 0 THEN 'completed'
+                WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
+            published_at = CASE WHEN $6 THEN now() END,
+            completed_at = CASE WHEN $6 AND pending + $5 = 0 THEN now() END,
+            lease_until = now() + make_interval(secs => $7)
+        WHERE id = $1 AND published_at IS NULL AND walked_to = $8 AND walked_entries = $9 AND chunks = $10
+        """
+    static let insertChunks: PostgresStatement = """
+        INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until)
+        SELECT $1, number, $2, locale, due, members, CASE WHEN due > now() THEN due ELSE now() + make_interval(secs => $7) END
+        FROM unnest($3::int[], $4::text[], $5::timestamptz[], $6::bytea[]) AS e (number, locale, due, members)
+        """
+    static let insertDeliveries: PostgresStatement = """
+        INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
+        SELECT id, $1, token, installation, epoch, environment, unproven, now()
+        FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::bigint[], $6::text[], $7::bool[])
+            AS e (id, token, installation, epoch, environment, unproven)
+        """
+    static let claimChunks: PostgresStatement = """
+        WITH free AS (
+            SELECT notification, number FROM chunks WHERE published_at IS NULL AND lane = $1 AND lease_until <= now()
+            ORDER BY lease_until LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+        )
+        UPDATE chunks c SET lease_until = now() + make_interval(secs => $3) FROM free
+        WHERE c.notification = free.notification AND c.number = free.number
+        RETURNING c.notification, c.number, c.locale, c.due_at, c.members
+        """
+    static let terms: PostgresStatement = "SELECT id, lifetime_ms, state = 'cancelled' FROM notifications WHERE id = ANY ($1::uuid[])"
+}

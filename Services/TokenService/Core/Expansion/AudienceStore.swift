@@ -1,0 +1,107 @@
+package import Postgres
+package import PushModel
+
+/// The SQL of walked notifications: who is meant, page by page, and the chunks that are made of them.
+package struct AudienceStore {
+    /// Installations of an app that one page looks at, whether they are meant or not: so that a page stays short however few are meant.
+    package static let installationsOfPage = 10_000
+    /// Entries of a list that one page looks at.
+    package static let entriesOfPage = 100
+
+    let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    /// - Returns: nil where its walk is over, or it was stopped.
+    package func audience(of notification: PushID) throws -> Audience? {
+        let answers = try session.pipeline([(Self.select, [.id(notification)]), (Self.selectVariants, [.ids([notification])])])
+        guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
+        let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row.text(1), payload: try row.bytes(2)) }
+        return Audience(
+            template: template, app: try row.int64(0), content: NotificationContent(payload: template.payload, variants: variants),
+            keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
+            listed: try row.optionalInt32(7).map { Int($0) },
+            checkpoint: Audience.Checkpoint(
+                installation: try row.id(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
+    }
+
+    /// Reads the next page.
+    /// - Parameter now: UNIX milliseconds.
+    package func page(of audience: Audience, names: DeliveryNames, now: Int64) throws -> Audience.Page {
+        var end = audience.checkpoint
+        guard audience.template.expiresAt > now else { return Audience.Page(end: end, isLast: true, chunks: []) }
+        let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
+        let wantsLocale = PostgresValue.bool(!audience.content.variants.isEmpty)
+        let id = PostgresValue.id(audience.template.notification)
+        let rows: PostgresRows
+        var isLast = false
+        if let listed = audience.listed {
+            end.entries = min(listed, end.entries + Self.entriesOfPage)
+            isLast = end.entries == listed
+            rows = try session.execute(
+                Self.pageOfList,
+                [id, .int32(Int32(clamping: audience.checkpoint.entries)), .int32(Int32(clamping: end.entries)), purpose, wantsLocale])
+        } else {
+            let last = try session.execute(
+                Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(Self.installationsOfPage))])
+            guard let last = last.first else { return Audience.Page(end: end, isLast: true, chunks: []) }
+            end.installation = try last.id(0)
+            rows = try session.execute(
+                Self.pageOfApp, [id, .id(audience.checkpoint.installation), .id(end.installation), purpose, wantsLocale])
+        }
+        return audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
+    }
+
+    /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.
+    /// - Throws: ``WalkedElsewhere``.
+    package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) throws {
+        let from = audience.checkpoint
+        let id = PostgresValue.id(audience.template.notification)
+        let advanced = try session.execute(
+            Self.advance,
+            [
+                id, .id(page.end.installation), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
+                .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .id(from.installation),
+                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
+            ]
+        ).affected
+        guard advanced == 1 else { throw WalkedElsewhere() }
+        var commands: [(PostgresStatement, [PostgresValue])] = []
+        let chunks = page.chunks.map(\.chunk)
+        if !chunks.isEmpty {
+            commands.append(
+                (
+                    Self.insertChunks,
+                    [
+                        id, .text(audience.template.lane.rawValue), .int32Array(chunks.map { Int32(clamping: $0.number) }),
+                        .textArray(chunks.map(\.locale)), .timestampArray(chunks.map(\.dueAt)),
+                        .bytesArray(chunks.map { Chunk.bytes(of: $0.members) }), .double(leaseSeconds),
+                    ]
+                ))
+        }
+        if audience.keepsReceipts, !chunks.isEmpty { commands.append((Self.insertDeliveries, [id] + Self.receipts(page))) }
+        try session.commit(with: commands)
+    }
+
+    private static func receipts(_ page: Audience.Page) -> [PostgresValue] {
+        let deliveries = page.chunks.flatMap(\.deliveries)
+        return [
+            .ids(deliveries.map(\.id)), .int64Array(page.chunks.flatMap(\.chunk.members)), .ids(deliveries.map(\.installation)),
+            .int64Array(deliveries.map(\.ownerEpoch)), .textArray(deliveries.map(\.environment.rawValue)),
+            .boolArray(page.chunks.flatMap(\.isUnproven)),
+        ]
+    }
+
+    private static func found(_ row: PostgresRow) throws -> Audience.Found {
+        guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
+            throw CorruptRow(table: "tokens")
+        }
+        return Audience.Found(
+            tokenID: try row.int64(0), token: token, environment: environment, installation: try row.id(3),
+            ownerEpoch: try row.int64(4), isUnproven: try row.bool(5), locale: try row.optionalText(6),
+            dueAt: try row.optionalTimestampMilliseconds(7))
+    }
+}
+
+/// Another process has the walk, or somebody stopped the notification.
+package struct WalkedElsewhere: Error {}

@@ -1,0 +1,44 @@
+package import PushModel
+
+/// Up to ``PushJob/maximumDeliveries`` deliveries that are due at one moment with one payload.
+package struct Chunk: Equatable, Sendable {
+    package var number: Int
+    /// Of the content's variant; empty for the default.
+    package var locale: String
+    /// UNIX milliseconds.
+    package var dueAt: Int64
+    /// Token ids; a delivery's position is its place here.
+    package var members: [Int64]
+
+    package init(number: Int, locale: String, dueAt: Int64, members: [Int64]) {
+        self.number = number
+        self.locale = locale
+        self.dueAt = dueAt
+        self.members = members
+    }
+
+    /// Eight bytes each, big-endian.
+    static func bytes(of members: [Int64]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(members.count * 8)
+        for member in members {
+            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: member >> Int64(shift))) }
+        }
+        return bytes
+    }
+
+    static func members(of bytes: [UInt8]) -> [Int64] {
+        stride(from: 0, to: bytes.count - bytes.count % 8, by: 8).map { start in
+            bytes[start..<start + 8].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        }
+    }
+}
+
+/// A committed chunk with what is to be published of it.
+package struct PublishableChunk: Sendable {
+    package var id: ChunkID
+    package var template: JobTemplate
+    package var deliveries: [PushJob.Delivery]
+    /// Of members to whom nothing may be sent any more. They go the way of all outcomes.
+    package var stopped: [OutcomeEvent] = []
+}

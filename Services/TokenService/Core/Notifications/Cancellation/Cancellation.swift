@@ -1,0 +1,61 @@
+package import Postgres
+package import PushModel
+package import StrictJSON
+
+/// `DELETE /v1/apps/{app}/notifications/{id}`: the row first, then the control stream (DESIGN.md section 8, promise 6).
+package struct Cancellation: Sendable {
+    private static let maximumLeftOver = 500
+
+    private let pool: PostgresPool
+    private let control: ControlPublisher
+    private let relay: RelayPulse
+
+    package init(pool: PostgresPool, control: ControlPublisher, relay: RelayPulse) {
+        self.pool = pool
+        self.control = control
+        self.relay = relay
+    }
+
+    /// - Returns: nil where the app has no such notification.
+    /// - Throws: `PostgresError`; then nothing was stopped.
+    package func cancel(_ id: PushID, app: App) async throws -> Cancelled? {
+        let stopped = try await pool.transaction { session in try CancellationStore(session: session).cancel(id, app: app) }
+        guard let stopped else { return nil }
+        // The relay gives what is unpublished its outcome.
+        relay.beat()
+        guard let cancelledAt = stopped.cancelledAt else { return Cancelled(stopped: stopped, fence: .none) }
+        guard !stopped.isPublished else { return Cancelled(stopped: stopped, fence: .effective) }
+        let published = try await publish([.init(id: id, app: app.slug, cancelledAt: cancelledAt)])
+        return Cancelled(stopped: stopped, fence: published ? .effective : .pending)
+    }
+
+    /// What a process that died, or a newer notification, has left over.
+    package func publishLeftOver() async throws {
+        let left = try await pool.session { session in try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver) }
+        if !left.isEmpty { _ = try await publish(left) }
+    }
+
+    private func publish(_ cancelled: [CancellationStore.Unpublished]) async throws -> Bool {
+        let confirmed = await control.publish(
+            cancelled.map { ControlMessage.cancel(app: $0.app, notification: $0.id, at: $0.cancelledAt) })
+        let ids = zip(cancelled, confirmed).filter(\.1).map(\.0.id)
+        try await pool.session { session in try CancellationStore(session: session).markPublished(ids) }
+        return ids.count == cancelled.count
+    }
+}
+
+/// The answer to who stopped a notification.
+package struct Cancelled: Equatable, Sendable {
+    package var stopped: CancellationStore.Stopped
+    package var fence: FenceState
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("id", stopped.id.description)
+            object.field("state", stopped.state.rawValue)
+            object.field("stoppable", stopped.cancelledAt == nil ? 0 : stopped.pending)
+            if stopped.isCutShort { object.field("not_expanded", true) }
+            object.field("fence", fence.rawValue)
+        }
+    }
+}

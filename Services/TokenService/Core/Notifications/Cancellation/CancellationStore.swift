@@ -1,0 +1,93 @@
+package import Postgres
+package import PushModel
+
+/// The SQL that stops notifications. What is still to be published gets its outcome from the relay, what waits in the broker from the
+/// dispatchers, which learn of it from the control stream.
+package struct CancellationStore {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    package struct Stopped: Equatable, Sendable {
+        package var id: PushID
+        package var state: NotificationState
+        package var pending: Int
+        /// UNIX milliseconds; nil where it was too late.
+        package var cancelledAt: Int64?
+        /// The control stream has it.
+        package var isPublished: Bool
+        /// Its walk had not come to its end.
+        package var isCutShort: Bool
+    }
+
+    /// - Returns: nil where the app has no such notification.
+    package func cancel(_ id: PushID, app: App) throws -> Stopped? {
+        let parameters: [PostgresValue] = [.int64(app.id), .id(id)]
+        let answers = try session.pipeline([(Self.cancel, parameters), (Self.hastenChunks, [.ids([id])]), (Self.find, parameters)])
+        guard let row = answers[2].first, let state = NotificationState(rawValue: try row.text(0)) else { return nil }
+        return Stopped(
+            id: id, state: state, pending: Int(try row.int32(1)), cancelledAt: try row.optionalTimestampMilliseconds(2),
+            isPublished: try row.bool(3), isCutShort: try row.bool(4))
+    }
+
+    package struct Unpublished: Equatable, Sendable {
+        package var id: PushID
+        package var app: AppSlug
+        package var cancelledAt: Int64
+    }
+
+    /// Cancellations that the control stream does not have: older than any answer waits, or made by a newer notification.
+    package func leftOver(limit: Int) throws -> [Unpublished] {
+        try session.execute(Self.leftOver, [.int64(Int64(limit))]).map { row in
+            guard let app = AppSlug(try row.text(1)) else { throw CorruptRow(table: "apps") }
+            return Unpublished(id: try row.id(0), app: app, cancelledAt: try row.timestampMilliseconds(2))
+        }
+    }
+
+    package func markPublished(_ ids: [PushID]) throws {
+        guard !ids.isEmpty else { return }
+        try session.execute(Self.markPublished, [.ids(ids.sorted())])
+    }
+
+    /// With its notification's own insertion, so that the older ones end with the commit that accepts the newer one. Chunks that are due
+    /// later are left to the relay, as all chunks are.
+    static let supersede: PostgresStatement = """
+        WITH older AS (
+            SELECT id FROM notifications
+            WHERE app_id = $1 AND supersede_key = $2 AND completed_at IS NULL AND id <> $5 AND cancelled_at IS NULL
+                AND target_user IS NOT DISTINCT FROM $3 AND target_installation IS NOT DISTINCT FROM $4
+            ORDER BY id FOR NO KEY UPDATE
+        ), stopped AS (
+            UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
+                published_at = CASE WHEN n.is_walked THEN coalesce(n.published_at, now()) ELSE n.published_at END,
+                completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END
+            FROM older WHERE n.id = older.id RETURNING n.id
+        )
+        UPDATE chunks c SET lease_until = now() FROM stopped
+        WHERE c.notification = stopped.id AND c.published_at IS NULL AND c.due_at > now()
+        """
+    private static let cancel: PostgresStatement = """
+        UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
+            published_at = CASE WHEN is_walked THEN coalesce(published_at, now()) ELSE published_at END,
+            completed_at = CASE WHEN is_walked AND pending = 0 THEN now() END
+        WHERE app_id = $1 AND id = $2 AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
+        """
+    /// What is due later is due now: to get its outcome.
+    private static let hastenChunks: PostgresStatement = """
+        UPDATE chunks SET lease_until = now() WHERE notification = ANY ($1::uuid[]) AND published_at IS NULL AND due_at > now()
+        """
+    private static let find: PostgresStatement = """
+        SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, is_walked AND published_at = cancelled_at
+        FROM notifications WHERE app_id = $1 AND id = $2
+        """
+    private static let leftOver: PostgresStatement = """
+        SELECT n.id, a.slug, n.cancelled_at FROM notifications n JOIN apps a ON a.id = n.app_id
+        WHERE n.cancelled_at IS NOT NULL AND n.cancel_published_at IS NULL
+            AND (n.cancel_reason = 'superseded' OR n.cancelled_at < now() - interval '2 seconds')
+        ORDER BY n.cancelled_at LIMIT $1
+        """
+    private static let markPublished: PostgresStatement = """
+        WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
+        UPDATE notifications n SET cancel_published_at = now() FROM locked WHERE n.id = locked.id AND n.cancel_published_at IS NULL
+        """
+}

@@ -1,0 +1,102 @@
+import Postgres
+
+extension NotificationStore {
+    /// Keys come in ascending order, so that whoever waits for another's key never holds one that the other waits for.
+    static let claimKeys: PostgresStatement = """
+        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, fingerprint, notification, expires_at)
+        SELECT app, caller, key, fingerprint, notification, now() + interval '24 hours'
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::uuid[]) AS e (app, caller, key, fingerprint, notification)
+        ON CONFLICT (app_id, api_key_id, key) DO UPDATE SET
+            fingerprint = excluded.fingerprint, notification = excluded.notification, expires_at = excluded.expires_at
+        WHERE r.expires_at <= now()
+        RETURNING notification
+        """
+    static let selectKey: PostgresStatement = """
+        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
+            n.not_before IS NOT NULL OR n.local_time IS NOT NULL
+        FROM idempotency_records r JOIN notifications n ON n.id = r.notification
+        WHERE r.app_id = $1 AND r.api_key_id = $2 AND r.key = $3
+        """
+    /// Targets' tokens, their deliveries and the notifications in one statement, which is one view of the registry. A user with more
+    /// tokens than $20, or with quiet hours, is walked: an acceptance stays short, and nothing has to wait in it.
+    static let insertResolved: PostgresStatement = """
+        WITH item AS (
+            SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::int[],
+                $9::text[], $10::bigint[], $11::text[], $12::bytea[], $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[],
+                $17::float8[], $18::bool[], $19::bool[])
+            AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
+                on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent)
+        ), found AS (
+            SELECT item.id AS notification, item.may_try, item.accepted_at, f.*
+            FROM item CROSS JOIN LATERAL (
+                SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
+                    NOT item.is_urgent AND EXISTS (
+                        SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner) AS may_be_quiet
+                FROM (
+                    SELECT o.id, o.owner, o.owner_epoch FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user
+                    UNION ALL
+                    SELECT o.id, o.owner, o.owner_epoch FROM installations o
+                    WHERE o.app_id = item.app_id AND o.id = item.target_installation
+                ) i
+                JOIN tokens t ON t.app_id = item.app_id AND t.installation = i.id
+                WHERE t.purpose = item.purpose AND t.state = 'active' LIMIT $20::bigint + 1
+            ) f
+        ), counted AS (
+            SELECT notification, count(*)::int AS total, count(*) > $20::bigint OR bool_or(may_be_quiet) AS is_walked,
+                min(owner_epoch) AS epoch
+            FROM found GROUP BY notification
+        ), made AS (
+            INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
+                apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
+                state, total, pending, lease_until, published_at, completed_at, is_walked, target_epochs)
+            SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
+                apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
+                CASE WHEN total IS NULL THEN 'no_targets' ELSE 'accepted' END,
+                CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END,
+                CASE WHEN is_walked THEN now() ELSE now() + make_interval(secs => lease) END,
+                CASE WHEN total IS NULL THEN accepted_at END, CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
+                CASE WHEN is_walked AND target_installation IS NOT NULL THEN ARRAY[epoch] END
+            FROM item LEFT JOIN counted ON counted.notification = item.id
+        ), written AS (
+            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
+            SELECT delivery_id(notification, id), notification, id, installation, owner_epoch, environment, unproven, accepted_at
+            FROM found JOIN counted USING (notification) WHERE NOT is_walked
+        )
+        SELECT delivery_id(notification, id), token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked
+        FROM found JOIN counted USING (notification)
+        """
+    /// Whose targets are found later, page by page. Until it is due, its lease keeps the relay from it.
+    static let insertWalked: PostgresStatement = """
+        INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
+            traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
+            target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
+            receipts, state, total, pending, is_walked, lease_until, target_epochs, target_holders)
+        SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
+            nullif($17::uuid[], '{}'), nullif($18::bytea[], '{}'), $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
+            $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
+            CASE WHEN $18::bytea[] <> '{}' THEN known.holders END
+        FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', $12) AS due) AS moment,
+            LATERAL (
+                SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders FROM (
+                    SELECT place, i.owner_epoch, i.id AS holder
+                    FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16])) WITH ORDINALITY AS named (id, place)
+                    LEFT JOIN installations i ON i.app_id = $2 AND i.id = named.id
+                    WHERE named.id IS NOT NULL
+                    UNION ALL
+                    SELECT place, held.owner_epoch, held.id
+                    FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
+                        SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                        WHERE t.app_id = $2 AND t.token = named.token AND t.purpose = $28 AND t.state = 'active'
+                        ORDER BY t.registered_at DESC LIMIT 1
+                    ) AS held ON true
+                ) AS named WHERE $16 IS NOT NULL OR $17::uuid[] <> '{}' OR $18::bytea[] <> '{}'
+            ) AS known
+        """
+    /// Two that would supersede each other come one after the other: the later to commit is the newer one.
+    static let lockSupersession: PostgresStatement =
+        "SELECT pg_advisory_xact_lock(1937076592, hashtext(concat_ws(' ', $1::bigint, $2::text, $3::text, $4::uuid)))"
+
+    static let insertVariants: PostgresStatement = """
+        INSERT INTO notification_variants (notification, locale, payload) SELECT $1, * FROM unnest($2::text[], $3::bytea[])
+        """
+}

@@ -1,0 +1,94 @@
+import PushModel
+import StrictJSON
+
+/// One APNs body of a request, rendered or cut out, whose push type has yet to be found.
+struct ContentDraft {
+    /// Lower case; nil for the default.
+    let locale: String?
+    let place: ContentPlace
+    let bytes: [UInt8]
+    let value: JSONValue
+
+    func check(as type: PushType, _ problems: JSONProblems) {
+        PayloadRules(type: type, place: place, problems: problems).check(value, bytes: bytes.count)
+    }
+
+    var aps: JSONValue? { value["aps"] }
+}
+
+extension NotificationContent {
+    /// - Returns: nil where there is no default.
+    init?(_ drafts: [ContentDraft]) {
+        guard let standard = drafts.first(where: { $0.locale == nil }) else { return nil }
+        let variants = drafts.compactMap { draft in draft.locale.map { Variant(locale: $0, payload: draft.bytes) } }
+        self.init(payload: standard.bytes, variants: variants.sorted { $0.locale < $1.locale })
+    }
+
+    static let maximumVariants = 100
+}
+
+extension JSONObjectReader {
+    /// The default first, then the locales'. What could not be read has left a problem and is not among them.
+    mutating func drafts(source: [UInt8], due: DueTime?) -> [ContentDraft] {
+        let standard = draft(locale: nil, source: source, due: due)
+        return [standard].compactMap { $0 } + variants(source: source, due: due)
+    }
+
+    private mutating func variants(source: [UInt8], due: DueTime?) -> [ContentDraft] {
+        guard let locales = optionalObject("locales") else { return [] }
+        let members = locales.value.objectValue ?? []
+        guard members.count <= NotificationContent.maximumVariants else {
+            problem("locales", "too_many", "at most \(NotificationContent.maximumVariants) locales")
+            return []
+        }
+        var seen: Set<String> = []
+        return members.compactMap { key, value in
+            guard let tag = LocaleTag(key) else {
+                locales.problem(key, "invalid_locale", "a language tag such as de or zh-Hant")
+                return nil
+            }
+            guard seen.insert(tag.text).inserted else {
+                locales.problem(key, "duplicate", "another key is the same locale")
+                return nil
+            }
+            var variant = locales.reader(of: key, value)
+            let draft = variant.draft(locale: tag.text, source: source, due: due)
+            variant.finish()
+            return draft
+        }
+    }
+
+    /// Exactly one of `payload`, which is taken verbatim, and `content`, which is rendered.
+    private mutating func draft(locale: String?, source: [UInt8], due: DueTime?) -> ContentDraft? {
+        let payload = optionalValue("payload")
+        let content = optionalValue("content")
+        guard (payload == nil) != (content == nil) else {
+            if payload == nil, value.objectValue != nil {
+                problem("content", "missing", "required: content, or payload with the whole APNs body")
+            } else if payload != nil {
+                problem("content", "conflict", "only one of content and payload")
+            }
+            return nil
+        }
+        if let payload { return draft(payload, locale: locale, source: source) }
+        guard let object = object("content") else { return nil }
+        return ContentRenderer(source: source, sendingTime: due?.earliest).draft(of: object, locale: locale)
+    }
+
+    private func draft(_ payload: JSONValue, locale: String?, source: [UInt8]) -> ContentDraft? {
+        guard payload.objectValue != nil else {
+            problem("payload", "wrong_type", "expected an object, found \(payload.typeName)")
+            return nil
+        }
+        if let aps = payload["aps"], aps.objectValue == nil {
+            problem("payload", step: "/aps", "wrong_type", "expected an object, found \(aps.typeName)")
+            return nil
+        }
+        let place = ContentPlace(form: .payload, pointer: pointer + "/payload")
+        return ContentDraft(locale: locale, place: place, bytes: Array(source[payload.range]), value: payload)
+    }
+
+    private func reader(of key: String, _ value: JSONValue) -> JSONObjectReader {
+        JSONObjectReader(value, at: pointer + pointerStep(key), problems: problems)
+    }
+}

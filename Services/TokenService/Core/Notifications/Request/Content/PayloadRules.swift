@@ -1,0 +1,87 @@
+import PushModel
+import StrictJSON
+
+/// What APNs would refuse or silently drop, refused before it is sent (APNS.md 2.1, 2.2 and 3). Keys that we do not know pass: Apple adds some.
+struct PayloadRules {
+    let type: PushType
+    let place: ContentPlace
+    let problems: JSONProblems
+
+    /// - Parameter payload: An object whose `aps`, if it has one, is an object.
+    func check(_ payload: JSONValue, bytes: Int) {
+        if bytes > type.maximumPayloadBytes {
+            problem(place.pointer, "too_large", "\(bytes) bytes; APNs takes \(type.maximumPayloadBytes) for push type \(type.rawValue)")
+        }
+        for (key, value) in payload.objectValue ?? [] where key != "aps" && value.isNull {
+            problem(place.custom(String(pointerStep(key).dropFirst())), "wrong_type", "a custom key's value may not be null")
+        }
+        if let aps = payload["aps"] { checkValues(of: aps) }
+        checkType(payload, aps: payload["aps"])
+    }
+
+    private func checkType(_ payload: JSONValue, aps: JSONValue?) {
+        switch type {
+        case .alert: checkAlert(aps)
+        case .background: checkBackground(aps)
+        case .liveactivity: checkLiveActivity(aps)
+        case .controls, .widgets:
+            if aps?["content-changed"]?.boolValue != true {
+                problem(place.aps("content-changed"), "missing", "required to be true for push type \(type.rawValue)")
+            }
+        case .fileprovider: checkTopLevel("container-identifier", payload, aps)
+        case .mdm: checkTopLevel("mdm", payload, aps)
+        case .voip, .pushtotalk, .location, .complication: break
+        }
+    }
+
+    /// A push without `aps` that lives by one key.
+    private func checkTopLevel(_ key: String, _ payload: JSONValue, _ aps: JSONValue?) {
+        if aps != nil { problem(place.aps(), "not_allowed", "a push of type \(type.rawValue) has no aps: give it as payload") }
+        if payload[key]?.stringValue == nil {
+            problem(place.custom(key), "missing", "a string, required for push type \(type.rawValue)")
+        }
+    }
+
+    private func checkAlert(_ aps: JSONValue?) {
+        guard let aps else { return problem(place.aps(), "missing", "required for push type alert") }
+        guard ["alert", "badge", "sound"].contains(where: { aps[$0] != nil }) else {
+            return problem(place.aps(), "missing", "an alert, badge or sound is required for push type alert")
+        }
+        guard !Self.hasText(aps["alert"]) else { return }
+        if aps["mutable-content"]?.integerValue == 1 {
+            problem(place.aps("mutable-content"), "not_allowed", "mutable-content needs an alert with a title, subtitle or body")
+        } else if aps["badge"] == nil, aps["sound"] == nil {
+            problem(place.aps("alert"), "missing", "a title, subtitle or body, or its localization key")
+        }
+    }
+
+    /// Whether there is anything to read in an alert.
+    private static func hasText(_ alert: JSONValue?) -> Bool {
+        guard let alert else { return false }
+        if let text = alert.stringValue { return !text.isEmpty }
+        // What is of no right type has its own problem.
+        guard alert.objectValue != nil else { return true }
+        return ["title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"].contains { alert[$0] != nil }
+    }
+
+    private func checkBackground(_ aps: JSONValue?) {
+        guard aps?["content-available"]?.integerValue == 1 else {
+            return problem(place.aps("content-available"), "missing", "required to be \(isTyped ? "true" : "1") for push type background")
+        }
+        for field in aps?.objectValue ?? [] where field.key != "content-available" {
+            let step = String(pointerStep(field.key).dropFirst())
+            problem(place.aps(step), "not_allowed", "a background push has content-available alone: nothing to see, hear or sort")
+        }
+    }
+
+    private var isTyped: Bool {
+        switch place.form {
+        case .payload: false
+        case .content: true
+        }
+    }
+
+    func problem(_ pointer: String, _ code: String, _ detail: String) {
+        problems.add(JSONProblem(pointer: pointer, code: code, detail: detail))
+    }
+}

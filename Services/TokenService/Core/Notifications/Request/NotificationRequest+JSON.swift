@@ -1,0 +1,80 @@
+import PushModel
+package import StrictJSON
+
+extension NotificationRequest {
+    /// A body with its lists and its locales; each payload has a limit of its own.
+    package static let maximumBodyBytes = 1 << 20
+
+    /// Reads the body of `POST /v1/apps/{app}/notifications`; every fault goes to `body.problems`.
+    /// - Parameters:
+    ///   - source: the bytes that the body was parsed from; payloads are cut out of them.
+    ///   - now: UNIX milliseconds.
+    /// - Returns: nil where something is missing or wrong.
+    package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64) {
+        let target = body.target()
+        let due = body.dueTime(now: now)
+        let drafts = body.drafts(source: source, due: due)
+        let pushType = body.pushType(of: drafts)
+        if let pushType { drafts.forEach { $0.check(as: pushType, body.problems) } }
+        let priority = body.priority(for: pushType)
+        let collapseID = body.headerText("collapse_id")
+        let expiry = body.expiry(due: due, now: now)
+        let apnsExpiration = body.apnsExpiration(due: due)
+        let isUrgent = body.optionalBool("urgent") ?? false
+        let lane = body.lane(for: target, pushType)
+        let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self) ?? .resend
+        let supersedeKey = body.supersedeKey(for: target)
+        let receipts = body.optionalChoice("receipts", of: Receipts.self)
+        body.finish()
+        guard body.problems.isEmpty, let target, let pushType, let due, let expiry, let lane, let content = NotificationContent(drafts)
+        else { return nil }
+        self.init(
+            target: target, pushType: pushType, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
+            apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
+            timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane, onUnknown: onUnknown,
+            supersedeKey: supersedeKey, receipts: receipts, content: content)
+        warnings = RequestWarnings(request: self, drafts: drafts, due: due, expiry: expiry, now: now).list()
+    }
+}
+
+extension JSONObjectReader {
+    fileprivate mutating func priority(for type: PushType?) -> Int? {
+        guard let priority = optionalInteger("priority").map(Int.init) else { return nil }
+        let allowed = (type?.allowedPriorities ?? [1, 5, 10]).sorted()
+        if !allowed.contains(priority) {
+            let words = allowed.map(String.init).joined(separator: ", ")
+            problem("priority", "unsupported_value", type.map { "with push type \($0.rawValue): \(words)" } ?? "one of \(words)")
+        }
+        return priority
+    }
+
+    /// What may travel as a header: 1 to 64 bytes without control characters.
+    fileprivate mutating func headerText(_ key: String) -> String? {
+        guard let text = optionalString(key, maximumBytes: 64) else { return nil }
+        if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
+            problem(key, "invalid_character", "control characters are not allowed")
+        }
+        return text
+    }
+
+    /// Slower than the target's own lane for whoever asks; faster ones are the caller's affair (``NotificationRequest/isLaneFaster``).
+    fileprivate mutating func lane(for target: NotificationRequest.Target?, _ type: PushType?) -> Lane? {
+        let stated = optionalChoice("lane", of: Lane.self)
+        guard let target, let type else { return nil }
+        if stated == .now, type == .background {
+            problem("lane", "not_allowed", "a background push is never urgent: soon or bulk")
+        }
+        return stated ?? .derived(from: target, type)
+    }
+
+    fileprivate mutating func supersedeKey(for target: NotificationRequest.Target?) -> String? {
+        let key = headerText("supersede_key")
+        guard key != nil, let target else { return key }
+        switch target {
+        case .user, .installation: break
+        case .users, .installations, .tokens, .tags, .all:
+            problem("supersede_key", "not_allowed", "only with a notification to one user or one installation")
+        }
+        return key
+    }
+}

@@ -1,0 +1,95 @@
+import PushModel
+import StrictJSON
+
+extension NotificationRequest.Target {
+    /// How many a list may name; more of them are a tag, or several requests.
+    package static let maximumListed = 1000
+}
+
+extension JSONObjectReader {
+    /// Exactly one kind of target. Whoever is named twice in a list is meant once: lists come out of joins.
+    mutating func target() -> NotificationRequest.Target? {
+        guard var to = object("to") else { return nil }
+        let stated = ["user", "users", "installation", "installations", "tokens", "tags", "all"].filter { to.optionalValue($0) != nil }
+        to.finish()
+        guard stated.count == 1 else {
+            problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags and all")
+            return nil
+        }
+        switch stated[0] {
+        case "user": return to.string("user", maximumBytes: StatedUser.maximumBytes).map { .user($0) }
+        case "users": return to.users().map { .users($0) }
+        case "installation": return to.installation().map { .installation($0) }
+        case "installations": return to.installations().map { .installations($0) }
+        case "tokens": return to.deviceTokens().map { .tokens($0) }
+        case "tags": return to.tagExpression().map { .tags($0) }
+        default: return to.everybody()
+        }
+    }
+
+    private mutating func everybody() -> NotificationRequest.Target? {
+        guard let all = bool("all") else { return nil }
+        if !all { problem("all", "unsupported_value", "true, or not at all") }
+        return all ? .all : nil
+    }
+
+    private mutating func users() -> [String]? {
+        // By bytes, as the database compares them (``ExactText``).
+        listed("users", maximumBytes: StatedUser.maximumBytes)?.firstOfEach { Array($0.utf8) }
+    }
+
+    private mutating func installation() -> PushID? {
+        guard let text = string("installation", maximumBytes: 36) else { return nil }
+        let id = PushID(text)
+        if id == nil { problem("installation", "invalid_id", "a UUID") }
+        return id
+    }
+
+    private mutating func installations() -> [PushID]? {
+        listed("installations", maximumBytes: 36, "invalid_id", "a UUID") { PushID($0) }
+    }
+
+    private mutating func deviceTokens() -> [DeviceToken]? {
+        listed("tokens", maximumBytes: 2 * DeviceToken.maximumBytes, "invalid_token", "an even number of hex digits") {
+            DeviceToken(hex: $0)
+        }
+    }
+
+    private mutating func tagExpression() -> TagExpression? {
+        guard let text = string("tags", maximumBytes: TagExpression.maximumBytes) else { return nil }
+        do {
+            return try TagExpression(text)
+        } catch {
+            problem("tags", "invalid_expression", error.description)
+            return nil
+        }
+    }
+
+    /// An empty list is refused: what was filtered down to nobody must not look like a success.
+    private mutating func listed(_ key: String, maximumBytes: Int) -> [String]? {
+        guard let texts = strings(key, maximumCount: NotificationRequest.Target.maximumListed, maximumBytes: maximumBytes) else {
+            return nil
+        }
+        if texts.isEmpty { problem(key, "too_few", "at least one") }
+        return texts
+    }
+
+    private mutating func listed<Element: Hashable>(
+        _ key: String, maximumBytes: Int, _ code: String, _ detail: String, _ read: (String) -> Element?
+    ) -> [Element]? {
+        guard let texts = listed(key, maximumBytes: maximumBytes) else { return nil }
+        var elements: [Element] = []
+        for (index, text) in texts.enumerated() {
+            if let element = read(text) { elements.append(element) } else { problem(key, step: "/\(index)", code, detail) }
+        }
+        return elements.firstOfEach { $0 }
+    }
+}
+
+extension Array {
+    /// Without those whose key an earlier one has.
+    fileprivate func firstOfEach(_ key: (Element) -> some Hashable) -> [Element] {
+        var seen = Set<AnyHashable>(minimumCapacity: count)
+        return filter { seen.insert(AnyHashable(key($0))).inserted }
+    }
+}

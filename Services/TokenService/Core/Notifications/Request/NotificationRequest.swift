@@ -1,0 +1,61 @@
+package import PushModel
+
+/// What a sender asks for, checked and with every default filled in.
+package struct NotificationRequest: Equatable, Sendable {
+    package var target: Target
+    package var pushType: PushType
+    package var priority: Int
+    package var collapseID: String?
+    /// `apns-expiration`, UNIX seconds; 0 = Apple tries once.
+    package var apnsExpiration: Int64
+    /// UNIX milliseconds: nothing is sent from then on.
+    package var expiresAt: Int64
+    package var timing = Timing()
+    package var lane: Lane
+    package var onUnknown: PushJob.OnUnknown
+    /// Older notifications to the same user or installation with the same key are stopped.
+    package var supersedeKey: String?
+    /// Nil: by the size of the audience.
+    package var receipts: Receipts?
+    package var content: NotificationContent
+    /// What is legal but doubtful, for the sender to hear with the answer.
+    package var warnings: [NotificationWarning] = []
+
+    /// Whom. Lists hold no one twice and are in the sender's order.
+    package enum Target: Equatable, Sendable {
+        case user(String)
+        case users([String])
+        case installation(PushID)
+        case installations([PushID])
+        case tokens([DeviceToken])
+        case tags(TagExpression)
+        case all
+    }
+
+    /// When.
+    package struct Timing: Equatable, Sendable {
+        /// UNIX milliseconds; nil = at once.
+        package var notBefore: Int64?
+        /// Instead of `notBefore`: this time of day where each device is.
+        package var localTime: LocalTime?
+        /// Each delivery's own lifetime from the moment at which it is due, in milliseconds; it ends with `expiresAt` in any case.
+        package var lifetime: Int64?
+        /// Overrides the users' quiet hours.
+        package var isUrgent = false
+
+        package init(notBefore: Int64? = nil, localTime: LocalTime? = nil, lifetime: Int64? = nil, isUrgent: Bool = false) {
+            self.notBefore = notBefore
+            self.localTime = localTime
+            self.lifetime = lifetime
+            self.isUrgent = isUrgent
+        }
+    }
+
+    /// What is kept of each delivery.
+    package enum Receipts: String, Sendable, CaseIterable {
+        /// One receipt for each delivery.
+        case all
+        /// Exact counters, and receipts of what failed.
+        case failures
+    }
+}

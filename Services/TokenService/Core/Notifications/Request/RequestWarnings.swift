@@ -1,0 +1,108 @@
+import PushModel
+import StrictJSON
+
+/// Finds what is legal but doubtful in a request that is otherwise right.
+struct RequestWarnings {
+    /// What has to arrive within less than this is urgent, whatever it is called.
+    private static let shortLifetimeMs: Int64 = 10 * 60_000
+    /// Nobody answers a call for longer.
+    private static let callSeconds: Int64 = 60
+    private static let dismissalSeconds: Int64 = 4 * 3600
+
+    let request: NotificationRequest
+    let drafts: [ContentDraft]
+    let due: DueTime
+    let expiry: Expiry
+    let now: Int64
+
+    func list() -> [NotificationWarning] {
+        var warnings = ofTime()
+        switch request.pushType {
+        case .background: warnings += ofBackground()
+        case .voip:
+            if request.apnsExpiration > due.latest / 1000 + Self.callSeconds { warnings.append(.init(.voipStored, at: "/apns_expiration")) }
+        case .pushtotalk:
+            if request.apnsExpiration != 0 { warnings.append(.init(.pushToTalkStored, at: "/apns_expiration")) }
+        default: break
+        }
+        return warnings + drafts.flatMap { ofContent($0) }
+    }
+
+    private func ofTime() -> [NotificationWarning] {
+        guard due.localTime != nil else { return [] }
+        var warnings: [NotificationWarning] = []
+        if due.earliest <= now { warnings.append(.init(.localTimePassed, at: "/local_time")) }
+        if expiry.at <= due.latest { warnings.append(.init(.expiresBeforeLastTimeZone, at: "/expires_at")) }
+        return warnings
+    }
+
+    private func ofBackground() -> [NotificationWarning] {
+        var warnings: [NotificationWarning] = []
+        if request.timing.isUrgent { warnings.append(.init(.timeCriticalBackground, at: "/urgent")) }
+        if expiry.source != .standard, expiry.at - due.latest < Self.shortLifetimeMs {
+            warnings.append(.init(.timeCriticalBackground, at: expiry.source == .ttlSeconds ? "/ttl_seconds" : "/expires_at"))
+        }
+        return warnings
+    }
+
+    private func ofContent(_ draft: ContentDraft) -> [NotificationWarning] {
+        guard let aps = draft.aps else { return [] }
+        let level = aps["interruption-level"]?.stringValue
+        var warnings: [NotificationWarning] = []
+        if expiry.source == .standard, level == "time-sensitive" || level == "critical" {
+            warnings.append(.init(.expiryNotStated, at: draft.place.aps("interruption-level")))
+        }
+        if let alert = aps["alert"] {
+            for key in ["title-loc", "subtitle-loc", "loc"] where alert[key + "-args"] != nil && alert[key + "-key"] == nil {
+                warnings.append(.init(.argumentsWithoutKey, at: draft.place.aps("alert/\(key)-args")))
+            }
+        }
+        if request.pushType == .liveactivity { warnings += ofActivity(aps, draft.place) }
+        let ignored = aps.objectValue?.map(\.key).filter { !PushType.isKnown($0, to: request.pushType) } ?? []
+        return warnings + ignored.map { .init(.ignoredKey, at: draft.place.aps(String(pointerStep($0).dropFirst()))) }
+    }
+
+    private func ofActivity(_ aps: JSONValue, _ place: ContentPlace) -> [NotificationWarning] {
+        var warnings: [NotificationWarning] = []
+        let event = aps["event"]?.stringValue
+        if event == "update", request.priority == 10, aps["alert"] == nil { warnings.append(.init(.liveActivityBudget, at: "/priority")) }
+        if aps["content-state"] == nil { warnings.append(.init(.liveActivityWithoutState, at: place.aps("content-state"))) }
+        if let dismissal = aps["dismissal-date"]?.numberValue, dismissal > Double(due.latest / 1000 + Self.dismissalSeconds) {
+            warnings.append(.init(.lateDismissal, at: place.aps("dismissal-date")))
+        }
+        return warnings
+    }
+}
+
+extension PushType {
+    private static let notificationKeys: Set<String> = [
+        "alert", "badge", "sound", "thread-id", "category", "content-available", "mutable-content", "target-content-id",
+        "interruption-level",
+        "relevance-score", "filter-criteria", "url-args",
+    ]
+    private static let activityKeys: Set<String> = [
+        "alert", "interruption-level", "relevance-score", "timestamp", "event", "content-state", "stale-date", "dismissal-date",
+        "attributes-type", "attributes", "input-push-token", "input-push-channel",
+    ]
+
+    /// Whether a key of `aps` means something in a push of that type; of most types nobody has written down which do.
+    fileprivate static func isKnown(_ key: String, to type: PushType) -> Bool {
+        switch type {
+        case .alert: notificationKeys.contains(key)
+        case .liveactivity: activityKeys.contains(key)
+        case .controls, .widgets: key == "content-changed"
+        case .background, .voip, .pushtotalk, .location, .complication, .fileprovider, .mdm: true
+        }
+    }
+}
+
+extension NotificationRequest {
+    /// More than two or three within an hour are throttled by the system (APNS.md 2.1).
+    private static let backgroundPushesPerHour = 3
+
+    /// - Parameter recentBackgroundPushes: How many the same device, or each of the same user's, was sent within the last hour.
+    package func warnings(recentBackgroundPushes: Int) -> [NotificationWarning] {
+        guard pushType == .background, recentBackgroundPushes >= Self.backgroundPushesPerHour else { return [] }
+        return [NotificationWarning(.frequentBackground, at: "/to")]
+    }
+}

@@ -1,0 +1,106 @@
+extension TagExpression {
+    /// Of a request's text. The canonical text may be a little longer.
+    package static let maximumBytes = 8192
+    package static let maximumTerms = 100
+    package static let maximumDepth = 16
+    static let maximumTagBytes = 64
+
+    /// What is wrong with a text, and where.
+    package struct Fault: Error, Equatable, CustomStringConvertible {
+        /// The first character is 1. Characters are Unicode scalars.
+        package let position: Int
+        package let message: String
+
+        init(at position: Int, _ message: String) {
+            self.position = position
+            self.message = message
+        }
+
+        package var description: String { "at character \(position): \(message)" }
+    }
+
+    /// Reads `ios-17 AND (beta OR staff) AND NOT muted`. NOT binds closest, then AND, then OR; the operators are in capitals. A tag with
+    /// blanks, or one that looks like an operator, stands in double quotes, in which `\"` and `\\` are those signs.
+    package init(_ text: String) throws(Fault) {
+        var parser = try TagParser(text)
+        self = try parser.expression()
+    }
+}
+
+/// Recursive descent; ``TagExpression/maximumDepth`` bounds the recursion.
+private struct TagParser {
+    private var scanner: TagScanner
+    private var token: TagToken
+    private var terms = 0
+    private var depth = 0
+
+    init(_ text: String) throws(TagExpression.Fault) {
+        scanner = TagScanner(text)
+        token = try scanner.next()
+    }
+
+    mutating func expression() throws(TagExpression.Fault) -> TagExpression {
+        let whole = try alternatives()
+        guard token.kind == .end else { throw unexpected("AND, OR or the end") }
+        return whole
+    }
+
+    private mutating func alternatives() throws(TagExpression.Fault) -> TagExpression {
+        var operands = [try conjunction()]
+        while token.kind == .or {
+            try advance()
+            operands.append(try conjunction())
+        }
+        guard operands.count > 1 else { return operands[0] }
+        return .any(operands.flatMap { if case .any(let inner) = $0 { inner } else { [$0] } })
+    }
+
+    private mutating func conjunction() throws(TagExpression.Fault) -> TagExpression {
+        var operands = [try factor()]
+        while token.kind == .and {
+            try advance()
+            operands.append(try factor())
+        }
+        guard operands.count > 1 else { return operands[0] }
+        return .all(operands.flatMap { if case .all(let inner) = $0 { inner } else { [$0] } })
+    }
+
+    private mutating func factor() throws(TagExpression.Fault) -> TagExpression {
+        switch token.kind {
+        case .tag(let tag):
+            terms += 1
+            guard terms <= TagExpression.maximumTerms else {
+                throw .init(at: token.position, "more than \(TagExpression.maximumTerms) tags")
+            }
+            try advance()
+            return .tag(tag)
+        case .not:
+            try descend()
+            let operand = try factor()
+            depth -= 1
+            return .not(operand)
+        case .open:
+            try descend()
+            let inner = try alternatives()
+            guard token.kind == .close else { throw unexpected("AND, OR or ')'") }
+            depth -= 1
+            try advance()
+            return inner
+        case .and, .or, .close, .end: throw unexpected("a tag, NOT or '('")
+        }
+    }
+
+    private mutating func descend() throws(TagExpression.Fault) {
+        depth += 1
+        guard depth <= TagExpression.maximumDepth else {
+            throw .init(at: token.position, "nested deeper than \(TagExpression.maximumDepth) levels of NOT and parentheses")
+        }
+        try advance()
+    }
+
+    private mutating func advance() throws(TagExpression.Fault) { token = try scanner.next() }
+
+    private func unexpected(_ expected: String) -> TagExpression.Fault {
+        TagExpression.Fault(at: token.position, "unexpected \(token.name), where \(expected) is expected")
+    }
+}

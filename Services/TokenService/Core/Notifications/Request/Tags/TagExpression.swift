@@ -1,0 +1,9 @@
+/// `ios-17 AND (beta OR staff) AND NOT muted`: which installations are meant, by their tags.
+package indirect enum TagExpression: Equatable, Sendable {
+    case tag(String)
+    case not(TagExpression)
+    /// At least two.
+    case all([TagExpression])
+    /// At least two.
+    case any([TagExpression])
+}

@@ -1,0 +1,137 @@
+import Postgres
+
+/// Each gives rows of reason, devices, tokens. `$1` app, `$2` purpose, `$3` whom.
+///
+/// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``. What a token is over for is asked
+/// only where no token is active, and of that device alone: an app may have half of its tokens in quarantine.
+extension AudienceCount {
+    static let users: PostgresStatement = """
+        WITH asked AS (
+            SELECT i.id, i.throttled_until FROM unnest($3::text[]) AS u (name)
+            LEFT JOIN installations i ON i.app_id = $1 AND i.owner = u.name LIMIT 10000
+        ), judged AS (
+            SELECT live.count, CASE
+                WHEN a.id IS NULL THEN 'unknown_user'
+                WHEN live.count > 0 THEN CASE WHEN a.throttled_until > now() THEN 'throttled' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
+            FROM asked a CROSS JOIN LATERAL (
+                SELECT count(*) FROM tokens t
+                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        """
+    static let installations: PostgresStatement = """
+        WITH asked AS (
+            SELECT i.id, i.owner, i.throttled_until, i.deregistered_at FROM unnest($3::uuid[]) AS u (id)
+            LEFT JOIN installations i ON i.app_id = $1 AND i.id = u.id
+        ), judged AS (
+            SELECT live.count, CASE
+                WHEN a.id IS NULL THEN 'unknown_installation'
+                WHEN a.deregistered_at IS NOT NULL THEN 'deregistered'
+                WHEN live.count > 0 THEN
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
+            FROM asked a CROSS JOIN LATERAL (
+                SELECT count(*) FROM tokens t
+                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        """
+    static let tokens: PostgresStatement = """
+        WITH judged AS (
+            SELECT live.count, CASE
+                WHEN live.count > 0 THEN
+                    CASE WHEN live.is_throttled THEN 'throttled' WHEN live.is_signed_out THEN 'signed_out' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
+                    ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token)
+                        THEN 'other_purpose' ELSE 'unknown_token' END END
+                END AS reason
+            FROM unnest($3::bytea[]) AS u (token) CROSS JOIN LATERAL (
+                SELECT count(*), bool_or(i.throttled_until > now()) AS is_throttled, bool_and(i.owner IS NULL) AS is_signed_out
+                FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2 AND t.state = 'active') AS live
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        """
+    static let everyone: PostgresStatement = """
+        WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = $1 ORDER BY id LIMIT 10000), judged AS (
+            SELECT live.count, CASE
+                WHEN live.count > 0 THEN
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
+            FROM asked a CROSS JOIN LATERAL (
+                SELECT count(*) FROM tokens t
+                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+            WHERE a.deregistered_at IS NULL
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
+        """
+    /// An expression that installations without any of its tags may fulfil: the first ones of the app are asked.
+    static let untagged: PostgresStatement = """
+        WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = $1 ORDER BY id LIMIT 10000), judged AS (
+            SELECT live.count, CASE
+                WHEN live.count > 0 THEN
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
+            FROM asked a CROSS JOIN LATERAL (
+                SELECT count(*) FROM tokens t
+                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+            WHERE a.deregistered_at IS NULL AND array_to_tsvector(a.tags) @@ $3::text::tsquery
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
+        """
+    /// By the index on tags, `$4` being tags of which every match has one. The index knows those of every app, in no order.
+    static let tagged: PostgresStatement = """
+        WITH found AS MATERIALIZED (
+            SELECT * FROM installations WHERE tags && $4::text[] AND tags <> '{}' LIMIT 50000
+        ), asked AS MATERIALIZED (
+            SELECT * FROM found WHERE app_id = $1 AND deregistered_at IS NULL AND array_to_tsvector(tags) @@ $3::text::tsquery LIMIT 10000
+        ), judged AS (
+            SELECT live.count, CASE
+                WHEN live.count > 0 THEN
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                ELSE CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+                END AS reason
+            FROM asked a CROSS JOIN LATERAL (
+                SELECT count(*) FROM tokens t
+                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+        )
+        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
+        """
+
+    /// Ids are in the order of time.
+    static let recentOfUser: PostgresStatement = """
+        SELECT count(*) FROM (
+            SELECT FROM notifications WHERE app_id = $1 AND target_user = $2 AND id >= $3 AND push_type = 'background' LIMIT 4) AS recent
+        """
+    static let recentOfInstallation: PostgresStatement = """
+        SELECT count(*) FROM (
+            SELECT FROM notifications WHERE app_id = $1 AND target_installation = $2 AND id >= $3 AND push_type = 'background' LIMIT 4
+        ) AS recent
+        """
+}

@@ -1,0 +1,26 @@
+/// How PostgreSQL is asked who fulfils an expression.
+extension TagExpression {
+    /// As the text of a `tsquery`, for `array_to_tsvector(tags) @@ …`.
+    var searchText: String {
+        switch self {
+        case .tag(let tag): "'" + tag.replacing("\\", with: "\\\\").replacing("'", with: "''") + "'"
+        case .not(let operand): "!(" + operand.searchText + ")"
+        case .all(let operands): "(" + operands.map(\.searchText).joined(separator: " & ") + ")"
+        case .any(let operands): "(" + operands.map(\.searchText).joined(separator: " | ") + ")"
+        }
+    }
+
+    /// Tags of which whoever fulfils the expression has at least one, as few as can be told; nil where there are none.
+    var neededTags: [String]? {
+        switch self {
+        case .tag(let tag): [tag]
+        case .not: nil
+        case .all(let operands): operands.compactMap(\.neededTags).min { $0.count < $1.count }
+        case .any(let operands):
+            operands.reduce(into: [String]?.some([])) { needed, operand in
+                guard let more = operand.neededTags else { return needed = nil }
+                needed?.append(contentsOf: more)
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+package import PushModel
+
+/// What all jobs of one notification have in common. Times are UNIX milliseconds.
+package struct JobTemplate: Equatable, Sendable {
+    package var notification: PushID
+    package var app: AppSlug
+    package var lane: Lane
+    package var pushType: PushType
+    package var topic: String
+    package var priority: Int
+    package var collapseID: String?
+    package var apnsExpiration: Int64
+    package var expiresAt: Int64
+    package var acceptedAt: Int64
+    package var onUnknown: PushJob.OnUnknown
+    package var payload: [UInt8]
+    package var traceparent: String
+
+    /// - Parameter deliveries: At most ``PushJob/maximumDeliveries``.
+    package func job(_ deliveries: [PushJob.Delivery]) -> PushJob {
+        PushJob(
+            notification: notification, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
+            collapseID: collapseID, apnsExpiration: apnsExpiration, expiresAt: expiresAt, acceptedAt: acceptedAt, onUnknown: onUnknown,
+            payload: payload, deliveries: deliveries)
+    }
+
+    /// As many jobs as it takes.
+    package func jobs(_ deliveries: [PushJob.Delivery]) -> [PushJob] {
+        stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).map { start in
+            job(Array(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
+        }
+    }
+}
+
+extension Notification {
+    package var template: JobTemplate {
+        JobTemplate(
+            notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
+            collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt, acceptedAt: acceptedAt,
+            onUnknown: request.onUnknown, payload: request.content.payload, traceparent: traceparent)
+    }
+}

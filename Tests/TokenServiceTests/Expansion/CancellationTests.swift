@@ -1,0 +1,132 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Stopping notifications (DESIGN.md section 8, promise 6)", .serialized, .timeLimit(.minutes(2)))
+struct CancellationTests {
+    /// Every cancellation on the control stream at this moment.
+    private func cancelled(_ running: RunningService) async throws -> Set<PushID> {
+        let marker = PushID.random()
+        let message = OutgoingMessage(
+            exchange: "", routingKey: running.topology.controlStream, messageID: .random(), contentType: ControlMessage.contentType,
+            body: ControlMessage.marker(id: marker).encoded())
+        #expect(await running.service.publisher.publish([message], deadline: .seconds(30)) == [.confirmed])
+        return try await running.tap(.stream(running.topology.controlStream, prefetch: 100)) { signal in
+            var cancelled: Set<PushID> = []
+            while true {
+                switch try ControlMessage(decoding: try await signal.next().body) {
+                case .marker(let id) where id == marker: return cancelled
+                case .cancel(_, let notification, _): cancelled.insert(notification)
+                default: continue
+                }
+            }
+        }
+    }
+
+    @Test func whatWaitsInTheBrokerIsStoppedByTheControlStream() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            let path = "/v1/apps/shop/notifications/\(job.notification)"
+            for _ in 1...2 {
+                let answer = try await shop.delete(path)
+                #expect(answer.status == 200)
+                #expect(answer.json.text("state") == "cancelled")
+                #expect(answer.json.number("stoppable") == 1)
+                #expect(answer.json.text("fence") == "effective")
+            }
+            #expect(try await cancelled(running) == [job.notification])
+            try await running.report(.cancelled, of: job)
+            let status = try await eventually {
+                let status = try await shop.status(job.notification.description)
+                return status.text("completed_at") == nil ? nil : status
+            }
+            #expect(status.text("state") == "cancelled")
+            #expect(status["counts"]?.number("cancelled") == 1)
+        }
+    }
+
+    @Test func whatIsCompletedIsLeftAlone() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
+            let answer = try await shop.delete("/v1/apps/shop/notifications/\(job.notification)")
+            #expect(answer.json.text("state") == "completed")
+            #expect(answer.json.number("stoppable") == 0)
+            #expect(answer.json.text("fence") == "none")
+            #expect(try await cancelled(running).isEmpty)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(PushID.random())").status == 404)
+        }
+    }
+
+    @Test func whatIsScheduledNeverBegins() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#, more: #","not_before":"\#(later)""#).json.text("id"))
+            let answer = try await shop.delete("/v1/apps/shop/notifications/\(id)")
+            #expect(answer.json.text("state") == "cancelled")
+            #expect(answer.json["not_expanded"]?.boolValue == true)
+            try await running.execute("UPDATE notifications SET lease_until = now(), not_before = now()")
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            #expect(job.notification.description != id)
+            #expect(try await running.count("SELECT count(*) FROM chunks") == 0)
+        }
+    }
+
+    @Test func chunksThatAreDueLaterGetTheirOutcomeAtOnce() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute(
+                """
+                INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time, (now() AT TIME ZONE 'UTC' + interval '1 hour')::time,
+                    now() FROM apps
+                """)
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM chunks WHERE due_at > now() AND published_at IS NULL") == 1 ? true : nil
+            }
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").json.number("stoppable") == 1)
+            let status = try await eventually {
+                let status = try await shop.status(id)
+                return status.text("completed_at") == nil ? nil : status
+            }
+            #expect(status["counts"]?.number("cancelled") == 1)
+            // Who may disturb does not wait.
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: #","urgent":true"#)
+            #expect(job.deliveries.count == 1)
+        }
+    }
+
+    @Test func aNewerNotificationWithTheSameKeyStopsTheOlder() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            func send(_ user: String, _ key: String) async throws -> String {
+                let sent = try await shop.send(#"{"user":"\#(user)"}"#, more: #","supersede_key":"\#(key)""#)
+                #expect(sent.status == 202, "\(sent.json)")
+                return try #require(sent.json.text("id"))
+            }
+            let minutesAway = try await send("ada", "order-1")
+            let others = [try await send("grace", "order-1"), try await send("ada", "order-2")]
+            let arrived = try await send("ada", "order-1")
+            #expect(try await shop.status(minutesAway).text("state") == "cancelled")
+            _ = try await eventually { try await cancelled(running).map(\.description) == [minutesAway] ? true : nil }
+            for id in others + [arrived] {
+                _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
+            }
+        }
+    }
+}

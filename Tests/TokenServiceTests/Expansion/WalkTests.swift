@@ -1,0 +1,156 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import ServiceLifecycle
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("A walk through a large audience (DESIGN.md section 4)", .serialized, .timeLimit(.minutes(2)))
+struct WalkTests {
+    /// Promise 1 for large audiences: the first process makes a page and dies before it publishes; the second goes on.
+    @Test func anotherProcessGoesOnFromTheCheckpoint() async throws {
+        // Two pages and a bit.
+        let count = 2 * AudienceStore.installationsOfPage + 50
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(count, app: try await running.app())
+            let sent = try await shop.send(#"{"all":true}"#)
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+            let made = try await running.pool.transaction { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                try store.commit(page, of: audience, leaseSeconds: 0)
+                return page
+            }
+            #expect(made.count == AudienceStore.installationsOfPage)
+            #expect(!made.isLast)
+            try await running.another { other in
+                let jobs = try await other.jobs(.bulk) { signal in
+                    var jobs: [PushJob] = []
+                    while jobs.reduce(0, { $0 + $1.deliveries.count }) < count { jobs.append(try PushJob(decoding: try await signal.next().body)) }
+                    return jobs
+                }
+                let deliveries = jobs.flatMap(\.deliveries)
+                #expect(deliveries.count == count)
+                #expect(Set(deliveries.map(\.token)).count == count, "each token once")
+                // What the first process had made has the ids that it gave.
+                let names = Dictionary(uniqueKeysWithValues: deliveries.map { ($0.token, $0.id) })
+                #expect(made.chunks.flatMap(\.deliveries).allSatisfy { names[$0.token] == $0.id })
+                let status = try await eventually {
+                    let status = try await shop.status(id.description)
+                    return status.text("state") == "sending" ? status : nil
+                }
+                #expect(status["counts"]?.number("total") == Int64(count))
+            }
+        }
+    }
+
+    @Test func twoProcessesNeverMakeTheSamePage() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(3, app: try await running.app())
+            let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
+            let audience = try await running.pool.session { session in
+                try #require(try AudienceStore(session: session).audience(of: id))
+            }
+            func makePage() async throws {
+                try await running.pool.transaction { session in
+                    let store = AudienceStore(session: session)
+                    let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                    try store.commit(page, of: audience, leaseSeconds: 60)
+                }
+            }
+            try await makePage()
+            await #expect(throws: WalkedElsewhere.self) { try await makePage() }
+            #expect(try await running.count("SELECT count(*) FROM chunks") == 1)
+        }
+    }
+
+    @Test func countersAreExactHoweverOftenAnOutcomeIsTold() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(250, app: try await running.app())
+            let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
+            let jobs = try await running.jobs(.bulk) { signal in try await signal.next(3).map { try PushJob(decoding: $0.body) } }
+            for _ in 1...2 {
+                for job in jobs {
+                    var (good, bad) = (job, job)
+                    bad.deliveries = [job.deliveries[0]]
+                    good.deliveries.removeFirst()
+                    try await running.report(.throttled, of: bad, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 60_000)
+                    try await running.report(.tokenGone, of: bad, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
+                    try await running.report(.accepted, of: good, status: 200)
+                }
+            }
+            let status = try await running.completed(id, shop).json
+            #expect(status["counts"]?.number("total") == 250)
+            #expect(status["counts"]?.number("accepted") == 247)
+            #expect(status["counts"]?.number("token_gone") == 3)
+            #expect(status["counts"]?.number("pending") == 0)
+            // Receipts of what failed, and only of that.
+            #expect(status["deliveries"]?.arrayValue?.count == 3)
+            #expect(status["deliveries"]?.arrayValue?.allSatisfy { $0.text("reason") == "Unregistered" } == true)
+            #expect(try await running.count("SELECT count(*) FROM tokens WHERE state = 'retired'") == 3)
+            #expect(try await running.count("SELECT count(*) FROM tokens WHERE proven_at IS NOT NULL") == 247)
+            #expect(try await running.count("SELECT count(*) FROM installation_history WHERE event = 'throttled'") == 3)
+        }
+    }
+
+    /// Promise 3 for what a dead process left unpublished.
+    @Test func aChunkThatWasLeftOverIsResolvedAnew() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id").flatMap { PushID($0) })
+            try await running.pool.transaction { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                try store.commit(page, of: audience, leaseSeconds: 0)
+            }
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            try await running.another { other in
+                let job = try await other.jobs(.soon) { signal in try PushJob(decoding: try await signal.next().body) }
+                #expect(Set(job.deliveries.map(\.token.hex)) == [token(1), token(3)])
+                try await other.report(.accepted, of: job, status: 200)
+                let status = try await other.completed(id, shop).json
+                #expect(status["counts"]?.number("fenced") == 1)
+                #expect(status["counts"]?.number("accepted") == 2)
+            }
+        }
+    }
+
+    /// A zone that the database does not know counts as UTC.
+    @Test func aLocalTimeComesToEachZoneAtItsOwnMoment() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let zones = ["Europe/Berlin", "America/Los_Angeles", "Atlantis/Nowhere"]
+            for (index, zone) in zones.enumerated() {
+                try await shop.register(installation(index), user: "ada", token: token(index))
+                try await running.execute("UPDATE installations SET time_zone = $2 WHERE id = $1", [.id(installation(index)), .text(zone)])
+            }
+            let date = String(RFC3339.text(milliseconds: UnixClock.now() + 86_400_000).prefix(10))
+            let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00""#)
+            #expect(sent.json.text("state") == "scheduled", "\(sent.json)")
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+            let chunks = try await running.pool.transaction { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                try store.commit(page, of: audience, leaseSeconds: 0)
+                return page.chunks
+            }
+            let expected = try await running.pool.session { session in
+                try session.execute(
+                    "SELECT ($1::text::timestamp AT TIME ZONE zone) FROM unnest($2::text[]) AS zone",
+                    [.text("\(date) 09:00"), .textArray(["Europe/Berlin", "America/Los_Angeles", "UTC"])]
+                ).map { row in try row.timestampMilliseconds(0) }
+            }
+            #expect(Set(chunks.map(\.chunk.dueAt)) == Set(expected))
+            #expect(chunks.allSatisfy { $0.deliveries.count == 1 })
+        }
+    }
+}

@@ -1,0 +1,289 @@
+import PushModel
+import StrictJSON
+import Testing
+import TokenService
+
+@Suite("What typed content becomes")
+struct ContentTests {
+    @Test("Every field goes where Apple has it", arguments: rendered)
+    func renders(content: String, type: PushType, payload: String) throws {
+        let parsed = try ParsedRequest(content: content)
+        #expect(parsed.problems == [])
+        #expect(parsed.request?.pushType == type)
+        #expect(parsed.payload == payload)
+    }
+
+    static let rendered: [(String, PushType, String)] = [
+        (#"{"alert":"hello"}"#, .alert, #"{"aps":{"alert":"hello"}}"#),
+        (#"{"badge":0}"#, .alert, #"{"aps":{"badge":0}}"#),
+        (
+            #"""
+            {"alert":{"title":"T","subtitle":"S","body":"Gr\u00fc\u00dfe\/\n","launch_image":"L","title_loc_key":"TK","title_loc_args":["1"],
+            "subtitle_loc_key":"SK","subtitle_loc_args":[],"loc_key":"K","loc_args":["x","y"]},"badge":3,"sound":"a.caf","category":"C",
+            "thread_id":"t","interruption_level":"time-sensitive","relevance_score":0.50,"filter_criteria":"f","target_content_id":"w",
+            "mutable_content":true,"content_available":true,"custom":{"order":{"id":12345678901234567890,"x":1e3},"n":[null,false]}}
+            """#, .alert,
+            #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"Grüße/\n","launch-image":"L","title-loc-key":"TK","title-loc-args":["1"],"#
+                + #""subtitle-loc-key":"SK","subtitle-loc-args":[],"loc-key":"K","loc-args":["x","y"]},"badge":3,"sound":"a.caf","category":"C","#
+                + #""thread-id":"t","interruption-level":"time-sensitive","relevance-score":0.50,"filter-criteria":"f","target-content-id":"w","#
+                + #""content-available":1,"mutable-content":1},"order":{"id":12345678901234567890,"x":1e3},"n":[null,false]}"#
+        ),
+        (
+            #"{"alert":"a","sound":{"name":"default","critical":true,"volume":0.8},"mutable_content":false}"#, .alert,
+            #"{"aps":{"alert":"a","sound":{"critical":1,"name":"default","volume":0.8}}}"#
+        ),
+        (#"{"content_available":true,"custom":{"sync":"orders"}}"#, .background, #"{"aps":{"content-available":1},"sync":"orders"}"#),
+        (
+            #"{"event":"update","content_state":{"eta_minutes":3},"timestamp":"2026-11-21T12:00:01.9Z","stale_date":"2026-11-21T13:00:00Z"}"#,
+            .liveactivity,
+            #"{"aps":{"event":"update","content-state":{"eta_minutes":3},"timestamp":1795262401,"stale-date":1795266000}}"#
+        ),
+        // Where no timestamp is stated, it is the moment at which it is due.
+        (
+            #"{"event":"update","content_state":{}}"#, .liveactivity,
+            #"{"aps":{"event":"update","content-state":{},"timestamp":1795262400}}"#
+        ),
+        (
+            #"""
+            {"event":"start","attributes_type":"Ride","attributes":{"id":"4711"},"content_state":{},"input_push_token":true,
+            "alert":{"title_loc_key":"TK","title_loc_args":["a"],"body":"b"},"sound":"ring.caf"}
+            """#, .liveactivity,
+            #"{"aps":{"alert":{"title":{"loc-key":"TK","loc-args":["a"]},"body":"b","sound":"ring.caf"},"event":"start","content-state":{},"#
+                + #""attributes-type":"Ride","attributes":{"id":"4711"},"input-push-token":1,"timestamp":1795262400}}"#
+        ),
+        (
+            #"{"event":"end","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z","alert":"over","sound":"s"}"#, .liveactivity,
+            #"{"aps":{"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},"timestamp":1795262400,"dismissal-date":1795266000}}"#
+        ),
+    ]
+
+    @Test("Fields of the wrong form are refused in the sender's own words", arguments: faults)
+    func refuses(content: String, problems: [String]) throws {
+        let parsed = try ParsedRequest(content: content)
+        #expect(parsed.problems == problems, "\(content.prefix(100))")
+        #expect(parsed.request == nil)
+    }
+
+    static let faults: [(String, [String])] = [
+        (#""hello""#, ["/content wrong_type"]), ("{}", ["/push_type ambiguous_push_type"]),
+        (#"{"alert":"a","thread-id":"t"}"#, ["/content/thread-id unknown_field"]),
+        (#"{"alert":{"title":"t","titel":"x"}}"#, ["/content/alert/titel unknown_field"]),
+        (#"{"alert":7}"#, ["/content/alert wrong_type"]), (#"{"alert":{}}"#, ["/content/alert missing"]),
+        (#"{"alert":""}"#, ["/content/alert missing"]), (#"{"alert":{"launch_image":"x"}}"#, ["/content/alert missing"]),
+        (
+            #"{"alert":{"title":1,"loc_args":["a",2],"loc_key":"k"}}"#,
+            ["/content/alert/title wrong_type", "/content/alert/loc_args wrong_type"]
+        ),
+        (#"{"badge":-1}"#, ["/content/badge wrong_type"]), (#"{"badge":1.5}"#, ["/content/badge wrong_type"]),
+        (#"{"badge":"1"}"#, ["/content/badge wrong_type"]),
+        (
+            #"{"alert":"a","thread_id":1,"category":{},"target_content_id":[],"filter_criteria":true}"#,
+            [
+                "/content/thread_id wrong_type", "/content/category wrong_type", "/content/target_content_id wrong_type",
+                "/content/filter_criteria wrong_type",
+            ]
+        ),
+        (#"{"alert":"a","interruption_level":"urgent"}"#, ["/content/interruption_level wrong_type"]),
+        (#"{"alert":"a","relevance_score":1.1}"#, ["/content/relevance_score wrong_type"]),
+        (#"{"alert":"a","mutable_content":1}"#, ["/content/mutable_content wrong_type"]),
+        (#"{"badge":1,"mutable_content":true}"#, ["/content/mutable_content not_allowed"]),
+        (#"{"alert":{"launch_image":"x"},"sound":"s","mutable_content":true}"#, ["/content/mutable_content not_allowed"]),
+        (#"{"alert":"a","sound":7}"#, ["/content/sound wrong_type"]),
+        (#"{"alert":"a","sound":{"name":"x"}}"#, ["/content/sound/critical missing"]),
+        (#"{"alert":"a","sound":{"critical":true}}"#, ["/content/sound/name missing"]),
+        (#"{"alert":"a","sound":{"critical":true,"name":"x","volume":2}}"#, ["/content/sound/volume wrong_type"]),
+        (#"{"alert":"a","sound":{"critical":1,"name":"x"}}"#, ["/content/sound/critical wrong_type"]),
+        (#"{"alert":"a","sound":{"critical":true,"name":"x","file":"y"}}"#, ["/content/sound/file unknown_field"]),
+        (#"{"alert":"a","custom":{"aps":{}}}"#, ["/content/custom/aps not_allowed"]),
+        (#"{"alert":"a","custom":7}"#, ["/content/custom wrong_type"]),
+        (#"{"alert":"a","custom":{"a/b":null}}"#, ["/content/custom/a~1b wrong_type"]),
+        (#"{"alert":"\#(String(repeating: "é", count: 2100))"}"#, ["/content too_large"]),
+        (#"{"content_available":true,"category":"c"}"#, ["/push_type ambiguous_push_type"]),
+        (#"{"content_changed":true}"#, ["/push_type ambiguous_push_type"]),
+        (#"{"event":"update","content_state":{},"badge":1}"#, ["/push_type ambiguous_push_type"]),
+        (#"{"event":"update"}"#, ["/content/content_state missing"]),
+        (#"{"event":"stop","content_state":{}}"#, ["/content/event unsupported_value"]),
+        (#"{"event":"update","content_state":[]}"#, ["/content/content_state wrong_type"]),
+        (
+            #"{"event":"start","content_state":{}}"#,
+            ["/content/alert missing", "/content/attributes_type missing", "/content/attributes missing"]
+        ),
+        (
+            #"{"event":"end","attributes":{},"input_push_token":true}"#,
+            ["/content/attributes not_allowed", "/content/input_push_token not_allowed"]
+        ),
+        (#"{"event":"update","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z"}"#, ["/content/dismissal_date not_allowed"]),
+        (#"{"event":"update","content_state":{},"timestamp":1795262400}"#, ["/content/timestamp wrong_type"]),
+        (#"{"event":"update","content_state":{},"stale_date":"soon"}"#, ["/content/stale_date invalid_time"]),
+        (#"{"event":"update","content_state":{},"sound":"s"}"#, ["/content/sound not_allowed"]),
+        (#"{"event":"update","content_state":{},"alert":{"title":"t","title_loc_key":"k"}}"#, ["/content/alert/title_loc_key conflict"]),
+        (
+            #"{"event":"update","content_state":{},"alert":{"title_loc_key":7,"loc_args":["a",1]}}"#,
+            ["/content/alert/title_loc_key wrong_type", "/content/alert/loc_args wrong_type"]
+        ),
+        (#"{"event":"update","content_state":{},"alert":{"subtitle":"s"}}"#, ["/content/alert/subtitle unknown_field"]),
+        (#"{"event":"update","content_state":{},"relevance_score":"high"}"#, ["/content/relevance_score wrong_type"]),
+    ]
+
+    // MARK: Push types
+
+    @Test(
+        "A stated push type is held against the content",
+        arguments: [
+            (PushType.background, #"{"alert":"a","content_available":true}"#, ["/content/alert not_allowed"]),
+            (.background, #"{"badge":1,"sound":"s"}"#, ["/content/content_available missing"]),
+            (.background, #"{"content_available":true,"interruption_level":"passive"}"#, ["/content/interruption_level not_allowed"]),
+            (.alert, #"{"content_available":true}"#, ["/content missing"]),
+            (.liveactivity, #"{"alert":"a"}"#, ["/content/event unsupported_value"]),
+            (.widgets, #"{"alert":"a"}"#, ["/content/content_changed missing"]), (.controls, #"{"content_changed":true}"#, []),
+            (.mdm, #"{"custom":{"mdm":"magic"}}"#, ["/content not_allowed"]),
+            (.voip, #"{"alert":"a"}"#, []), (.location, #"{"custom":{"a":1}}"#, []),
+            (.alert, #"{"content_available":true,"category":"c","sound":"s"}"#, []),
+        ])
+    func holds(type: PushType, content: String, problems: [String]) throws {
+        let parsed = try ParsedRequest(content: content, more: #","push_type":"\#(type.rawValue)""#)
+        #expect(parsed.problems == problems)
+        #expect(parsed.request?.pushType == (problems.isEmpty ? type : nil))
+    }
+
+    @Test(
+        "A raw payload's push type is derived where it can be no other",
+        arguments: [
+            (#"{"aps":{"alert":"a","content-available":1}}"#, .alert), (#"{"aps":{"sound":"a"}}"#, .alert),
+            (#"{"aps":{"content-available":1},"k":1}"#, .background),
+            (#"{"aps":{"event":"end","timestamp":1}}"#, .liveactivity), (#"{"aps":{"content-available":1,"category":"c"}}"#, nil),
+            (#"{"aps":{"content-available":0}}"#, nil), (#"{"aps":{}}"#, nil), (#"{"mdm":"x"}"#, nil),
+            (#"{"container-identifier":"x"}"#, nil), (#"{"call":1}"#, nil),
+            (#"{"aps":{"content-changed":true}}"#, nil), (#"{"aps":{"alert":"a","category":"c","content-state":{}}}"#, nil),
+        ] as [(String, PushType?)])
+    func derives(payload: String, type: PushType?) throws {
+        let parsed = try ParsedRequest(payload: payload)
+        #expect(parsed.request?.pushType == type)
+        #expect(parsed.problems == (type == nil ? ["/push_type ambiguous_push_type"] : []))
+    }
+
+    @Test(
+        "Every push type takes what Apple's page shows, verbatim",
+        arguments: [
+            (PushType.voip, #"{ "call" : "é" }"#), (.pushtotalk, #"{"aps":{"ptt-push-type":"service-update"}}"#),
+            (.location, #"{"aps":{}}"#),
+            (.complication, #"{"aps":{}}"#),
+            (.fileprovider, #"{"container-identifier":"NSFileProviderRootContainerItemIdentifier","domain":"d"}"#),
+            (.mdm, #"{"mdm":"magic"}"#), (.controls, #"{"aps":{"content-changed":true}}"#),
+            (.widgets, #"{"aps":{"content-changed":true}}"#),
+            (.alert, #"{"aps":{"alert":{"action-loc-key":"old"},"badge":1,"url-args":["a"]}}"#),
+            (
+                .liveactivity,
+                #"{"aps":{"timestamp":1795262400.5,"event":"update","content-state":{},"alert":{"title":{"loc-key":"k","loc-args":["a"]},"sound":"s"}}}"#
+            ),
+        ])
+    func verbatim(type: PushType, payload: String) throws {
+        let parsed = try ParsedRequest(payload: payload, type: type)
+        #expect(parsed.problems == [])
+        #expect(parsed.payload == payload)
+        #expect(parsed.request?.priority == (type == .background ? 5 : 10))
+        #expect(parsed.request?.apnsExpiration == (type == .pushtotalk ? 0 : (ParsedRequest.now + 24 * ParsedRequest.hour) / 1000))
+    }
+
+    @Test(
+        "Raw payloads are held to the same rules at their own places",
+        arguments: [
+            (
+                PushType.alert, #"{"aps":{"alert":{"title":7,"loc-args":"x"}}}"#,
+                ["/payload/aps/alert/title wrong_type", "/payload/aps/alert/loc-args wrong_type"]
+            ),
+            (.alert, #"{"aps":{"alert":{"title":{"loc-key":"k"}}}}"#, ["/payload/aps/alert/title wrong_type"]),
+            (
+                .alert, #"{"aps":{"alert":"a","sound":{"critical":0,"name":"x","volume":-1}}}"#,
+                ["/payload/aps/sound/critical missing", "/payload/aps/sound/volume wrong_type"]
+            ),
+            (.alert, #"{"aps":{"alert":"a","url-args":"x"},"k":null}"#, ["/payload/k wrong_type", "/payload/aps/url-args wrong_type"]),
+            (.alert, #"{"aps":null}"#, ["/payload/aps wrong_type"]),
+            (
+                .liveactivity, #"{"aps":{"event":"update","timestamp":1795262400000,"content-state":{}}}"#,
+                ["/payload/aps/timestamp wrong_type"]
+            ),
+            (.liveactivity, #"{"aps":{"event":"update","content-state":{}}}"#, ["/payload/aps/timestamp missing"]),
+            (
+                .liveactivity, #"{"aps":{"event":"update","timestamp":1,"content-state":{},"alert":{"body":{"loc-key":1}}}}"#,
+                ["/payload/aps/alert/body/loc-key wrong_type"]
+            ),
+            (
+                .liveactivity,
+                #"{"aps":{"event":"start","timestamp":1,"alert":"a","attributes":{},"attributes-type":1,"input-push-token":true,"input-push-channel":1}}"#,
+                [
+                    "/payload/aps/attributes-type wrong_type", "/payload/aps/input-push-token wrong_type",
+                    "/payload/aps/input-push-channel wrong_type",
+                ]
+            ),
+            (.background, #"{"aps":{"content-available":1,"a/b":1}}"#, ["/payload/aps/a~1b not_allowed"]),
+        ])
+    func refusesRaw(type: PushType, payload: String, problems: [String]) throws {
+        #expect(try ParsedRequest(payload: payload, type: type).problems == problems)
+    }
+
+    @Test("The limit is in bytes of what is sent: exactly as many are taken, one more is not", arguments: [PushType.alert, .voip])
+    func sizes(type: PushType) throws {
+        let frame = #"{"aps":{"alert":""}}"#.utf8.count
+        for (extra, problems) in [(0, []), (1, ["/payload too_large"])] {
+            let text = String(repeating: "x", count: type.maximumPayloadBytes - frame + extra)
+            #expect(try ParsedRequest(payload: #"{"aps":{"alert":"\#(text)"}}"#, type: type).problems == problems)
+            let typed = try ParsedRequest(content: #"{"alert":"\#(text)"}"#, more: #","push_type":"\#(type.rawValue)""#)
+            #expect(typed.problems == problems.map { $0.replacing("payload", with: "content") })
+        }
+    }
+
+    @Test("Either content or payload") func oneForm() throws {
+        #expect(try ParsedRequest(#"{"to":{"user":"a"}}"#).problems == ["/content missing"])
+        #expect(try ParsedRequest(content: #"{"alert":"a"}"#, more: #","payload":{"aps":{"alert":"a"}}"#).problems == ["/content conflict"])
+        #expect(try ParsedRequest("[]").problems.first == " wrong_type")
+    }
+
+    // MARK: Locales
+
+    @Test("Every locale has a body of its own") func variants() throws {
+        let parsed = try ParsedRequest(
+            content: #"{"alert":"hello"}"#,
+            more:
+                #","locales":{"de":{"content":{"alert":"hallo"}},"de_AT":{"payload":{ "aps":{"alert":"servus"}}},"zh-Hant":{"content":{"badge":1}}}"#
+        )
+        #expect(parsed.problems == [])
+        let content = try #require(parsed.request?.content)
+        #expect(content.variants.map(\.locale) == ["de", "de-at", "zh-hant"])
+        #expect(String(decoding: content.variant(for: "de-CH"), as: UTF8.self) == #"{"aps":{"alert":"hallo"}}"#)
+        #expect(String(decoding: content.variant(for: "de_AT"), as: UTF8.self) == #"{ "aps":{"alert":"servus"}}"#)
+        #expect(String(decoding: content.variant(for: "fr"), as: UTF8.self) == #"{"aps":{"alert":"hello"}}"#)
+    }
+
+    @Test(
+        "A locale's body is held to every rule, at its own place",
+        arguments: [
+            (#"{"de":{"content":{"alert":"a","badge":-1}}}"#, ["/locales/de/content/badge wrong_type"]),
+            (#"{"de":{"payload":{"aps":{"alert":{"title":1}}}}}"#, ["/locales/de/payload/aps/alert/title wrong_type"]),
+            (#"{"de":{"content":{"alert":"\#(String(repeating: "x", count: 4100))"}}}"#, ["/locales/de/content too_large"]),
+            (#"{"de":{"content":{"content_available":true}}}"#, ["/locales/de/content conflict"]),
+            (#"{"de":{}}"#, ["/locales/de/content missing"]), (#"{"de":7}"#, ["/locales/de wrong_type"]),
+            (#"{"de":{"content":{"alert":"a"},"title":"x"}}"#, ["/locales/de/title unknown_field"]),
+            (#"{"de":{"payload":[]}}"#, ["/locales/de/payload wrong_type"]),
+            (#"{"german/x":{"content":{"alert":"a"}}}"#, ["/locales/german~1x invalid_locale"]),
+            (#"{"":{"content":{"alert":"a"}}}"#, ["/locales/ invalid_locale"]),
+            (#"{"de-AT":{"content":{"alert":"a"}},"de_at":{"content":{"alert":"a"}}}"#, ["/locales/de_at duplicate"]),
+            (#"[]"#, ["/locales wrong_type"]),
+        ])
+    func refusesVariants(locales: String, problems: [String]) throws {
+        #expect(try ParsedRequest(content: #"{"alert":"a"}"#, more: #","locales":\#(locales)"#).problems == problems)
+    }
+
+    @Test("A stated push type is every locale's") func statedType() throws {
+        let parsed = try ParsedRequest(
+            content: #"{"alert":"a"}"#, more: #","push_type":"alert","locales":{"de":{"content":{"content_available":true}}}"#)
+        #expect(parsed.problems == ["/locales/de/content missing"])
+        let many = (0...100).map {
+            #""a\#(Character(UnicodeScalar(UInt8(97 + $0 / 26))))\#(Character(UnicodeScalar(UInt8(97 + $0 % 26))))":{}"#
+        }
+        #expect(
+            try ParsedRequest(content: #"{"alert":"a"}"#, more: #","locales":{\#(many.joined(separator: ","))}"#).problems == [
+                "/locales too_many"
+            ])
+    }
+}

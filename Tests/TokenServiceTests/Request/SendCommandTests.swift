@@ -1,0 +1,74 @@
+import ArgumentParser
+import FoundationEssentials
+import Postgres
+import PushModel
+import StrictJSON
+import Testing
+import TokenService
+
+@testable import PushCtl
+
+@Suite("pushctl send and validate", .serialized, .timeLimit(.minutes(2)))
+struct SendCommandTests {
+    /// Runs a command against the service as that client.
+    private static func pushctl(_ client: APITestClient, _ arguments: String...) async throws {
+        let key = try TemporaryFile(client.key ?? "")
+        defer { key.remove() }
+        let connection = ["--url", "http://127.0.0.1:\(client.port)", "--key-file", key.path]
+        guard var command = try PushCommand.parseAsRoot(arguments + connection) as? any AsyncParsableCommand else {
+            throw CommandFailure("not a command")
+        }
+        try await command.run()
+    }
+
+    @Test func aRequestFromAFileIsJudgedAndThenSent() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let request = try TemporaryFile(
+                #"{"to":{"user":"ada"},"content":{"alert":"hello"},"locales":{"de":{"content":{"alert":"hallo"}}}}"#)
+            defer { request.remove() }
+            let output = try TemporaryFile("what was there before, which is longer than what is written over it, so that a rest would show")
+            defer { output.remove() }
+            try await Self.pushctl(shop, "validate", "shop", request.path, "--apns-file", output.path, "--locale", "de-CH")
+            #expect(
+                try String(contentsOfFile: output.path, encoding: .utf8)
+                    == #"{"Simulator Target Bundle":"com.example.shop","aps":{"alert":"hallo"}}"# + "\n")
+            #expect(try await running.count("SELECT count(*) FROM notifications") == 0)
+            try await Self.pushctl(shop, "send", "shop", "--file", request.path, "--idempotency-key", "k")
+            try await Self.pushctl(shop, "send", "shop", "--file", request.path, "--idempotency-key", "k")
+            #expect(try await running.count("SELECT count(*) FROM notifications") == 1)
+            // Nobody to send to: it has ended as it is accepted, so waiting ends.
+            let nobody = try TemporaryFile(#"{"to":{"user":"grace"},"content":{"alert":"hello"}}"#)
+            defer { nobody.remove() }
+            try await Self.pushctl(shop, "send", "shop", "--file", nobody.path, "--wait")
+            let wrong = try TemporaryFile(#"{"to":{"user":"ada"},"content":{"badge":-1}}"#)
+            defer { wrong.remove() }
+            for command in ["send", "validate"] {
+                let failure = await #expect(throws: CommandFailure.self) {
+                    try await Self.pushctl(shop, command, "shop", command == "send" ? "--file" : "--json", wrong.path)
+                }
+                #expect(failure?.description.contains("/content/badge: expected a whole number from 0") == true)
+            }
+        }
+    }
+
+    @Test func waitingEndsWithTheLastOutcome() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            let notification = try #require(PushID(id))
+            try await APIClient.with(baseURL: "http://127.0.0.1:\(shop.port)", key: shop.key) { client in
+                try await withThrowingTaskGroup(of: String?.self) { group in
+                    group.addTask { try await client.ended(id, app: "shop")["state"]?.stringValue }
+                    #expect(try await client.get("/v1/apps/shop/notifications/\(id)")["state"]?.stringValue != "completed")
+                    try await running.execute(
+                        "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = $1", [.id(notification)]
+                    )
+                    #expect(try await group.next() == "completed")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import PushModel
+import Testing
+import TokenService
+
+@Suite("What is legal but doubtful")
+struct WarningTests {
+    @Test("Each doubt is told at its place", arguments: doubts)
+    func warns(body: String, warnings: [String]) throws {
+        let parsed = try ParsedRequest(#"{"to":{"user":"ada"},\#(body)}"#)
+        #expect(parsed.problems == [])
+        #expect(parsed.warnings == warnings)
+    }
+
+    private static let update = #""event":"update","content_state":{}"#
+
+    static let doubts: [(String, [String])] = [
+        (#""content":{"alert":"a"}"#, []),
+        (#""content":{"content_available":true}"#, []),
+        (#""content":{"content_available":true},"ttl_seconds":600"#, []),
+        (#""content":{"content_available":true},"ttl_seconds":599"#, ["/ttl_seconds time_critical_background"]),
+        (#""content":{"content_available":true},"expires_at":"2026-11-21T12:05:00Z""#, ["/expires_at time_critical_background"]),
+        (#""content":{"content_available":true},"urgent":true"#, ["/urgent time_critical_background"]),
+        (#""content":{"alert":"a","interruption_level":"time-sensitive"}"#, ["/content/interruption_level expiry_not_stated"]),
+        (#""payload":{"aps":{"alert":"a","interruption-level":"critical"}}"#, ["/payload/aps/interruption-level expiry_not_stated"]),
+        (#""content":{"alert":"a","interruption_level":"time-sensitive"},"ttl_seconds":60"#, []),
+        (#""content":{"alert":"a","interruption_level":"active"}"#, []),
+        (#""push_type":"voip","payload":{"call":1}"#, ["/apns_expiration voip_stored"]),
+        (#""push_type":"voip","payload":{"call":1},"ttl_seconds":60"#, []),
+        (#""push_type":"voip","payload":{"call":1},"apns_expiration":0"#, []),
+        (#""push_type":"pushtotalk","payload":{"aps":{}}"#, []),
+        (#""push_type":"pushtotalk","payload":{"aps":{}},"apns_expiration":1795262500"#, ["/apns_expiration pushtotalk_stored"]),
+        (#""content":{\#(update)}"#, ["/priority live_activity_budget"]),
+        (#""content":{\#(update)},"priority":5"#, []),
+        (#""content":{\#(update),"alert":"a"}"#, []),
+        (#""content":{"event":"end"},"priority":5"#, ["/content/content_state live_activity_without_state"]),
+        (#""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:00Z"}"#, []),
+        (
+            #""content":{"event":"end","content_state":{},"dismissal_date":"2026-11-21T16:00:01Z"}"#,
+            ["/content/dismissal_date late_dismissal"]
+        ),
+        (
+            #""payload":{"aps":{"alert":"a","order/id":7,"content_available":1}}"#,
+            ["/payload/aps/order~1id ignored_key", "/payload/aps/content_available ignored_key"]
+        ),
+        (
+            #""payload":{"aps":{"event":"update","timestamp":1,"content-state":{},"sound":"s"}},"push_type":"liveactivity","priority":5"#,
+            ["/payload/aps/sound ignored_key"]
+        ),
+        (#""push_type":"widgets","content":{"content_changed":true,"badge":1}"#, ["/content/badge ignored_key"]),
+        (#""content":{"alert":{"body":"b","title_loc_args":["a"]}}"#, ["/content/alert/title_loc_args arguments_without_key"]),
+        (#""payload":{"aps":{"alert":{"loc-key":"k","loc-args":["a"]}}}"#, []),
+        (
+            #""content":{"alert":"a"},"locales":{"de":{"content":{"alert":"a","interruption_level":"critical"}}}"#,
+            ["/locales/de/content/interruption_level expiry_not_stated"]
+        ),
+    ]
+
+    @Test("From the fourth background push of an hour on") func frequency() throws {
+        let background = try #require(try ParsedRequest(content: #"{"content_available":true}"#).request)
+        #expect(background.warnings(recentBackgroundPushes: 2) == [])
+        #expect(background.warnings(recentBackgroundPushes: 3) == [NotificationWarning(.frequentBackground, at: "/to")])
+        let alert = try #require(try ParsedRequest(content: #"{"alert":"a"}"#).request)
+        #expect(alert.warnings(recentBackgroundPushes: 9) == [])
+    }
+}
