@@ -114,7 +114,8 @@ package struct TokenService: Sendable {
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             notifications: NotificationsController(
-                pool: pool, intake: NotificationIntake(
+                pool: pool,
+                intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse),
                 cancellation: outbox.cancellation, metrics: metrics),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),

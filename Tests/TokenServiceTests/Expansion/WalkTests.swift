@@ -1,8 +1,8 @@
 import Broker
 import Postgres
 import PushModel
-import StrictJSON
 import ServiceLifecycle
+import StrictJSON
 import TestSupport
 import Testing
 import TokenService
@@ -30,7 +30,9 @@ struct WalkTests {
             try await running.another { other in
                 let jobs = try await other.jobs(.bulk) { signal in
                     var jobs: [PushJob] = []
-                    while jobs.reduce(0, { $0 + $1.deliveries.count }) < count { jobs.append(try PushJob(decoding: try await signal.next().body)) }
+                    while jobs.reduce(0, { $0 + $1.deliveries.count }) < count {
+                        jobs.append(try PushJob(decoding: try await signal.next().body))
+                    }
                     return jobs
                 }
                 let deliveries = jobs.flatMap(\.deliveries)
@@ -80,8 +82,10 @@ struct WalkTests {
                     var (good, bad) = (job, job)
                     bad.deliveries = [job.deliveries[0]]
                     good.deliveries.removeFirst()
-                    try await running.report(.throttled, of: bad, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 60_000)
-                    try await running.report(.tokenGone, of: bad, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
+                    try await running.report(
+                        .throttled, of: bad, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 60_000)
+                    try await running.report(
+                        .tokenGone, of: bad, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
                     try await running.report(.accepted, of: good, status: 200)
                 }
             }

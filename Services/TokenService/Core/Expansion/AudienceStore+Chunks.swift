@@ -42,7 +42,9 @@ extension AudienceStore {
             let names = DeliveryNames(template.notification)
             for claimed in own {
                 var template = template
-                if let lifetime = lifetimes[template.notification] { template.expiresAt = min(template.expiresAt, claimed.chunk.dueAt + lifetime) }
+                if let lifetime = lifetimes[template.notification] {
+                    template.expiresAt = min(template.expiresAt, claimed.chunk.dueAt + lifetime)
+                }
                 if let variant = variants[template.notification]?.first(where: { $0.locale == claimed.chunk.locale }) {
                     template.payload = variant.payload
                 }

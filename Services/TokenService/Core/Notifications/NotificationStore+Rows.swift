@@ -63,7 +63,8 @@ extension NotificationRequest {
     /// One user's or installation's tokens, one payload, now: the acceptance itself finds them. Anything else is walked.
     var isResolvedAtOnce: Bool {
         guard target.user != nil || target.installation != nil else { return false }
-        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil && receipts != .failures
+        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil
+            && receipts != .failures
     }
 
     /// A receipt for every delivery where the sender named whom, counters where nobody knows how many it will be.

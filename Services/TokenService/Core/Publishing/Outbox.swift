@@ -28,7 +28,8 @@ package struct Outbox: Sendable {
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
         relay = Relay(
-            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements, backlog: backlog,
+            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements,
+            backlog: backlog,
             pulse: pulse,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
     }

@@ -41,13 +41,16 @@ extension Resource {
 
     private static let cancellation = JSONSchema.answer(
         .required("id", .uuid), .required("state", .notificationState, "`completed`, `expired` or `no_targets` where it was too late."),
-        .required("stoppable", .count, "Deliveries without an outcome when it was stopped. Those that a dispatcher had just sent may still get another one."),
+        .required(
+            "stoppable", .count,
+            "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."),
         .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed."),
         .required("fence", .words(["none", "pending", "effective"]), "Whether the dispatchers' control stream has it."))
 
     private static let receipt = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
-        .required("push_type", .words(PushType.self)), .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer."),
+        .required("push_type", .words(PushType.self)),
+        .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer."),
         .required("accepted_at", .time), .required("expires_at", .time),
         .required("warnings", .array(OpenAPIDocument.warning), "Legal but doubtful."))
 
