@@ -43,7 +43,8 @@ extension Resource {
         .required("id", .uuid), .required("state", .notificationState, "`completed`, `expired` or `no_targets` where it was too late."),
         .required(
             "stoppable", .count,
-            "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."),
+            "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."
+        ),
         .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed."),
         .required("fence", .words(["none", "pending", "effective"]), "Whether the dispatchers' control stream has it."))
 
