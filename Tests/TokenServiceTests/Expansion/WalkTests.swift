@@ -22,7 +22,7 @@ struct WalkTests {
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                try store.commit(page, of: audience, leaseSeconds: 0)
+                try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
                 return page
             }
             #expect(made.count == AudienceStore.installationsOfPage)
@@ -62,7 +62,7 @@ struct WalkTests {
                 try await running.pool.transaction { session in
                     let store = AudienceStore(session: session)
                     let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                    try store.commit(page, of: audience, leaseSeconds: 60)
+                    try store.commit(page, of: audience, leaseSeconds: 60, now: UnixClock.now())
                 }
             }
             try await makePage()
@@ -113,7 +113,7 @@ struct WalkTests {
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                try store.commit(page, of: audience, leaseSeconds: 0)
+                try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
             }
             try await shop.register(installation(2), user: "grace", token: token(2))
             try await running.another { other in
@@ -144,7 +144,7 @@ struct WalkTests {
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                try store.commit(page, of: audience, leaseSeconds: 0)
+                try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
                 return page.chunks
             }
             let expected = try await running.pool.session { session in

@@ -6,6 +6,8 @@ extension AudienceStore {
     package struct ClaimedChunk: Sendable {
         package var id: ChunkID
         package var chunk: Chunk
+        /// Positions that have their outcome.
+        package var settled: Set<Int>
     }
 
     /// Takes over chunks of a lane that nobody has a lease on.
@@ -17,7 +19,8 @@ extension AudienceStore {
                 id: ChunkID(notification: try row.id(0), number: number),
                 chunk: Chunk(
                     number: number, locale: try row.text(2), dueAt: try row.timestampMilliseconds(3),
-                    members: Chunk.members(of: try row.bytes(4))))
+                    members: Chunk.members(of: try row.bytes(4))),
+                settled: Set(try row.text(5).utf8.enumerated().filter { $1 == UInt8(ascii: "1") }.map(\.offset)))
         }
     }
 
@@ -38,7 +41,7 @@ extension AudienceStore {
         for template in try JobTemplate.load(notifications, in: session) {
             let own = chunks.filter { $0.id.notification == template.notification }
             let meant = try meant(own.flatMap(\.chunk.members), by: template)
-            let gone = try holders(own.flatMap(\.chunk.members).filter { meant[$0] == nil })
+            let receipted = try receipted(own.flatMap(\.chunk.members), of: template)
             let names = DeliveryNames(template.notification)
             for claimed in own {
                 var template = template
@@ -49,7 +52,7 @@ extension AudienceStore {
                     template.payload = variant.payload
                 }
                 let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
-                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, gone: gone, stop: stop, now: now))
+                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, receipted: receipted, stop: stop, now: now))
             }
         }
         return publishable
@@ -71,19 +74,22 @@ extension AudienceStore {
     }
 
     private func publishableChunk(
-        _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], gone: [Int64: PushID],
+        _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], receipted: Set<Int64>,
         stop: Stop?, now: Int64
     ) -> PublishableChunk {
         let reason = stop ?? .ownerChanged
         var deliveries: [PushJob.Delivery] = []
         var stopped: [OutcomeEvent.Delivery] = []
         for (position, member) in claimed.chunk.members.enumerated() {
+            // It was published before, by somebody who could not write that down.
+            if claimed.settled.contains(position) || receipted.contains(member) { continue }
             let id = names.id(chunk: claimed.id.number, position: position)
             if var delivery = meant[member], stop == nil {
                 delivery.id = id
                 deliveries.append(delivery)
             } else {
-                let installation = meant[member]?.installation ?? gone[member] ?? PushID(high: 0, low: 0)
+                // Who holds the token now has nothing to do with it.
+                let installation = meant[member]?.installation ?? PushID(high: 0, low: 0)
                 stopped.append(
                     OutcomeEvent.Delivery(
                         id: id, notification: template.notification, installation: installation, attempt: 1,
@@ -116,13 +122,8 @@ extension AudienceStore {
         return meant
     }
 
-    /// Which installations hold these tokens now; an erased token has none.
-    private func holders(_ members: [Int64]) throws -> [Int64: PushID] {
-        guard !members.isEmpty else { return [:] }
-        var holders: [Int64: PushID] = [:]
-        for row in try session.execute(Self.holders, [.int64Array(members)]) { holders[try row.int64(0)] = try row.id(1) }
-        return holders
+    /// Those that have their outcome already, by their receipts.
+    private func receipted(_ members: [Int64], of template: JobTemplate) throws -> Set<Int64> {
+        Set(try session.execute(Self.receipted, [.id(template.notification), .int64Array(members)]).map { row in try row.int64(0) })
     }
-
-    private static let holders: PostgresStatement = "SELECT id, installation FROM tokens WHERE id = ANY ($1::bigint[])"
 }

@@ -22,8 +22,8 @@ extension AudienceStore {
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')) END
+                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                    coalesce(z.name, 'UTC')), now()) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
@@ -33,7 +33,10 @@ extension AudienceStore {
         ) AS i
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
-            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active' OFFSET 0
+            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
+                -- It moved here from where the walk has been.
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
+            OFFSET 0
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
@@ -44,8 +47,8 @@ extension AudienceStore {
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')) END
+                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                    coalesce(z.name, 'UTC')), now()) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
@@ -67,6 +70,7 @@ extension AudienceStore {
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
                 AND (i.token IS NULL OR t.token = i.token)
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
             OFFSET 0
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -97,9 +101,10 @@ extension AudienceStore {
             lease_until = now() + make_interval(secs => $7)
         WHERE id = $1 AND published_at IS NULL AND walked_to = $8 AND walked_entries = $9 AND chunks = $10
         """
+    /// By the walk's own clock ($8), which also decides what it publishes itself.
     static let insertChunks: PostgresStatement = """
         INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until)
-        SELECT $1, number, $2, locale, due, members, CASE WHEN due > now() THEN due ELSE now() + make_interval(secs => $7) END
+        SELECT $1, number, $2, locale, due, members, CASE WHEN due > $8 THEN due ELSE now() + make_interval(secs => $7) END
         FROM unnest($3::int[], $4::text[], $5::timestamptz[], $6::bytea[]) AS e (number, locale, due, members)
         """
     static let insertDeliveries: PostgresStatement = """
@@ -115,7 +120,10 @@ extension AudienceStore {
         )
         UPDATE chunks c SET lease_until = now() + make_interval(secs => $3) FROM free
         WHERE c.notification = free.notification AND c.number = free.number
-        RETURNING c.notification, c.number, c.locale, c.due_at, c.members
+        RETURNING c.notification, c.number, c.locale, c.due_at, c.members, c.settled::text
+        """
+    static let receipted: PostgresStatement = """
+        SELECT token_id FROM deliveries WHERE notification = $1 AND token_id = ANY ($2::bigint[]) AND class IS NOT NULL
         """
     static let terms: PostgresStatement = "SELECT id, lifetime_ms, state = 'cancelled' FROM notifications WHERE id = ANY ($1::uuid[])"
 }

@@ -54,7 +54,8 @@ package struct AudienceStore {
 
     /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.
     /// - Throws: ``WalkedElsewhere``.
-    package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) throws {
+    /// - Parameter now: UNIX milliseconds; what is due later is left to the relay.
+    package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
         let from = audience.checkpoint
         let id = PostgresValue.id(audience.template.notification)
         let advanced = try session.execute(
@@ -76,6 +77,7 @@ package struct AudienceStore {
                         id, .text(audience.template.lane.rawValue), .int32Array(chunks.map { Int32(clamping: $0.number) }),
                         .textArray(chunks.map(\.locale)), .timestampArray(chunks.map(\.dueAt)),
                         .bytesArray(chunks.map { Chunk.bytes(of: $0.members) }), .double(leaseSeconds),
+                        .timestamp(milliseconds: now),
                     ]
                 ))
         }

@@ -43,16 +43,17 @@ package struct AudienceWalk: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             var underWay = 0
             while jobs.isReady, !Task.isCancelled, !Task.isShuttingDownGracefully {
+                // Before the commit: a committed page must not wait while nobody renews its leases.
+                if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let now = UnixTime.milliseconds()
                 let (reading, page) = (audience, try await page(of: audience, names: names, now: now))
                 try await pool.transaction { session in
-                    try AudienceStore(session: session).commit(page, of: reading, leaseSeconds: leaseSeconds)
+                    try AudienceStore(session: session).commit(page, of: reading, leaseSeconds: leaseSeconds, now: now)
                 }
                 audience.checkpoint = page.end
                 let due = publishable(page, of: audience, now: now)
-                if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 group.addTask { await jobs.publish(due) }
-                guard !page.isLast else { return }
+                guard !page.isLast else { return jobs.walked() }
             }
             await release(notification)
         }

@@ -33,7 +33,8 @@ ALTER TABLE notifications
     ADD COLUMN cancel_published_at timestamptz,
     ADD COLUMN receipts text NOT NULL DEFAULT 'all' CHECK (receipts IN ('all', 'failures'));
 
-CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key) WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
+CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
+    WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
 CREATE INDEX notifications_cancel_unpublished ON notifications (cancelled_at) WHERE cancelled_at IS NOT NULL AND cancel_published_at IS NULL;
 
 -- What is not resolved as it is accepted is walked: page by page, each page one transaction that moves the checkpoint and makes chunks.

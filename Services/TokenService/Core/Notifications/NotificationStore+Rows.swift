@@ -20,6 +20,22 @@ extension NotificationStore {
         ]
     }
 
+    /// What it supersedes: older ones in the same app with the same key and target.
+    private static func supersession(of item: Item) -> (app: App.ID, key: String, target: String)? {
+        let request = item.notification.request
+        guard let key = request.supersedeKey, let target = request.target.user ?? request.target.installation?.description else { return nil }
+        return (item.app.id, key, target)
+    }
+
+    /// To come before all other rows.
+    static func supersessionLocks(_ items: [Item]) -> [(PostgresStatement, [PostgresValue])] {
+        let places = items.compactMap(supersession)
+        guard !places.isEmpty else { return [] }
+        return [
+            (lockSupersessions, [.int64Array(places.map(\.app)), .textArray(places.map(\.key)), .textArray(places.map(\.target))])
+        ]
+    }
+
     static func walkedRows(_ item: Item) -> [(PostgresStatement, [PostgresValue])] {
         let notification = item.notification
         let request = notification.request
@@ -43,12 +59,10 @@ extension NotificationStore {
                 ]
             )
         ]
-        if let key = request.supersedeKey {
-            let place: [PostgresValue] = [
-                .int64(item.app.id), .text(key), .optionalText(request.target.user), .optionalID(request.target.installation),
-            ]
-            rows.insert((lockSupersession, place), at: 0)
+        if let supersession = supersession(of: item) {
+            let place: [PostgresValue] = [.int64(supersession.app), .text(supersession.key), .text(supersession.target)]
             rows.append((CancellationStore.supersede, place + [.id(notification.id)]))
+            rows.append((CancellationStore.hastenSuperseded, place))
         }
         let variants = request.content.variants
         if !variants.isEmpty {

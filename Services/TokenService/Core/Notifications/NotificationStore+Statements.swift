@@ -93,8 +93,13 @@ extension NotificationStore {
             ) AS known
         """
     /// Two that would supersede each other come one after the other: the later to commit is the newer one.
-    static let lockSupersession: PostgresStatement =
-        "SELECT pg_advisory_xact_lock(1937076592, hashtext(concat_ws(' ', $1::bigint, $2::text, $3::text, $4::uuid)))"
+    /// All locks of a batch at once and in one order. The first half of their keys is the word "sup".
+    static let lockSupersessions: PostgresStatement = """
+        SELECT count(pg_advisory_xact_lock(7566704, place)) FROM (
+            SELECT DISTINCT hashtext(concat_ws(' ', app, key, target)) AS place
+            FROM unnest($1::bigint[], $2::text[], $3::text[]) AS e (app, key, target) ORDER BY place
+        ) AS ordered
+        """
 
     static let insertVariants: PostgresStatement = """
         INSERT INTO notification_variants (notification, locale, payload) SELECT $1, * FROM unnest($2::text[], $3::bytea[])

@@ -34,8 +34,8 @@ package struct NotificationStore {
         let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
         var resolved: [PushID: [PushJob.Delivery]] = [:]
         var walked: Set<PushID> = []
-        var commands: [(PostgresStatement, [PostgresValue])] = []
         let newcomers = items.filter(isFresh)
+        var commands = Self.supersessionLocks(newcomers)
         let resolvable = newcomers.filter(\.notification.request.isResolvedAtOnce)
         for item in newcomers where !item.notification.request.isResolvedAtOnce {
             walked.insert(item.notification.id)

@@ -116,7 +116,7 @@ extension OutcomeStore {
         JOIN chunks c ON c.notification = e.notification AND c.number = e.number
         CROSS JOIN LATERAL (
             SELECT ('x' || encode(substring(c.members FROM e.position * 8 + 1 FOR 8), 'hex'))::bit(64)::bigint AS token
-            WHERE octet_length(c.members) >= e.position * 8 + 8
+            WHERE octet_length(c.members) >= e.position * 8 + 8 AND get_bit(c.settled, least(e.position, 99)) = 0
         ) AS m
         LEFT JOIN tokens t ON t.id = m.token LEFT JOIN installations i ON i.app_id = t.app_id AND i.id = e.installation
         ON CONFLICT DO NOTHING

@@ -66,11 +66,18 @@ package struct ReceiptRemoval {
         "SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE) AS locked"
     private static let discount: PostgresStatement = """
         UPDATE notifications n SET total = n.total - e.gone, pending = n.pending - e.waited,
-            state = CASE WHEN e.waited > 0 AND n.pending = e.waited AND n.state IN ('accepted', 'expanding', 'sending')
+            state = CASE WHEN e.waited > 0 AND n.pending = e.waited AND n.state IN ('accepted', 'sending') AND NOT e.is_walking
                 THEN 'completed' ELSE n.state END,
-            published_at = CASE WHEN e.waited > 0 AND n.pending = e.waited THEN coalesce(n.published_at, now()) ELSE n.published_at END,
-            completed_at = CASE WHEN e.waited > 0 AND n.pending = e.waited THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
-        FROM unnest($1::uuid[], $2::int[], $3::int[]) AS e (id, gone, waited) WHERE n.id = e.id
+            published_at = CASE WHEN e.waited > 0 AND n.pending = e.waited AND NOT e.is_walking THEN coalesce(n.published_at, now())
+                ELSE n.published_at END,
+            completed_at = CASE WHEN e.waited > 0 AND n.pending = e.waited AND NOT e.is_walking THEN coalesce(n.completed_at, now())
+                ELSE n.completed_at END
+        FROM (
+            SELECT e.*, w.is_walked AND w.published_at IS NULL AS is_walking
+            FROM unnest($1::uuid[], $2::int[], $3::int[]) AS e (id, gone, waited) JOIN notifications w ON w.id = e.id
+            -- Counters know nothing of receipts: the outcome of an erased receipt comes all the same.
+            WHERE w.receipts = 'all'
+        ) AS e WHERE n.id = e.id
         """
     private static let deleteNotifications: PostgresStatement = "DELETE FROM notifications WHERE id = ANY ($1::uuid[])"
     private static let deleteIdempotencyRecords: PostgresStatement = "DELETE FROM idempotency_records WHERE notification = ANY ($1::uuid[])"

@@ -35,6 +35,8 @@ package final class JobPublisher: Sendable {
         }
     }
 
+    func walked() { settlements.walked() }
+
     /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {

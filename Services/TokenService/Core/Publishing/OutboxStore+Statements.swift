@@ -34,13 +34,16 @@ extension OutboxStore {
         )
         UPDATE notifications n SET lease_until = now() + make_interval(secs => $4) FROM free WHERE n.id = free.id RETURNING n.id
         """
-    static let markChunksPublished: PostgresStatement = """
+    static let settleChunks: PostgresStatement = """
         WITH locked AS (
-            SELECT notification, number FROM chunks
-            WHERE (notification, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[])) ORDER BY notification, number FOR NO KEY UPDATE
+            SELECT c.notification, c.number, e.is_published
+            FROM unnest($1::uuid[], $2::int[], $3::bool[]) AS e (notification, number, is_published)
+            JOIN chunks c ON c.notification = e.notification AND c.number = e.number
+            ORDER BY c.notification, c.number FOR NO KEY UPDATE OF c
         )
-        UPDATE chunks c SET published_at = now() FROM locked l
-        WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
+        UPDATE chunks c SET published_at = CASE WHEN l.is_published THEN now() END,
+            lease_until = CASE WHEN l.is_published THEN c.lease_until ELSE now() + interval '1 second' END
+        FROM locked l WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
         """
     static let renewChunks: PostgresStatement = """
         WITH locked AS (

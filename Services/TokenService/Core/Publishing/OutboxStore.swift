@@ -20,14 +20,10 @@ package struct OutboxStore {
         try session.execute(Self.release, [.ids(ids)])
     }
 
-    package func markPublished(_ chunks: [ChunkID]) throws {
+    /// Published ones are done; the others are the relay's, a moment later.
+    package func settle(_ chunks: [(id: ChunkID, isPublished: Bool)]) throws {
         guard !chunks.isEmpty else { return }
-        try session.execute(Self.markChunksPublished, ChunkID.columns(chunks))
-    }
-
-    package func release(_ chunks: [ChunkID]) throws {
-        guard !chunks.isEmpty else { return }
-        try session.execute(Self.renewChunks, ChunkID.columns(chunks) + [.double(1)])
+        try session.execute(Self.settleChunks, ChunkID.columns(chunks.map(\.id)) + [.boolArray(chunks.map(\.isPublished))])
     }
 
     package func renew(_ chunks: [ChunkID], seconds: Double) throws {

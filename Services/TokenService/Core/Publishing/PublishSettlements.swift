@@ -57,6 +57,11 @@ package final class PublishSettlements: Service {
     func ended(_ chunks: [(id: ChunkID, isPublished: Bool)]) {
         basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) })
     }
+    /// A walk has come to its end: the notification itself waits no longer.
+    func walked() {
+        backlog.shrank(by: 1)
+        metrics.published(1)
+    }
     func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids) } }
 
     /// To be shut down after the publisher, so that the last confirms are written down.
@@ -108,26 +113,25 @@ package final class PublishSettlements: Service {
     private func commit(_ settlements: [Settlement]) async throws {
         var published: [PushID] = []
         var leftOver: [PushID] = []
-        var publishedChunks: [ChunkID] = []
-        var leftOverChunks: [ChunkID] = []
+        var chunks: [(id: ChunkID, isPublished: Bool)] = []
         var fences: [Int64] = []
         for settlement in settlements {
             switch settlement {
             case .published(let id): published.append(id)
             case .leftOver(let id): leftOver.append(id)
-            case .publishedChunk(let id): publishedChunks.append(id)
-            case .leftOverChunk(let id): leftOverChunks.append(id)
+            case .publishedChunk(let id): chunks.append((id, true))
+            case .leftOverChunk(let id): chunks.append((id, false))
             case .fence(let id): fences.append(id)
             }
         }
         let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
-        let (chunks, chunksLeft) = (publishedChunks, leftOverChunks)
+        let settledChunks = chunks
         try await pool.transaction { session in
             let store = OutboxStore(session: session)
+            // Chunks before notifications: as outcomes do.
+            try store.settle(settledChunks)
             try store.markPublished(publishedIDs)
             try store.release(leftOverIDs)
-            try store.markPublished(chunks)
-            try store.release(chunksLeft)
             try store.markPublished(fences: fenceIDs)
         }
     }
@@ -147,7 +151,6 @@ package final class PublishSettlements: Service {
                     settled += 1
                 case .publishedChunk(let id):
                     underWay.chunks.remove(id)
-                    published += 1
                     settled += 1
                 case .leftOverChunk(let id):
                     underWay.chunks.remove(id)

@@ -58,7 +58,7 @@ package final class Relay: Service {
 
     package func run() async throws {
         await withGracefulShutdownHandler {
-            await withTaskGroup(of: Void.self) { group in
+            await withDiscardingTaskGroup { group in
                 // The first round is an interval away: a fresh database is migrated meanwhile.
                 group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
                 for await _ in pulse.beats {
@@ -73,7 +73,7 @@ package final class Relay: Service {
         }
     }
 
-    private func round(_ group: inout TaskGroup<Void>) async -> Bool {
+    private func round(_ group: inout DiscardingTaskGroup) async -> Bool {
         do {
             let limit = backlog.limit + 1
             let moment = backlog.beginMeasuring()
@@ -99,7 +99,7 @@ package final class Relay: Service {
     }
 
     /// What waits in a lane: notifications that have their deliveries, chunks that are due or were left over, walks.
-    private func publish(_ lane: Lane, _ group: inout TaskGroup<Void>) async throws {
+    private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
             let (room, walkRoom) = (room, walkRoom(in: lane))
@@ -127,7 +127,7 @@ package final class Relay: Service {
         logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
     }
 
-    private func publish(_ chunks: [AudienceStore.ClaimedChunk], _ group: inout TaskGroup<Void>) async throws {
+    private func publish(_ chunks: [AudienceStore.ClaimedChunk], _ group: inout DiscardingTaskGroup) async throws {
         guard !chunks.isEmpty else { return }
         let now = UnixTime.milliseconds()
         let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(chunks, now: now) }
@@ -139,13 +139,14 @@ package final class Relay: Service {
 
     private func walkRoom(in lane: Lane) -> Int {
         walks.withLock { walks in
-            let free = Self.maximumWalks - walks.count
-            guard lane == .bulk else { return free }
-            return min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk })
+            // The last place is for what is urgent.
+            let free = Self.maximumWalks - walks.count - (lane == .now ? 0 : 1)
+            guard lane == .bulk else { return max(0, free) }
+            return max(0, min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk }))
         }
     }
 
-    private func begin(_ notification: PushID, in lane: Lane, _ group: inout TaskGroup<Void>) {
+    private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {
         // Its lease ran out while it waited for its database: it goes on by itself.
         guard walks.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
         group.addTask {

@@ -23,7 +23,7 @@ package struct CancellationStore {
     /// - Returns: nil where the app has no such notification.
     package func cancel(_ id: PushID, app: App) throws -> Stopped? {
         let parameters: [PostgresValue] = [.int64(app.id), .id(id)]
-        let answers = try session.pipeline([(Self.cancel, parameters), (Self.hastenChunks, [.ids([id])]), (Self.find, parameters)])
+        let answers = try session.pipeline([(Self.cancel, parameters), (Self.hastenChunks, [.id(id)]), (Self.find, parameters)])
         guard let row = answers[2].first, let state = NotificationState(rawValue: try row.text(0)) else { return nil }
         return Stopped(
             id: id, state: state, pending: Int(try row.int32(1)), cancelledAt: try row.optionalTimestampMilliseconds(2),
@@ -49,22 +49,25 @@ package struct CancellationStore {
         try session.execute(Self.markPublished, [.ids(ids.sorted())])
     }
 
-    /// With its notification's own insertion, so that the older ones end with the commit that accepts the newer one. Chunks that are due
-    /// later are left to the relay, as all chunks are.
+    /// With its notification's own insertion, so that the older ones end with the commit that accepts the newer one.
     static let supersede: PostgresStatement = """
         WITH older AS (
             SELECT id FROM notifications
-            WHERE app_id = $1 AND supersede_key = $2 AND completed_at IS NULL AND id <> $5 AND cancelled_at IS NULL
-                AND target_user IS NOT DISTINCT FROM $3 AND target_installation IS NOT DISTINCT FROM $4
+            WHERE app_id = $1 AND supersede_key = $2 AND coalesce(target_user, target_installation::text) = $3
+                AND completed_at IS NULL AND id <> $4 AND cancelled_at IS NULL
             ORDER BY id FOR NO KEY UPDATE
-        ), stopped AS (
-            UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
-                published_at = CASE WHEN n.is_walked THEN coalesce(n.published_at, now()) ELSE n.published_at END,
-                completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END
-            FROM older WHERE n.id = older.id RETURNING n.id
         )
-        UPDATE chunks c SET lease_until = now() FROM stopped
-        WHERE c.notification = stopped.id AND c.published_at IS NULL AND c.due_at > now()
+        UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
+            published_at = CASE WHEN n.is_walked THEN coalesce(n.published_at, now()) ELSE n.published_at END,
+            completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END
+        FROM older WHERE n.id = older.id
+        """
+    /// A statement of its own, which sees the chunks of a walk that the one before had to wait for.
+    static let hastenSuperseded: PostgresStatement = """
+        UPDATE chunks c SET lease_until = now() FROM notifications n
+        WHERE n.app_id = $1 AND n.supersede_key = $2 AND coalesce(n.target_user, n.target_installation::text) = $3
+            AND n.completed_at IS NULL AND n.cancelled_at IS NOT NULL
+            AND c.notification = n.id AND c.published_at IS NULL AND c.due_at > now()
         """
     private static let cancel: PostgresStatement = """
         UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
@@ -74,7 +77,7 @@ package struct CancellationStore {
         """
     /// What is due later is due now: to get its outcome.
     private static let hastenChunks: PostgresStatement = """
-        UPDATE chunks SET lease_until = now() WHERE notification = ANY ($1::uuid[]) AND published_at IS NULL AND due_at > now()
+        UPDATE chunks SET lease_until = now() WHERE notification = $1 AND published_at IS NULL AND due_at > now()
         """
     private static let find: PostgresStatement = """
         SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, is_walked AND published_at = cancelled_at
