@@ -29,7 +29,8 @@ extension Resource {
             "erased",
             .answer(
                 .required("installations", .count), .required("tokens", .count), .required("history", .count),
-                .required("notifications", .count), .required("deliveries", .count), .required("idempotency_records", .count)),
+                .required("notifications", .count), .required("deliveries", .count), .required("idempotency_records", .count),
+                .required("quiet_hours", .count)),
             "Rows that this call removed, by table."))
 
     private static let userExport = JSONSchema.answer(
