@@ -111,6 +111,7 @@ package struct TokenService: Sendable {
             reading: ReadingController(pool: pool),
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
+            quietHours: QuietHoursController(pool: pool),
             notifications: NotificationsController(
                 pool: pool, intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse),
