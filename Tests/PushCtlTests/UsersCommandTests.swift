@@ -38,7 +38,7 @@ struct UsersCommandTests {
     @Test("What was erased is counted per kind") func table() throws {
         let answer = try JSONValue.parse(
             Array(
-                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0}}"#.utf8))
+                #"{"erased":{"installations":2,"tokens":3,"history":40,"notifications":5,"deliveries":6,"idempotency_records":0,"quiet_hours":1}}"#.utf8))
         #expect(
             erasureTable(answer).description == """
                 ERASED               NUMBER
@@ -48,6 +48,7 @@ struct UsersCommandTests {
                 notifications        5
                 receipts             6
                 idempotency records  0
+                quiet hours          1
                 """)
     }
 }

@@ -236,6 +236,8 @@ struct DeadLetterTests {
 
     @Test func whileSomebodyReadsOthersAreToldToComeBack() async throws {
         try await RunningService.run { running in
+            // Once the administrator's key is known.
+            _ = try await running.client.makeApp()
             try await Self.bury([1], running, headers: ["push-reason": "undecodable"])
             let reading = QueueReading(queue: running.topology.deadQueue, configuration: running.broker, limit: 10)
             try await reading.read(wanting: { _ in true }) { _ in

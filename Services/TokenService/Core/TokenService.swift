@@ -113,6 +113,7 @@ package struct TokenService: Sendable {
             reading: ReadingController(pool: pool),
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics, logger: logger),
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
+            quietHours: QuietHoursController(pool: pool),
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(

@@ -127,6 +127,82 @@ struct WalkTests {
         }
     }
 
+    /// Promise 1: the token's second place is not a second delivery, and does not stop the walk.
+    @Test func aTokenThatMovesAheadOfTheWalkGetsOneDelivery() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let count = AudienceStore.entriesOfPage + 1
+            for number in [1, count] { try await shop.register(installation(number), user: nil, token: token(number)) }
+            let list = (1...count).map { "\"\(installation($0))\"" }.joined(separator: ",")
+            let id = try #require(try await shop.send(#"{"installations":[\#(list)]}"#).json.text("id").flatMap { PushID($0) })
+            try await makePage(id, running)
+            try await shop.register(installation(count), user: nil, token: token(1))
+            try await running.another { other in
+                let job = try await other.jobs(.soon) { signal in try PushJob(decoding: try await signal.next().body) }
+                #expect(job.deliveries.map(\.token.hex) == [token(1)])
+                let status = try await eventually {
+                    let status = try await shop.status(id.description)
+                    return status.text("state") == "sending" ? status : nil
+                }
+                #expect(status["counts"]?.number("total") == 1)
+            }
+        }
+    }
+
+    /// Promise 2: a process died between the outcomes and writing down that it had published.
+    @Test(arguments: ["all", "failures"])
+    func whatHasItsOutcomeIsNotPublishedAgain(receipts: String) async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            var job = try await running.jobs(.soon) { signal in
+                _ = try await shop.send(#"{"users":["ada"]}"#, more: #","receipts":"\#(receipts)""#)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            let left = job.deliveries.removeLast()
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await eventually {
+                try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil
+            }
+            let again = try await running.jobs(.soon) { signal in
+                try await running.execute("UPDATE chunks SET published_at = NULL, lease_until = now()")
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(again.deliveries == [left])
+        }
+    }
+
+    @Test func whoHasQuietHoursButNotNowIsNotKeptWaiting() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute(
+                """
+                INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' + interval '2 hours')::time, (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
+                    now() FROM apps
+                """)
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            let page = try await running.pool.session { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                // Long before the database's clock: what is due now is due at the walk's now.
+                return try store.page(of: audience, names: DeliveryNames(id), now: 1)
+            }
+            #expect(page.chunks.map(\.chunk.dueAt) == [1])
+        }
+    }
+
+    private func makePage(_ id: PushID, _ running: RunningService) async throws {
+        try await running.pool.transaction { session in
+            let store = AudienceStore(session: session)
+            let audience = try #require(try store.audience(of: id))
+            let now = UnixClock.now()
+            let page = try store.page(of: audience, names: DeliveryNames(id), now: now)
+            try store.commit(page, of: audience, leaseSeconds: 0, now: now)
+        }
+    }
+
     /// A zone that the database does not know counts as UTC.
     @Test func aLocalTimeComesToEachZoneAtItsOwnMoment() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

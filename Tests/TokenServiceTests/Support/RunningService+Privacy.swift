@@ -37,6 +37,8 @@ extension RunningService {
         #expect(try await count("SELECT count(*) FROM installations WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM notifications WHERE target_user = $1", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM notifications WHERE target_users @> ARRAY[$1::text]", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM quiet_hours WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM erasures") == 0)
         #expect(
             try await count(
@@ -63,8 +65,9 @@ extension RunningService {
                 LEFT JOIN LATERAL (
                     SELECT count(*) AS total, count(*) FILTER (WHERE class IS NULL) AS pending FROM deliveries WHERE notification = n.id
                 ) AS d ON true
-                WHERE n.total <> d.total OR n.pending <> d.pending
-                    OR (n.pending = 0) <> (n.completed_at IS NOT NULL) OR (n.pending = 0 AND n.published_at IS NULL)
+                WHERE n.receipts = 'all' AND (n.total <> d.total OR n.pending <> d.pending
+                    OR NOT (n.is_walked AND n.published_at IS NULL)
+                        AND ((n.pending = 0) <> (n.completed_at IS NOT NULL) OR (n.pending = 0 AND n.published_at IS NULL)))
                 """) == 0)
     }
 }

@@ -97,7 +97,7 @@ func erasureTable(_ answer: JSONValue) -> Table {
     var table = Table("ERASED", "NUMBER")
     for (kind, name) in [
         ("installations", "installations"), ("tokens", "device tokens"), ("history", "history entries"), ("notifications", "notifications"),
-        ("deliveries", "receipts"), ("idempotency_records", "idempotency records"),
+        ("deliveries", "receipts"), ("idempotency_records", "idempotency records"), ("quiet_hours", "quiet hours"),
     ] {
         table.add(name, answer["erased"]?[kind]?.integerValue.map(String.init) ?? "?")
     }

@@ -46,6 +46,9 @@ package struct APIRoute: Hashable, Sendable {
     package static let logOut = APIRoute(.post, "/v1/apps/{app}/installations/{id}/logout", .devices)
     package static let logOutToken = APIRoute(.post, "/v1/apps/{app}/tokens/logout", .devices)
     package static let logOutUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/logout", .devices)
+    package static let setQuietHours = APIRoute(.put, "/v1/apps/{app}/users/{user}/quiet-hours", .devices)
+    package static let readQuietHours = APIRoute(.get, "/v1/apps/{app}/users/{user}/quiet-hours", .read, .devices)
+    package static let removeQuietHours = APIRoute(.delete, "/v1/apps/{app}/users/{user}/quiet-hours", .devices)
     package static let eraseUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/erase", .admin)
     package static let exportUser = APIRoute(.post, "/v1/apps/{app}/users/{user}/export", .admin)
     package static let listQuarantine = APIRoute(.get, "/v1/apps/{app}/quarantine", .read, .admin)
@@ -68,7 +71,8 @@ package struct APIRoute: Hashable, Sendable {
     package static let all: [APIRoute] = [
         createApp, listApps, readApp, changeApp, createKey, listKeys, rotateKey, revokeKey, register, change,
         registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,
-        searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser, eraseUser,
+        searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser,
+        setQuietHours, readQuietHours, removeQuietHours, eraseUser,
         exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
     ]

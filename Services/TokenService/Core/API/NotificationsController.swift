@@ -49,7 +49,7 @@ struct NotificationsController: Sendable {
         let (audience, recent) = try await pool.session { [request] session in
             let count = AudienceCount(session: session, app: app)
             return (
-                try count.estimate(request.target, purpose: request.pushType.purpose),
+                try count.estimate(request),
                 request.pushType == .background ? try count.recentBackgroundPushes(request.target, now: now) : 0
             )
         }

@@ -53,6 +53,7 @@ struct PrivacyController: Sendable {
                     counts.field("notifications", result.receipts.notifications)
                     counts.field("deliveries", result.receipts.deliveries)
                     counts.field("idempotency_records", result.receipts.idempotencyRecords)
+                    counts.field("quiet_hours", result.quietHours)
                 }
             }
         }

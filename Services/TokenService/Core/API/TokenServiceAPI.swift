@@ -9,6 +9,7 @@ struct TokenServiceAPI {
     let reading: ReadingController
     let bulk: BulkController
     let signOut: SignOutController
+    let quietHours: QuietHoursController
     let notifications: NotificationsController
     let quarantine: QuarantineController
     let privacy: PrivacyController
@@ -21,6 +22,7 @@ struct TokenServiceAPI {
         reading.bind(to: router)
         bulk.bind(to: router)
         signOut.bind(to: router)
+        quietHours.bind(to: router)
         notifications.bind(to: router)
         DocumentationController().bind(to: router)
         quarantine.bind(to: router)

@@ -15,6 +15,9 @@ ALTER TABLE notifications
         num_nonnulls(target_user, target_users, target_installation, target_installations, target_tokens, target_tags, target_all) = 1);
 
 CREATE INDEX notifications_by_listed_user ON notifications USING gin (target_users) WHERE target_users IS NOT NULL;
+-- What privacy searches lists of installations and tokens by. An erased entry becomes NULL and keeps its place: a walk counts places.
+CREATE INDEX notifications_by_listed_installation ON notifications USING gin ((coalesce(target_installations, target_holders)))
+    WHERE target_installations IS NOT NULL OR target_holders IS NOT NULL;
 
 -- When. A notification is due at not_before; with local_time each delivery is due when it is that time where the device is.
 ALTER TABLE notifications
@@ -115,4 +118,13 @@ RETURN (
         WHEN begins_at > ends_at AND local::time < ends_at THEN (local::date + ends_at) AT TIME ZONE zone
         ELSE due END
     FROM (SELECT due AT TIME ZONE zone AS local) AS here
+);
+
+-- Whether what is due then has to wait. With a local time it is due at that time where the device is.
+CREATE FUNCTION is_quiet(due timestamptz, local_time timestamp, begins_at time, ends_at time, zone text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT after_quiet_hours(moment, begins_at, ends_at, known) > moment
+    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = zone), 'UTC') AS known) AS here,
+        LATERAL (SELECT greatest(now(), due, local_time AT TIME ZONE known) AS moment) AS due_here
 );

@@ -65,25 +65,28 @@ extension NotificationStore {
         SELECT delivery_id(notification, id), token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked
         FROM found JOIN counted USING (notification)
         """
-    /// Whose targets are found later, page by page. Until it is due, its lease keeps the relay from it.
+    /// Whose targets are found later, page by page. Until it is due, its lease keeps the relay from it. A token that nobody holds reaches
+    /// nobody: its place in the list is kept and the token is not, because nothing would tell whose it was when they ask to be erased.
     static let insertWalked: PostgresStatement = """
         INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
             traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
             target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
             receipts, state, total, pending, is_walked, lease_until, target_epochs, target_holders)
         SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
-            nullif($17::uuid[], '{}'), nullif($18::bytea[], '{}'), $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
+            nullif($17::uuid[], '{}'), CASE WHEN $18::bytea[] <> '{}' THEN known.tokens END, $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
             $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
             CASE WHEN $18::bytea[] <> '{}' THEN known.holders END
         FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', $12) AS due) AS moment,
             LATERAL (
-                SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders FROM (
-                    SELECT place, i.owner_epoch, i.id AS holder
+                SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders,
+                    array_agg(CASE WHEN holder IS NOT NULL THEN token END ORDER BY place) AS tokens
+                FROM (
+                    SELECT place, i.owner_epoch, i.id AS holder, NULL::bytea AS token
                     FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16])) WITH ORDINALITY AS named (id, place)
                     LEFT JOIN installations i ON i.app_id = $2 AND i.id = named.id
                     WHERE named.id IS NOT NULL
                     UNION ALL
-                    SELECT place, held.owner_epoch, held.id
+                    SELECT place, held.owner_epoch, held.id, named.token
                     FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
                         SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                         WHERE t.app_id = $2 AND t.token = named.token AND t.purpose = $28 AND t.state = 'active'

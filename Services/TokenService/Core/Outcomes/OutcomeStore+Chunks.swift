@@ -13,7 +13,7 @@ extension OutcomeStore {
         return counted
     }
 
-    /// A delivery that is not simply accepted at its first attempt gets a receipt after all.
+    /// A delivery that is not simply accepted at its first attempt gets a receipt after all; not one whose token was erased meanwhile.
     package func makeReceipts(of batch: OutcomeBatch, counted: [PushID: Int64]) throws {
         guard !counted.isEmpty else { return }
         let told = (batch.final.filter { $0.outcome != .accepted } + batch.attempts).map(\.delivery)
@@ -110,15 +110,14 @@ extension OutcomeStore {
 
     private static let insertReceipts: PostgresStatement = """
         INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
-        SELECT e.id, e.notification, m.token, e.installation, coalesce(i.owner_epoch, 1), coalesce(t.environment, 'production'),
-            t.id IS NOT NULL AND t.proven_at IS NULL, now()
+        SELECT e.id, e.notification, m.token, e.installation, coalesce(i.owner_epoch, 1), t.environment, t.proven_at IS NULL, now()
         FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::uuid[]) AS e (id, notification, number, position, installation)
         JOIN chunks c ON c.notification = e.notification AND c.number = e.number
         CROSS JOIN LATERAL (
             SELECT ('x' || encode(substring(c.members FROM e.position * 8 + 1 FOR 8), 'hex'))::bit(64)::bigint AS token
             WHERE octet_length(c.members) >= e.position * 8 + 8 AND get_bit(c.settled, least(e.position, 99)) = 0
         ) AS m
-        LEFT JOIN tokens t ON t.id = m.token LEFT JOIN installations i ON i.app_id = t.app_id AND i.id = e.installation
+        JOIN tokens t ON t.id = m.token LEFT JOIN installations i ON i.app_id = t.app_id AND i.id = e.installation
         ON CONFLICT DO NOTHING
         """
     private static let settleChunks: PostgresStatement = """

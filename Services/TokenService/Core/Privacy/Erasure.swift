@@ -28,6 +28,7 @@ package struct Erasure: Sendable {
         package var tokens = 0
         package var history = 0
         package var receipts = ReceiptRemoval.Count()
+        package var quietHours = 0
     }
 
     /// - Throws: `PostgresError`; what was done until then stays done.
@@ -35,7 +36,12 @@ package struct Erasure: Sendable {
         let historyEnd = try await pool.transaction { session in try ErasureStore(session, app: app, user: user).historyEnd() }
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
+        // Not before the fences: without quiet hours, what waits for their end would be due.
+        result.quietHours = try await pool.session { session in try ErasureStore(session, app: app, user: user).removeQuietHours() }
         try await removeNotifications(user: user, app: app, into: &result)
+        try await leaveLists(into: &result) { session, cursor in
+            try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)
+        }
         while true {
             let ended = try await pool.session { session in
                 try ErasureStore(session, app: app, user: user).ended(limit: Self.installationBatch)
@@ -105,9 +111,27 @@ package struct Erasure: Sendable {
         }
     }
 
+    /// Page by page; what names nobody else goes as a whole.
+    private func leaveLists(
+        into result: inout Result,
+        _ leave: @escaping @Sendable (PostgresSession, PushID) throws -> ErasureStore.Listing
+    ) async throws {
+        var cursor = PushID(high: 0, low: 0)
+        while true {
+            let from = cursor
+            let page = try await pool.transaction { session in try leave(session, from) }
+            if !page.only.isEmpty { try await remove(page.only, into: &result) }
+            guard let last = page.last else { return }
+            cursor = last
+        }
+    }
+
     private func removeRemains(
         of ended: [ErasureStore.Ended], user: String, app: App, into result: inout Result
     ) async throws {
+        try await leaveLists(into: &result) { session, cursor in
+            try ErasureStore(session, app: app, user: user).leaveInstallationLists(ended, after: cursor)
+        }
         while true {
             let page = try await pool.session { session in
                 try ErasureStore(session, app: app, user: user).notifications(to: ended)

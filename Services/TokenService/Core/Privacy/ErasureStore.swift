@@ -5,11 +5,11 @@ import PushModel
 struct ErasureStore {
     /// History rows that one transaction removes.
     static let historyBatch = 5000
-    private static let notificationBatch: Int64 = 100
+    static let notificationBatch: Int64 = 100
 
-    private let session: PostgresSession
-    private let app: App
-    private let user: String
+    let session: PostgresSession
+    let app: App
+    let user: String
 
     init(_ session: PostgresSession, app: App, user: String) {
         self.session = session

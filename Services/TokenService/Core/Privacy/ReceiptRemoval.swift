@@ -2,7 +2,8 @@ package import Postgres
 package import PushModel
 
 /// Removes receipts within one transaction, so that what remains adds up: a notification counts the deliveries that it has, and one
-/// that waited only for removed ones is complete.
+/// that waited only for removed ones is complete, unless its walk is still under way. Where not every delivery has a receipt, the counters
+/// tell nobody's name and stay as they are.
 package struct ReceiptRemoval {
     /// Deliveries that one transaction removes: well within a statement's time limit.
     package static let batch = 2000
@@ -26,10 +27,13 @@ package struct ReceiptRemoval {
         }
     }
 
-    /// Removes deliveries of these notifications; where none is left, the notifications and their idempotency records too.
+    /// Removes deliveries of these notifications; where none is left, their chunks; where none of these is left, the notifications and
+    /// their idempotency records too. Chunks are locked before notifications, as by outcomes: they have a step of their own.
     package func removeBatch(of notifications: [PushID]) throws -> Count {
         let found = try session.execute(Self.ofNotifications, [.ids(notifications), .int64(Int64(Self.batch))]).map { row in try row.id(0) }
-        var count = Count(deliveries: try remove(found), isDone: found.count < Self.batch)
+        guard found.isEmpty else { return Count(deliveries: try remove(found)) }
+        let chunks = try session.execute(Self.deleteChunks, [.ids(notifications), .int64(Int64(Self.batch))]).affected
+        var count = Count(isDone: chunks < Self.batch)
         if count.isDone {
             let ids: [PostgresValue] = [.ids(notifications)]
             count.notifications = try session.execute(Self.deleteNotifications, ids).affected
@@ -55,6 +59,14 @@ package struct ReceiptRemoval {
 
     private static let ofNotifications: PostgresStatement =
         "SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) LIMIT $2"
+    private static let deleteChunks: PostgresStatement = """
+        WITH locked AS (
+            SELECT notification, number FROM chunks
+            WHERE ctid = ANY (ARRAY(SELECT ctid FROM chunks WHERE notification = ANY ($1::uuid[]) LIMIT $2))
+            ORDER BY notification, number FOR UPDATE
+        )
+        DELETE FROM chunks c USING locked WHERE c.notification = locked.notification AND c.number = locked.number
+        """
     private static let lockDeliveries: PostgresStatement =
         "SELECT count(*) FROM (SELECT id FROM deliveries WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE) AS locked"
     private static let deleteDeliveries: PostgresStatement = """
@@ -66,17 +78,14 @@ package struct ReceiptRemoval {
         "SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE) AS locked"
     private static let discount: PostgresStatement = """
         UPDATE notifications n SET total = n.total - e.gone, pending = n.pending - e.waited,
-            state = CASE WHEN e.waited > 0 AND n.pending = e.waited AND n.state IN ('accepted', 'sending') AND NOT e.is_walking
-                THEN 'completed' ELSE n.state END,
-            published_at = CASE WHEN e.waited > 0 AND n.pending = e.waited AND NOT e.is_walking THEN coalesce(n.published_at, now())
-                ELSE n.published_at END,
-            completed_at = CASE WHEN e.waited > 0 AND n.pending = e.waited AND NOT e.is_walking THEN coalesce(n.completed_at, now())
-                ELSE n.completed_at END
+            state = CASE WHEN e.is_last AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
+            published_at = CASE WHEN e.is_last THEN coalesce(n.published_at, now()) ELSE n.published_at END,
+            completed_at = CASE WHEN e.is_last THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
         FROM (
-            SELECT e.*, w.is_walked AND w.published_at IS NULL AS is_walking
-            FROM unnest($1::uuid[], $2::int[], $3::int[]) AS e (id, gone, waited) JOIN notifications w ON w.id = e.id
+            SELECT e.*, e.waited > 0 AND m.pending = e.waited AND NOT (m.is_walked AND m.published_at IS NULL) AS is_last
+            FROM unnest($1::uuid[], $2::int[], $3::int[]) AS e (id, gone, waited) JOIN notifications m ON m.id = e.id
             -- Counters know nothing of receipts: the outcome of an erased receipt comes all the same.
-            WHERE w.receipts = 'all'
+            WHERE m.receipts = 'all'
         ) AS e WHERE n.id = e.id
         """
     private static let deleteNotifications: PostgresStatement = "DELETE FROM notifications WHERE id = ANY ($1::uuid[])"

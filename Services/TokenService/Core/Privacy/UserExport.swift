@@ -21,11 +21,16 @@ package struct UserExport: Sendable {
     @concurrent func write(
         user: String, app: App, first: UserExportStore.Page, to writer: inout any ResponseBodyWriter
     ) async throws {
+        let quietHours = try await pool.session { session in try UserExportStore(session, app: app, user: user).quietHours() }
         var head = JSONWriter()
         head.object { object in
             object.field("app", app.slug.text)
             object.field("user", user)
             object.time("exported_at", UnixTime.milliseconds())
+            if let quietHours {
+                object.name("quiet_hours")
+                quietHours.write(to: &object)
+            }
         }
         try await writer.write(ByteBuffer(bytes: head.bytes.dropLast()))
         try await list("installations", from: first, to: &writer) { cursor in
@@ -74,9 +79,9 @@ package struct UserExport: Sendable {
             for (id, item) in zip(page.ids, page.items) {
                 try await writer.write(ByteBuffer(string: separator))
                 try await writer.write(ByteBuffer(bytes: item.dropLast()))
-                let first = try await deliveries(of: id, user: user, app: app, after: .first)
+                let first = try await deliveries(of: id, isToMany: page.isToMany, user: user, app: app, after: .first)
                 try await list("deliveries", from: first, to: &writer) { cursor in
-                    try await deliveries(of: id, user: user, app: app, after: cursor)
+                    try await deliveries(of: id, isToMany: page.isToMany, user: user, app: app, after: cursor)
                 }
                 try await writer.write(ByteBuffer(string: "}"))
                 separator = ","
@@ -88,10 +93,10 @@ package struct UserExport: Sendable {
     }
 
     private func deliveries(
-        of notification: PushID, user: String, app: App, after cursor: UserExportStore.Cursor
+        of notification: PushID, isToMany: Bool, user: String, app: App, after cursor: UserExportStore.Cursor
     ) async throws -> UserExportStore.Page {
         try await pool.session { session in
-            try UserExportStore(session, app: app, user: user).deliveries(of: notification, after: cursor)
+            try UserExportStore(session, app: app, user: user).deliveries(of: notification, isToMany: isToMany, after: cursor)
         }
     }
 

@@ -69,16 +69,18 @@ extension UserExportStore {
         }
     }
 
-    static func notification(_ row: PostgresRow) throws -> [UInt8] {
+    /// Of a list of users, only the one who asks.
+    static func notification(_ row: PostgresRow, asked: String) throws -> [UInt8] {
         let (id, user, installation) = (try row.id(0), try row.optionalText(1), try row.optionalID(2))
         let (state, lane, type, topic) = (try row.text(3), try row.text(4), try row.text(5), try row.text(6))
         let (collapse, payload) = (try row.optionalText(7), try row.bytes(8))
         let (accepted, expires) = (try row.timestampMilliseconds(9), try row.timestampMilliseconds(10))
-        let completed = try row.optionalTimestampMilliseconds(11)
+        let (completed, isListed) = (try row.optionalTimestampMilliseconds(11), try row.bool(12))
         return object { object in
             object.field("id", id.description)
             object.object("to") { to in
                 to.field("user", user)
+                if isListed { to.field("users", [asked]) }
                 to.field("installation", installation?.description)
             }
             object.field("state", state)

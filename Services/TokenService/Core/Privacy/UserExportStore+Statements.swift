@@ -29,12 +29,17 @@ extension UserExportStore {
         """
     static let notificationsToUser: PostgresStatement = """
         SELECT id, target_user, target_installation, state, lane, push_type, topic, collapse_id, payload, accepted_at, expires_at,
-            completed_at
+            completed_at, false
         FROM notifications WHERE app_id = $1 AND target_user = $2 AND id > $3 ORDER BY id LIMIT $4
+        """
+    static let notificationsToLists: PostgresStatement = """
+        SELECT id, target_user, target_installation, state, lane, push_type, topic, collapse_id, payload, accepted_at, expires_at,
+            completed_at, true
+        FROM notifications WHERE target_users @> ARRAY[$2::text] AND app_id = $1 AND id > $3 ORDER BY id LIMIT $4
         """
     static let notificationsToInstallations: PostgresStatement = """
         SELECT n.id, n.target_user, n.target_installation, n.state, n.lane, n.push_type, n.topic, n.collapse_id, n.payload,
-            n.accepted_at, n.expires_at, n.completed_at
+            n.accepted_at, n.expires_at, n.completed_at, false
         FROM installations i JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > $3
         WHERE i.app_id = $1 AND i.owner = $2 AND EXISTS (
             SELECT FROM deliveries d
@@ -44,7 +49,7 @@ extension UserExportStore {
     /// By the epochs of the deliveries: a time of the user ends with a sign-out and begins where the history last names somebody else.
     static let notificationsToLeft: PostgresStatement = """
         SELECT n.id, n.target_user, n.target_installation, n.state, n.lane, n.push_type, n.topic, n.collapse_id, n.payload,
-            n.accepted_at, n.expires_at, n.completed_at
+            n.accepted_at, n.expires_at, n.completed_at, false
         FROM (
             SELECT DISTINCT t.id FROM installation_history h
             LEFT JOIN LATERAL (
@@ -63,5 +68,25 @@ extension UserExportStore {
     static let deliveries: PostgresStatement = """
         SELECT token_id, id, installation, environment, class, status, reason, attempts, updated_at FROM deliveries
         WHERE notification = $1 AND token_id > $2 ORDER BY token_id LIMIT $3
+        """
+    /// Of a notification to many, those to installations while the user was signed in there: now, or as the history tells.
+    static let ownDeliveries: PostgresStatement = """
+        SELECT d.token_id, d.id, d.installation, d.environment, d.class, d.status, d.reason, d.attempts, d.updated_at
+        FROM deliveries d JOIN notifications n ON n.id = d.notification
+        WHERE d.notification = $1 AND d.token_id > $2 AND (
+            EXISTS (
+                SELECT FROM installations i
+                WHERE i.app_id = n.app_id AND i.id = d.installation AND i.owner = $4 AND i.owner_epoch = d.owner_epoch)
+            OR EXISTS (
+                SELECT FROM installation_history h
+                LEFT JOIN LATERAL (
+                    SELECT o.owner_epoch FROM installation_history o
+                    WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner <> $4
+                    ORDER BY o.id DESC LIMIT 1
+                ) AS before ON true
+                WHERE h.app_id = n.app_id AND h.installation = d.installation AND h.owner = $4
+                    AND h.event IN ('signed_out', 'deregistered')
+                    AND d.owner_epoch > coalesce(before.owner_epoch, 0) AND d.owner_epoch <= h.owner_epoch))
+        ORDER BY d.token_id LIMIT $3
         """
 }

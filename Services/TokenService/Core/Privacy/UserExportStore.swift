@@ -30,6 +30,8 @@ struct UserExportStore {
     struct Page: Sendable {
         var items: [[UInt8]] = []
         var ids: [PushID] = []
+        /// Of notifications: others have deliveries of them too.
+        var isToMany = false
         /// Nil at the end.
         var next: Cursor?
     }
@@ -72,25 +74,29 @@ struct UserExportStore {
         return page
     }
 
-    /// First those sent to the user by name; then those sent to the user's installations during the present epoch; then those sent to
+    /// First those sent to the user by name; then those to lists that name the user; then those sent to the user's installations during the present epoch; then those sent to
     /// installations while the user was signed in there, as the history tells, who has left them since.
     func notifications(after cursor: Cursor) throws -> Page {
         let parameters: [PostgresValue] = [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.notificationPage)]
-        let walks = [Self.notificationsToUser, Self.notificationsToInstallations, Self.notificationsToLeft]
+        let walks = [Self.notificationsToUser, Self.notificationsToLists, Self.notificationsToInstallations, Self.notificationsToLeft]
         let rows = try session.execute(walks[cursor.walk], parameters)
         var page = Page()
         for row in rows {
-            page.items.append(try Self.notification(row))
+            page.items.append(try Self.notification(row, asked: user))
             page.ids.append(try row.id(0))
+            page.isToMany = try row.bool(12)
             page.next = Cursor(id: try row.id(0), walk: cursor.walk)
         }
         if rows.count < Self.notificationPage { page.next = cursor.walk + 1 < walks.count ? Cursor(walk: cursor.walk + 1) : nil }
         return page
     }
 
-    func deliveries(of notification: PushID, after cursor: Cursor) throws -> Page {
-        let rows = try session.execute(
-            Self.deliveries, [.id(notification), .int64(cursor.number), .int64(Self.pageSize)])
+    func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
+
+    /// - Parameter isToMany: Only those to the user's own installations.
+    func deliveries(of notification: PushID, isToMany: Bool, after cursor: Cursor) throws -> Page {
+        let place: [PostgresValue] = [.id(notification), .int64(cursor.number), .int64(Self.pageSize)]
+        let rows = try isToMany ? session.execute(Self.ownDeliveries, place + [.text(user)]) : session.execute(Self.deliveries, place)
         var page = Page()
         for row in rows {
             page.items.append(try Self.delivery(row))

@@ -29,11 +29,13 @@ extension Resource {
             "erased",
             .answer(
                 .required("installations", .count), .required("tokens", .count), .required("history", .count),
-                .required("notifications", .count), .required("deliveries", .count), .required("idempotency_records", .count)),
+                .required("notifications", .count), .required("deliveries", .count), .required("idempotency_records", .count),
+                .required("quiet_hours", .count)),
             "Rows that this call removed, by table."))
 
     private static let userExport = JSONSchema.answer(
         .required("app", .slug), .required("user", user), .required("exported_at", .time),
+        .optional("quiet_hours", .reference("QuietHours")),
         .required("installations", .array(.reference("ExportedInstallation"))),
         .required("history", .array(.reference("ExportedHistoryEntry"))),
         .required("notifications", .array(.reference("ExportedNotification"))))
@@ -58,7 +60,12 @@ extension Resource {
         .optional("apns_timestamp", .time), .optional("delivery", .uuid))
 
     private static let notification = JSONSchema.answer(
-        .required("id", .uuid), .required("to", .answer(.optional("user", user), .optional("installation", .uuid))),
+        .required("id", .uuid), 
+        .required(
+            "to",
+            .answer(
+                .optional("user", user), .optional("users", .array(user), "Of a list, this user alone."), .optional("installation", .uuid))),
+       
         .required("state", .notificationState), .required("lane", .words(Lane.self)), .required("push_type", .words(PushType.self)),
         .required("topic", .string().example("com.example.shop")), .optional("collapse_id", .string(64).example("order-4711")),
         .required("accepted_at", .time), .required("expires_at", .time), .optional("completed_at", .time),

@@ -1,18 +1,23 @@
 import Postgres
 
-/// Each gives rows of reason, devices, tokens. `$1` app, `$2` purpose, `$3` whom.
+/// Each gives rows of reason, devices, tokens. `$1` app, `$2` purpose, `$3` whether quiet hours are overridden, `$4` and `$5` when it is due,
+/// `$6` whom.
 ///
 /// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``. What a token is over for is asked
 /// only where no token is active, and of that device alone: an app may have half of its tokens in quarantine.
 extension AudienceCount {
     static let users: PostgresStatement = """
         WITH asked AS (
-            SELECT i.id, i.throttled_until FROM unnest($3::text[]) AS u (name)
+            SELECT i.id, i.owner, i.time_zone, i.throttled_until FROM unnest($6::text[]) AS u (name)
             LEFT JOIN installations i ON i.app_id = $1 AND i.owner = u.name LIMIT 10000
         ), judged AS (
             SELECT live.count, CASE
                 WHEN a.id IS NULL THEN 'unknown_user'
-                WHEN live.count > 0 THEN CASE WHEN a.throttled_until > now() THEN 'throttled' ELSE 'ready' END
+                WHEN live.count > 0 THEN
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = a.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, a.time_zone))
+                        THEN 'quiet_hours' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
@@ -26,14 +31,17 @@ extension AudienceCount {
         """
     static let installations: PostgresStatement = """
         WITH asked AS (
-            SELECT i.id, i.owner, i.throttled_until, i.deregistered_at FROM unnest($3::uuid[]) AS u (id)
+            SELECT i.id, i.owner, i.time_zone, i.throttled_until, i.deregistered_at FROM unnest($6::uuid[]) AS u (id)
             LEFT JOIN installations i ON i.app_id = $1 AND i.id = u.id
         ), judged AS (
             SELECT live.count, CASE
                 WHEN a.id IS NULL THEN 'unknown_installation'
                 WHEN a.deregistered_at IS NOT NULL THEN 'deregistered'
                 WHEN live.count > 0 THEN
-                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = a.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, a.time_zone))
+                        THEN 'quiet_hours' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
@@ -49,7 +57,7 @@ extension AudienceCount {
         WITH judged AS (
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
-                    CASE WHEN live.is_throttled THEN 'throttled' WHEN live.is_signed_out THEN 'signed_out' ELSE 'ready' END
+                    CASE WHEN live.is_throttled THEN 'throttled' WHEN live.is_quiet THEN 'quiet_hours' WHEN live.is_signed_out THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2)
@@ -57,8 +65,11 @@ extension AudienceCount {
                     ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token)
                         THEN 'other_purpose' ELSE 'unknown_token' END END
                 END AS reason
-            FROM unnest($3::bytea[]) AS u (token) CROSS JOIN LATERAL (
-                SELECT count(*), bool_or(i.throttled_until > now()) AS is_throttled, bool_and(i.owner IS NULL) AS is_signed_out
+            FROM unnest($6::bytea[]) AS u (token) CROSS JOIN LATERAL (
+                SELECT count(*), bool_or(i.throttled_until > now()) AS is_throttled, bool_and(i.owner IS NULL) AS is_signed_out,
+                    bool_or(NOT $3 AND EXISTS (
+                        SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = i.owner
+                            AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, i.time_zone))) AS is_quiet
                 FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                 WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2 AND t.state = 'active') AS live
         )
@@ -68,7 +79,10 @@ extension AudienceCount {
         WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = $1 ORDER BY id LIMIT 10000), judged AS (
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
-                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = a.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, a.time_zone))
+                        THEN 'quiet_hours' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
@@ -87,7 +101,10 @@ extension AudienceCount {
         WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = $1 ORDER BY id LIMIT 10000), judged AS (
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
-                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = a.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, a.time_zone))
+                        THEN 'quiet_hours' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)
@@ -96,21 +113,24 @@ extension AudienceCount {
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
                 WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
-            WHERE a.deregistered_at IS NULL AND array_to_tsvector(a.tags) @@ $3::text::tsquery
+            WHERE a.deregistered_at IS NULL AND array_to_tsvector(a.tags) @@ $6::text::tsquery
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
         UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
         """
-    /// By the index on tags, `$4` being tags of which every match has one. The index knows those of every app, in no order.
+    /// By the index on tags, `$7` being tags of which every match has one. The index knows those of every app, in no order.
     static let tagged: PostgresStatement = """
         WITH found AS MATERIALIZED (
-            SELECT * FROM installations WHERE tags && $4::text[] AND tags <> '{}' LIMIT 50000
+            SELECT * FROM installations WHERE tags && $7::text[] AND tags <> '{}' LIMIT 50000
         ), asked AS MATERIALIZED (
-            SELECT * FROM found WHERE app_id = $1 AND deregistered_at IS NULL AND array_to_tsvector(tags) @@ $3::text::tsquery LIMIT 10000
+            SELECT * FROM found WHERE app_id = $1 AND deregistered_at IS NULL AND array_to_tsvector(tags) @@ $6::text::tsquery LIMIT 10000
         ), judged AS (
             SELECT live.count, CASE
                 WHEN live.count > 0 THEN
-                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
+                    CASE WHEN a.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = a.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, a.time_zone))
+                        THEN 'quiet_hours' WHEN a.owner IS NULL THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2)

@@ -1,5 +1,5 @@
 package import Postgres
-package import PushModel
+import PushModel
 
 /// Counts what a target would reach. It reads the registry as it is now; a scheduled notification may find another one.
 package struct AudienceCount {
@@ -11,9 +11,13 @@ package struct AudienceCount {
         self.app = app
     }
 
-    package func estimate(_ target: NotificationRequest.Target, purpose: Purpose) throws -> AudienceEstimate {
-        let place: [PostgresValue] = [.int64(app.id), .text(purpose.rawValue)]
-        switch target {
+    package func estimate(_ request: NotificationRequest) throws -> AudienceEstimate {
+        let timing = request.timing
+        let place: [PostgresValue] = [
+            .int64(app.id), .text(request.pushType.purpose.rawValue), .bool(timing.isUrgent),
+            .optionalTimestamp(milliseconds: timing.notBefore), .optionalText(timing.localTime?.description),
+        ]
+        switch request.target {
         case .user(let name): return try estimate(Self.users, place + [.textArray([name])])
         case .users(let names): return try estimate(Self.users, place + [.textArray(names)])
         case .installation(let id): return try estimate(Self.installations, place + [.ids([id])])

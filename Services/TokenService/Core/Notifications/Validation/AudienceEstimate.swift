@@ -15,6 +15,7 @@ package struct AudienceEstimate: Equatable, Sendable {
 
     package enum Reason: String, CaseIterable, Sendable {
         case ready, throttled
+        case quietHours = "quiet_hours"
         case signedOut = "signed_out"
         case noToken = "no_token"
         case tokenRetired = "token_retired"
@@ -57,7 +58,7 @@ extension AudienceEstimate.Reason {
     package var effect: AudienceEstimate.Effect {
         switch self {
         case .ready, .signedOut: .sent
-        case .throttled: .delayed
+        case .throttled, .quietHours: .delayed
         case .noToken, .tokenRetired, .quarantined, .otherPurpose, .unknownUser, .unknownInstallation, .unknownToken, .deregistered:
             .notSent
         }
@@ -68,6 +69,7 @@ extension AudienceEstimate.Reason {
         switch self {
         case .ready: "would be sent to"
         case .throttled: "APNs asked to leave the device alone for a while"
+        case .quietHours: "its user does not want to be disturbed when it would be due; it waits for the end of that, or for its expiry"
         case .signedOut: "nobody is signed in; a target that names no user reaches the device all the same"
         case .noToken: "the device has never registered a token for this push type"
         case .tokenRetired: "the device's tokens for this push type are over: replaced, removed, gone or rejected"

@@ -1,0 +1,38 @@
+import Hummingbird
+import Postgres
+import StrictJSON
+
+/// `/v1/apps/{app}/users/{user}/quiet-hours`
+struct QuietHoursController: Sendable {
+    let pool: PostgresPool
+
+    func bind(to router: APIRouter) {
+        router.on(.setQuietHours, set)
+        router.on(.readQuietHours, read)
+        router.on(.removeQuietHours, remove)
+    }
+
+    @Sendable private func set(_ call: APICall) async throws -> Response {
+        let (app, user) = try Self.place(call)
+        let hours = try await call.body().object { body in QuietHours(&body) }
+        try await pool.session { session in try QuietHoursStore(session: session, app: app).set(hours, of: user) }
+        return JSONAnswer.response(.ok) { hours.write(to: &$0) }
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        let (app, user) = try Self.place(call)
+        let hours = try await pool.session { session in try QuietHoursStore(session: session, app: app).find(user) }
+        guard let hours else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { hours.write(to: &$0) }
+    }
+
+    @Sendable private func remove(_ call: APICall) async throws -> Response {
+        let (app, user) = try Self.place(call)
+        try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
+        return JSONAnswer.noContent
+    }
+
+    private static func place(_ call: APICall) throws -> (app: App, user: String) {
+        (try call.app(), try call.text("user", maximumBytes: StatedUser.maximumBytes))
+    }
+}

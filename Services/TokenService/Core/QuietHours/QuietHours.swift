@@ -1,0 +1,46 @@
+import StrictJSON
+
+/// When a user does not want to be disturbed: from one time of day to another, by the clock where each device is; over midnight where the end
+/// comes first.
+package struct QuietHours: Equatable, Sendable {
+    /// `HH:MM`, from `00:00` to `23:59`.
+    package let beginsAt: String
+    package let endsAt: String
+
+    package init(beginsAt: String, endsAt: String) {
+        self.beginsAt = beginsAt
+        self.endsAt = endsAt
+    }
+
+    /// Every fault goes to `body.problems`.
+    init?(_ body: inout JSONObjectReader) {
+        let (begin, end) = (body.timeOfDay("begins_at"), body.timeOfDay("ends_at"))
+        if let begin, begin == end { body.problem("ends_at", "conflict", "must differ from begins_at") }
+        body.finish()
+        guard body.problems.isEmpty, let begin, let end else { return nil }
+        self.init(beginsAt: begin, endsAt: end)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("begins_at", beginsAt)
+            object.field("ends_at", endsAt)
+        }
+    }
+}
+
+extension JSONObjectReader {
+    fileprivate mutating func timeOfDay(_ key: String) -> String? {
+        guard let text = string(key, maximumBytes: 16) else { return nil }
+        let digits = Array(text.utf8)
+        func number(_ first: Int) -> UInt8? {
+            let (tens, ones) = (digits[first] &- 48, digits[first + 1] &- 48)
+            return tens < 10 && ones < 10 ? tens * 10 + ones : nil
+        }
+        guard digits.count == 5, digits[2] == UInt8(ascii: ":"), let hour = number(0), let minute = number(3), hour < 24, minute < 60 else {
+            problem(key, "invalid_time", "a time of day as HH:MM, 00:00 to 23:59")
+            return nil
+        }
+        return text
+    }
+}

@@ -1,0 +1,175 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Erasing a user from what is sent to many", .serialized, .timeLimit(.minutes(2)))
+struct WalkedPrivacyTests {
+    /// Nothing walks but what the test asks for.
+    private static let still = RunningService.Options(without: { $0 is Relay || $0 is Housekeeper })
+
+    private static func send(_ to: String, with shop: APITestClient) async throws -> PushID {
+        let answer = try await shop.send(to)
+        return try #require(answer.json.text("id").flatMap { PushID($0) }, "\(answer.json)")
+    }
+
+    @Test func theUserLeavesEveryListAndTheOthersStay() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in [(1, "ada"), (2, "grace")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            _ = try await shop.put("/v1/apps/shop/users/ada/quiet-hours", #"{"begins_at":"22:00","ends_at":"07:00"}"#)
+            for to in [
+                #"{"users":["ada","grace"]}"#, #"{"installations":["\#(installation(1))","\#(installation(2))"]}"#,
+                #"{"tokens":["\#(token(99))","\#(token(1))","\#(token(2))"]}"#, #"{"users":["ada"]}"#,
+                #"{"installations":["\#(installation(1))"]}"#, #"{"tokens":["\#(token(1))","\#(token(98))"]}"#,
+            ] { _ = try await Self.send(to, with: shop) }
+            #expect(
+                try await running.count("SELECT count(*) FROM notifications, unnest(target_tokens) AS t (token) WHERE token IS NOT NULL") == 3,
+                "what nobody holds is not stored")
+            let erased = try await running.client.erase("ada").json["erased"]
+            #expect(erased?.number("quiet_hours") == 1)
+            #expect(erased?.number("notifications") == 3)
+            try await running.expectNothing(of: "ada", shells: 1)
+            #expect(
+                try await running.count(
+                    """
+                    SELECT count(*) FROM notifications n, unnest(target_users, target_installations, target_tokens, target_holders, target_epochs)
+                        WITH ORDINALITY AS e (name, installation, token, holder, epoch, place)
+                    WHERE num_nonnulls(name, installation, token, holder, epoch) > 0
+                        AND place <> cardinality(coalesce(target_users, target_installations::text[], target_tokens::text[]))
+                    """) == 0, "only the last place of each list is somebody's")
+            try await running.another { other in
+                let jobs = try await other.jobs(.soon) { signal in try await signal.next(3).map { try PushJob(decoding: $0.body) } }
+                #expect(jobs.flatMap(\.deliveries).map(\.installation) == [installation(2), installation(2), installation(2)])
+            }
+        }
+    }
+
+    /// The places of the list stay, and one that has nothing to wait for at this moment is not over.
+    @Test func aWalkThatIsUnderWayGoesOn() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in [(1, "ada"), (2, "grace")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            let names = ["ada"] + (1..<AudienceStore.entriesOfPage).map { "nobody-\($0)" } + ["grace"]
+            let id = try await Self.send(#"{"users":[\#(names.map { "\"\($0)\"" }.joined(separator: ","))]}"#, with: shop)
+            try await running.pool.transaction { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                #expect(page.count == 1 && !page.isLast)
+                try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
+            }
+            #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
+            try await running.expectNothing(of: "ada", shells: 1)
+            try await running.another { other in
+                let job = try await other.jobs(.soon) { signal in try PushJob(decoding: try await signal.next().body) }
+                #expect(job.deliveries.map(\.installation) == [installation(2)])
+                try await other.report(.accepted, of: job, status: 200)
+                #expect(try await other.completed(id, shop).json["counts"]?.number("total") == 1)
+                try await other.expectConsistentCounters()
+            }
+        }
+    }
+
+    @Test func whatWasMeantForOthersOnTheSameDeviceStays() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(9), user: "joan", token: token(9))
+            for user in ["grace", "ada", "eve"] {
+                try await shop.register(installation(1), user: user, token: token(1))
+                _ = try await Self.send(#"{"installations":["\#(installation(1))","\#(installation(9))"]}"#, with: shop)
+                _ = try await Self.send(#"{"tokens":["\#(token(1))","\#(token(9))"]}"#, with: shop)
+            }
+            _ = try await running.client.erase("ada")
+            let left: PostgresStatement = """
+                SELECT count(*) FROM notifications WHERE target_installations[1] IS NULL AND target_tokens[1] IS NULL
+                    AND target_holders[1] IS NULL AND target_epochs[1] IS NULL
+                """
+            #expect(try await running.count(left) == 2)
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_epochs[1] IS NOT NULL") == 4)
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_epochs[2] IS NOT NULL") == 6)
+        }
+    }
+
+    /// A counter tells nobody's name; a receipt that is removed must not be missing in it, nor come back.
+    @Test func countersStayExactAndReceiptsDoNotComeBack() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in [(1, "ada"), (2, "grace")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            let id = try await Self.send(#"{"all":true}"#, with: shop)
+            let job = try await running.jobs(.bulk) { signal in try PushJob(decoding: try await signal.next().body) }
+            var (adas, graces) = (job, job)
+            adas.deliveries.removeAll { $0.installation != installation(1) }
+            graces.deliveries.removeAll { $0.installation != installation(2) }
+            try await running.report(.throttled, of: adas, final: false, status: 429, retryAt: UnixClock.now() + 60_000)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM deliveries") == 1 ? true : nil }
+            #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
+            try await running.report(.tokenGone, of: adas, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
+            try await running.report(.accepted, of: graces, status: 200)
+            let status = try await running.completed(id, shop).json
+            #expect(status["counts"]?.number("total") == 2)
+            #expect(status["counts"]?.number("token_gone") == 1)
+            #expect(status["counts"]?.number("accepted") == 1)
+            try await running.expectNothing(of: "ada", shells: 1)
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 0)
+        }
+    }
+
+    @Test func aLargeNotificationIsRemovedInBoundedSteps() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try await Self.send(#"{"all":true}"#, with: shop)
+            let parameters: [PostgresValue] = [.id(id), .int64(Int64(ReceiptRemoval.batch))]
+            try await running.execute(
+                """
+                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until)
+                SELECT $1, number, 'bulk', '', now(), '\\x0000000000000001', now() FROM generate_series(0, $2) AS number
+                """, parameters)
+            try await running.execute("INSERT INTO notification_variants VALUES ($1, 'de', '{}')", [.id(id)])
+            try await running.execute("INSERT INTO notification_counts VALUES ($1, 'accepted', 200, '', 1)", [.id(id)])
+            func step() async throws -> ReceiptRemoval.Count {
+                try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
+            }
+            let first = try await step()
+            #expect(!first.isDone && first.notifications == 0)
+            #expect(try await running.count("SELECT count(*) FROM chunks") == 1)
+            let last = try await step()
+            #expect(last.isDone && last.notifications == 1)
+            for table: PostgresStatement in [
+                "SELECT count(*) FROM chunks", "SELECT count(*) FROM notification_variants", "SELECT count(*) FROM notification_counts",
+            ] { #expect(try await running.count(table) == 0) }
+        }
+    }
+
+    @Test func theExportShowsListsWithoutTheOthersAndQuietHours() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in [(1, "ada"), (2, "grace"), (3, "ada")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            let id = try await Self.send(#"{"users":["ada","grace"]}"#, with: shop)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM deliveries") == 3 ? true : nil }
+            _ = try await shop.put("/v1/apps/shop/users/ada/quiet-hours", #"{"begins_at":"22:00","ends_at":"07:00"}"#)
+            // What she has left since is hers as well.
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(3))/logout")
+            let answer = try await running.client.post("/v1/apps/shop/users/ada/export")
+            #expect(answer.json["quiet_hours"]?.text("ends_at") == "07:00")
+            let sent = try #require(answer.json["notifications"]?.arrayValue)
+            #expect(sent.map { $0.text("id") } == [id.description])
+            #expect(sent[0]["to"]?["users"]?.arrayValue?.map(\.stringValue) == ["ada"])
+            let devices = sent[0]["deliveries"]?.arrayValue?.compactMap { $0.text("installation") } ?? []
+            #expect(Set(devices) == [installation(1).description, installation(3).description])
+            #expect(!String(decoding: answer.bytes, as: UTF8.self).contains("grace"))
+        }
+    }
+}
