@@ -113,7 +113,8 @@ package struct TokenService: Sendable {
             signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics),
             quietHours: QuietHoursController(pool: pool),
             notifications: NotificationsController(
-                pool: pool, intake: NotificationIntake(
+                pool: pool,
+                intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse),
                 cancellation: outbox.cancellation, metrics: metrics),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),

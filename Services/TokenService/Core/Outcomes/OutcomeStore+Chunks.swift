@@ -76,7 +76,9 @@ extension OutcomeStore {
             let reason: String
 
             static func < (left: Key, right: Key) -> Bool {
-                (left.notification, left.outcome, left.status, left.reason) < (right.notification, right.outcome, right.status, right.reason)
+                (left.notification, left.outcome, left.status, left.reason) < (
+                    right.notification, right.outcome, right.status, right.reason
+                )
             }
         }
         var counts: [Key: Int64] = [:]

@@ -60,12 +60,12 @@ extension Resource {
         .optional("apns_timestamp", .time), .optional("delivery", .uuid))
 
     private static let notification = JSONSchema.answer(
-        .required("id", .uuid), 
+        .required("id", .uuid),
         .required(
             "to",
             .answer(
                 .optional("user", user), .optional("users", .array(user), "Of a list, this user alone."), .optional("installation", .uuid))),
-       
+
         .required("state", .notificationState), .required("lane", .words(Lane.self)), .required("push_type", .words(PushType.self)),
         .required("topic", .string().example("com.example.shop")), .optional("collapse_id", .string(64).example("order-4711")),
         .required("accepted_at", .time), .required("expires_at", .time), .optional("completed_at", .time),
