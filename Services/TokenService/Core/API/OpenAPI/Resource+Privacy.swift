@@ -12,8 +12,8 @@ extension Resource {
     private static let erase = Operation(
         .eraseUser, "eraseUser", "Erase a user",
         """
-        Fences first, so that nothing that is queued reaches a device; then installations, history, receipts and idempotency records. \
-        Cannot be undone. A call that was cut short is finished by repeating it.
+        Fences first, so that nothing that is queued reaches a device; then quiet hours, installations, history, receipts and \
+        idempotency records, and the user's places in lists. Cannot be undone. A call that was cut short is finished by repeating it.
         """,
         request: .json("Erasure"), answers: [Answer(200, "Erased; what this call removed.", .json("ErasureResult"))])
 
