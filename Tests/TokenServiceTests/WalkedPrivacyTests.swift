@@ -29,7 +29,8 @@ struct WalkedPrivacyTests {
                 #"{"installations":["\#(installation(1))"]}"#, #"{"tokens":["\#(token(1))","\#(token(98))"]}"#,
             ] { _ = try await Self.send(to, with: shop) }
             #expect(
-                try await running.count("SELECT count(*) FROM notifications, unnest(target_tokens) AS t (token) WHERE token IS NOT NULL") == 3,
+                try await running.count("SELECT count(*) FROM notifications, unnest(target_tokens) AS t (token) WHERE token IS NOT NULL")
+                    == 3,
                 "what nobody holds is not stored")
             let erased = try await running.client.erase("ada").json["erased"]
             #expect(erased?.number("quiet_hours") == 1)
@@ -113,7 +114,8 @@ struct WalkedPrivacyTests {
             try await running.report(.throttled, of: adas, final: false, status: 429, retryAt: UnixClock.now() + 60_000)
             _ = try await eventually { try await running.count("SELECT count(*) FROM deliveries") == 1 ? true : nil }
             #expect(try await running.client.erase("ada").json["erased"]?.number("deliveries") == 1)
-            try await running.report(.tokenGone, of: adas, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
+            try await running.report(
+                .tokenGone, of: adas, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000, attempt: 2)
             try await running.report(.accepted, of: graces, status: 200)
             let status = try await running.completed(id, shop).json
             #expect(status["counts"]?.number("total") == 2)

@@ -43,10 +43,13 @@ extension ErasureStore {
         return listing
     }
 
+    /// Found first and put in order then, here and below: a plan must not walk all notifications in the order of their ids.
     private static let leaveUserLists: PostgresStatement = """
-        WITH page AS (
+        WITH found AS MATERIALIZED (
+            SELECT id FROM notifications WHERE target_users @> ARRAY[$2::text] AND app_id = $1 AND id > $3
+        ), page AS (
             SELECT id, array_remove(array_remove(target_users, $2::text), NULL) = '{}' AS is_only FROM notifications
-            WHERE target_users @> ARRAY[$2::text] AND app_id = $1 AND id > $3 ORDER BY id LIMIT $4 FOR NO KEY UPDATE
+            WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT $4)) ORDER BY id FOR NO KEY UPDATE
         ), left_out AS (
             UPDATE notifications n SET target_users = array_replace(n.target_users, $2::text, NULL) FROM page
             WHERE n.id = page.id AND NOT page.is_only
@@ -57,14 +60,16 @@ extension ErasureStore {
     private static let leaveInstallationLists: PostgresStatement = """
         WITH ended AS MATERIALIZED (
             SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS e (installation, epochs_from, epochs_below)
-        ), page AS (
-            SELECT n.id, n.target_installations, n.target_tokens, n.target_holders, n.target_epochs FROM notifications n
+        ), found AS MATERIALIZED (
+            SELECT n.id FROM notifications n
             WHERE coalesce(n.target_installations, n.target_holders) && $2::uuid[]
                 AND (n.target_installations IS NOT NULL OR n.target_holders IS NOT NULL) AND n.app_id = $1 AND n.id > $5
                 AND EXISTS (
                     SELECT FROM unnest(coalesce(n.target_installations, n.target_holders), n.target_epochs) AS named (id, epoch)
                     JOIN ended e ON e.installation = named.id AND named.epoch >= e.epochs_from AND named.epoch < e.epochs_below)
-            ORDER BY n.id LIMIT $6 FOR NO KEY UPDATE
+        ), page AS (
+            SELECT id, target_installations, target_tokens, target_holders, target_epochs FROM notifications
+            WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT $6)) ORDER BY id FOR NO KEY UPDATE
         ), left_over AS (
             SELECT p.id, list.* FROM page p CROSS JOIN LATERAL (
                 SELECT array_agg(named.installation ORDER BY place) AS installations, array_agg(named.token ORDER BY place) AS tokens,

@@ -32,10 +32,14 @@ extension UserExportStore {
             completed_at, false
         FROM notifications WHERE app_id = $1 AND target_user = $2 AND id > $3 ORDER BY id LIMIT $4
         """
+    /// Found first and put in order then: a plan must not walk all notifications in the order of their ids.
     static let notificationsToLists: PostgresStatement = """
+        WITH found AS MATERIALIZED (
+            SELECT id FROM notifications WHERE target_users @> ARRAY[$2::text] AND app_id = $1 AND id > $3
+        )
         SELECT id, target_user, target_installation, state, lane, push_type, topic, collapse_id, payload, accepted_at, expires_at,
             completed_at, true
-        FROM notifications WHERE target_users @> ARRAY[$2::text] AND app_id = $1 AND id > $3 ORDER BY id LIMIT $4
+        FROM notifications WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT $4)) ORDER BY id
         """
     static let notificationsToInstallations: PostgresStatement = """
         SELECT n.id, n.target_user, n.target_installation, n.state, n.lane, n.push_type, n.topic, n.collapse_id, n.payload,

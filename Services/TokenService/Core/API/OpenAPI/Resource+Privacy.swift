@@ -12,8 +12,8 @@ extension Resource {
     private static let erase = Operation(
         .eraseUser, "eraseUser", "Erase a user",
         """
-        Fences first, so that nothing that is queued reaches a device; then installations, history, receipts and idempotency records. \
-        Cannot be undone. A call that was cut short is finished by repeating it.
+        Fences first, so that nothing that is queued reaches a device; then quiet hours, installations, history, receipts and \
+        idempotency records, and the user's places in lists. Cannot be undone. A call that was cut short is finished by repeating it.
         """,
         request: .json("Erasure"), answers: [Answer(200, "Erased; what this call removed.", .json("ErasureResult"))])
 
@@ -60,12 +60,12 @@ extension Resource {
         .optional("apns_timestamp", .time), .optional("delivery", .uuid))
 
     private static let notification = JSONSchema.answer(
-        .required("id", .uuid), 
+        .required("id", .uuid),
         .required(
             "to",
             .answer(
                 .optional("user", user), .optional("users", .array(user), "Of a list, this user alone."), .optional("installation", .uuid))),
-       
+
         .required("state", .notificationState), .required("lane", .words(Lane.self)), .required("push_type", .words(PushType.self)),
         .required("topic", .string().example("com.example.shop")), .optional("collapse_id", .string(64).example("order-4711")),
         .required("accepted_at", .time), .required("expires_at", .time), .optional("completed_at", .time),
