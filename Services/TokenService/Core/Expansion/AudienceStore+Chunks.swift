@@ -52,7 +52,8 @@ extension AudienceStore {
                     template.payload = variant.payload
                 }
                 let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
-                publishable.append(publishableChunk(claimed, template, names: names, meant: meant, receipted: receipted, stop: stop, now: now))
+                publishable.append(
+                    publishableChunk(claimed, template, names: names, meant: meant, receipted: receipted, stop: stop, now: now))
             }
         }
         return publishable

@@ -23,7 +23,9 @@ extension NotificationStore {
     /// What it supersedes: older ones in the same app with the same key and target.
     private static func supersession(of item: Item) -> (app: App.ID, key: String, target: String)? {
         let request = item.notification.request
-        guard let key = request.supersedeKey, let target = request.target.user ?? request.target.installation?.description else { return nil }
+        guard let key = request.supersedeKey, let target = request.target.user ?? request.target.installation?.description else {
+            return nil
+        }
         return (item.app.id, key, target)
     }
 
