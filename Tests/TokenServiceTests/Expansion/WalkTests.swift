@@ -89,6 +89,10 @@ struct WalkTests {
                     try await running.report(.accepted, of: good, status: 200)
                 }
             }
+            // The queue keeps its order: when this one's outcome is applied, all that was told before is.
+            let last = try await running.sendAndTake(#"{"installation":"\#(jobs[1].deliveries[1].installation)"}"#, with: shop)
+            try await running.report(.accepted, of: last, status: 200)
+            _ = try await running.completed(last.notification, shop)
             let status = try await running.completed(id, shop).json
             #expect(status["counts"]?.number("total") == 250)
             #expect(status["counts"]?.number("accepted") == 247)
