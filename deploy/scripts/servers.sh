@@ -20,7 +20,7 @@ as_database_account() {
     if [ "$(id -u)" = 0 ]; then setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; else "$@"; fi
 }
 
-# Sets POSTGRES_URL. fsync stays on: what is measured and promised here includes it.
+# Sets POSTGRES_URL. postgres_options may hold more settings; fsync stays on where nobody says otherwise: what is measured and promised includes it.
 start_postgres() {
     local programs folder="$data/postgres" id
     programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)

@@ -159,6 +159,8 @@ final class ConsumerLoop {
             try handleEvents()
             batcher.flush(now: .now, force: !isTaking, into: &actions)
             try perform(connection)
+            // Nothing is to come any more that would wake this thread: the end is now.
+            if isCancelled, isSettled { return }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience)
         } catch {
             lost(error)

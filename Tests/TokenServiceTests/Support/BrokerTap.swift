@@ -29,7 +29,8 @@ extension RunningService {
         try await tap(Subscription(queue: topology.jobQueue(lane), prefetch: 100), body)
     }
 
-    /// Every fence that stands on the control stream at this moment.
+    /// Every fence that stands on the control stream at this moment, each once: where writing down that it stands there takes long, the
+    /// relay tells it again.
     func fences() async throws -> [Fence] {
         let marker = PushID.random()
         let message = OutgoingMessage(
@@ -42,7 +43,8 @@ extension RunningService {
                 switch try ControlMessage(decoding: try await signal.next().body) {
                 case .marker(let id) where id == marker: return fences
                 case .fence(_, let installation, let epochsBelow, _):
-                    fences.append(Fence(installation: installation, epochsBelow: epochsBelow))
+                    let fence = Fence(installation: installation, epochsBelow: epochsBelow)
+                    if !fences.contains(fence) { fences.append(fence) }
                 default: continue
                 }
             }
