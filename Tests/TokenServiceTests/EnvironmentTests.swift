@@ -83,7 +83,7 @@ struct EnvironmentTests {
             #expect(try await Self.tokens(running) == ["sandbox active proven 001"])
             let line = try #require(try await running.history(installation(1), ["environment_corrected", "token_retired"]).first)
             #expect(line.event == "environment_corrected" && line.reason == "was_production" && line.token == "\(hint(1)) sandbox alert")
-            #expect(running.metrics.render().contains("push_token_service_environments_corrected_total 1"))
+            try await running.counted("environments_corrected_total", 1)
             let next = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             #expect(next.deliveries.map(\.environment) == [.sandbox])
             #expect(next.deliveries.map(\.environmentTrial) == [.none])

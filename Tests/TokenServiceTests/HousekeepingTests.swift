@@ -71,8 +71,8 @@ struct HousekeepingTests {
                 try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil
             }
             #expect(try await running.fences() == [.init(installation: installation(1), epochsBelow: 2)])
-            #expect(running.metrics.render().contains("push_token_service_stale_flagged_total 1"))
-            #expect(running.metrics.render().contains("push_token_service_stale_removed_total 1"))
+            try await running.counted("stale_flagged_total", 1)
+            try await running.counted("stale_removed_total", 1)
             #expect(try await shop.record(installation(2)).text("user") == "ada")
             #expect(try await shop.register(installation(1), user: "ada", token: token(1)).status == 201)
         }

@@ -73,7 +73,7 @@ struct OutcomeTests {
             try await running.report(.tokenRejected, of: job, status: 400, reason: "BadDeviceToken", sentAt: UnixClock.now() + 1000)
             _ = try await running.completed(job.notification, shop)
             #expect(try await running.count("SELECT count(*) FROM tokens WHERE state = 'retired'") == 0)
-            #expect(running.metrics.render().contains("push_token_service_brake_engaged_total 1"))
+            try await running.counted("brake_engaged_total", 1)
         }
     }
 

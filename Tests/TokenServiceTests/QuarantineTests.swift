@@ -19,9 +19,8 @@ struct QuarantineTests {
             #expect(try await brake.states() == ["active": 5, "quarantined": 20, "retired": 0])
             let events = try await running.history(installation(1), ["token_retired", "token_quarantined"]).map(\.event)
             #expect(events == ["token_retired", "token_quarantined"])
-            let metrics = running.metrics.render()
-            #expect(metrics.contains("push_token_service_tokens_quarantined_total 20"))
-            #expect(metrics.contains("push_token_service_brakes_engaged 1"))
+            try await running.counted("tokens_quarantined_total", 20)
+            try await running.counted("brakes_engaged", 1)
         }
     }
 
@@ -126,7 +125,7 @@ struct QuarantineTests {
             #expect(answer.json.number("superseded") == 0 && answer.json.number("remaining") == 0)
             #expect(try await brake.states() == ["active": 25, "quarantined": 0, "retired": 0])
             #expect(try await running.history(installation(1), ["token_restored"]).map(\.token) == ["\(hint(1)) production alert"])
-            #expect(running.metrics.render().contains("push_token_service_tokens_restored_total 20"))
+            try await running.counted("tokens_restored_total", 20)
             #expect(try await admin.post(Self.restorePath).json.number("restored") == 0)
         }
     }

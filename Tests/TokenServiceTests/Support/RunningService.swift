@@ -50,6 +50,11 @@ struct RunningService {
         try await Self.start(options, pool: pool, uri: client.databaseURI, broker: broker, topology: topology, body)
     }
 
+    /// Returns when the metric has the value: counters move after the commit that they count.
+    func counted(_ series: String, _ value: Int) async throws {
+        _ = try await eventually { metrics.render().contains("push_token_service_\(series) \(value)\n") ? true : nil }
+    }
+
     static func migrationsDirectory() throws -> String {
         URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Services/TokenService/Core/Migrations").path

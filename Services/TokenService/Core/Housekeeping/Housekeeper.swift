@@ -77,15 +77,16 @@ package final class Housekeeper: Service {
         }
     }
 
-    /// One transaction under the lease, then a pause of four times its length.
+    /// One transaction under the lease, what has to follow it at once, then a pause of four times their length.
     private func step<R: Sendable>(
-        _ lease: HousekeepingLease, _ body: @escaping @Sendable (PostgresSession) throws -> R
+        _ lease: HousekeepingLease, _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
     ) async throws -> R {
         let start = ContinuousClock.now
         let result = try await pool.transaction { session in
             try lease.renew(in: session)
             return try body(session)
         }
+        await committed(result)
         guard await Pause.of((ContinuousClock.now - start) * 4) else { throw CancellationError() }
         return result
     }
@@ -114,10 +115,13 @@ extension Housekeeper {
         var removed = 0
         for start in stride(from: 0, to: installations.count, by: StaleInstallations.removalBatch) {
             let batch = Array(installations[start..<min(start + StaleInstallations.removalBatch, installations.count)])
-            let removal = try await step(lease) { session in try StaleInstallations(session: session, app: app).remove(batch) }
-            // What the broker does not confirm now, the relay publishes.
-            _ = await fences.publish(removal.fences)
-            metrics.removedStale(removal.removed)
+            let removal = try await step(lease) { session in
+                try StaleInstallations(session: session, app: app).remove(batch)
+            } then: { removal in
+                metrics.removedStale(removal.removed)
+                // What the broker does not confirm now, the relay publishes.
+                _ = await fences.publish(removal.fences)
+            }
             removed += removal.removed
         }
         return removed
