@@ -165,6 +165,9 @@ struct ControlAPITests {
             ("POST", "/v1/commands", #"{"command":"streams"}"#, 400, "invalid_request", "/streams"),
             ("GET", "/v1/journal?after=x", "", 400, "invalid_query", ""),
             ("GET", "/v1/journal?from=1", "", 400, "invalid_query", ""),
+            ("GET", "/v1/counters?since=1", "", 400, "invalid_query", ""),
+            ("DELETE", "/v1/journal?after=1", "", 400, "invalid_query", ""),
+            ("GET", "/v1/journal?limit=200001", "", 400, "invalid_query", ""),
             ("GET", "/v1/nothing", "", 404, "not_found", ""),
         ])
     func problems(_ method: String, _ path: String, _ body: String, _ status: Int, _ code: String, _ pointer: String) async throws {

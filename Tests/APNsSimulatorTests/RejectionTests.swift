@@ -39,6 +39,9 @@ struct RejectionTests {
         Case("a topic with a blank in it", .badTopic) { $0.with("apns-topic", "com.example shop") },
         Case("a VoIP push to the plain topic", .badTopic) { $0.with("apns-push-type", "voip") },
         Case("two topics", .duplicateHeaders) { $0.adding("apns-topic", TestPush.topic) },
+        Case("a header that nobody reads, twice", .duplicateHeaders) {
+            $0.adding("content-type", "application/json").adding("x-trace", "1").adding("content-type", "text/plain")
+        },
         Case("two provider tokens", .duplicateHeaders) { $0.adding("authorization", "bearer x") },
         Case("an unknown push type", .invalidPushType) { $0.with("apns-push-type", "shout") },
         Case("a push type in upper case", .invalidPushType) { $0.with("apns-push-type", "ALERT") },

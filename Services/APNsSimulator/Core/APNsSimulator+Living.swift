@@ -13,6 +13,12 @@ extension APNsSimulator {
         try perform(.reinstall(as: Self.key(other)), on: token) == .done
     }
 
+    /// From now on pushes to the token are answered 410 `ExpiredToken`. The app and its lock screen stay.
+    @discardableResult
+    package func expire(_ token: String) throws(SimulatorError) -> Bool {
+        try perform(.expire(since: configuration.clock()), on: token) == .done
+    }
+
     /// As `reinstall`, and the lock screen stays: the system has handed out another token.
     @discardableResult
     package func rotate(_ token: String, to other: String) throws(SimulatorError) -> Bool {

@@ -65,8 +65,15 @@ extension APNsSimulator {
 
     /// The requests after `sequence` that the journal still holds, oldest first.
     package func journal(after sequence: Int64 = 0, limit: Int = .max) -> [JournalEntry] {
-        let found = world.state.withLock { $0.journal.records(after: sequence, limit: limit) }
-        return found.map { JournalEntry(sequence: $0.sequence, $0.record) }
+        journalPage(after: sequence, limit: limit).entries
+    }
+
+    /// The same with the first and the last number that the journal holds at that moment.
+    func journalPage(after sequence: Int64, limit: Int) -> (entries: [JournalEntry], first: Int64, last: Int64) {
+        let (found, first, next) = world.state.withLock { state in
+            (state.journal.records(after: sequence, limit: limit), state.journal.firstSequence, state.journal.nextSequence)
+        }
+        return (found.map { JournalEntry(sequence: $0.sequence, $0.record) }, first, next - 1)
     }
 
     /// Suspends until `total` requests have arrived since the start, then reads all that the journal holds.
@@ -96,6 +103,10 @@ extension APNsSimulator {
 
     /// Tokens of this key are answered `InvalidProviderToken` from now on, on live connections too.
     package func revoke(keyID: String) { keyRing.revoke(keyID: keyID) }
+
+    /// On live connections too.
+    /// - Returns: false where there is no such key.
+    package func set(_ state: ProviderKey.State, keyID: String) -> Bool { keyRing.set(state, keyID: keyID) }
 
     static func key(_ token: String) throws(SimulatorError) -> TokenKey {
         guard let key = TokenKey(hex: token) else {

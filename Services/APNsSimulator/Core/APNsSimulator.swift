@@ -5,7 +5,7 @@ internal import SystemIO
 
 /// Apple's push service, played over real TLS and HTTP/2 (APNS.md sections 1 to 5).
 ///
-/// Two ports, one per environment, served by event-loop threads of its own. Usable from any thread or task; what it knows of devices,
+/// A push port and a channel port for each environment, served by event-loop threads of its own. Usable from any thread or task; what it knows of devices,
 /// scripts and requests lives as long as the object.
 package final class APNsSimulator: Sendable {
     private enum Running {
@@ -35,7 +35,7 @@ package final class APNsSimulator: Sendable {
         self.configuration = configuration
         world = World(
             unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
-            journalFile: try Self.journalFile(configuration))
+            journalFile: try Self.journalFile(configuration), clock: configuration.clock)
         keyRing = KeyRing(configuration.keys)
         service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
     }
@@ -51,7 +51,7 @@ package final class APNsSimulator: Sendable {
 
     deinit { stop() }
 
-    /// Opens both ports and serves them until ``stop()``. Once per object.
+    /// Opens the ports and serves them until ``stop()``. Once per object.
     package func start() throws(SimulatorError) {
         try running.withLock { running throws(SimulatorError) in
             guard case .idle = running else { throw SimulatorError(.listening, "the simulator was started before") }

@@ -12,7 +12,7 @@ enum FuzzConnection {
     /// - Parameter bytes: The first says in pieces of which size the others arrive.
     static func run(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
-        let world = World(unknownDevices: .accept, journalCapacity: 16)
+        let world = World(unknownDevices: .accept, journalCapacity: 16, clock: { 0 })
         var check = RequestCheck(authority: ConnectionAuthority(environment: .sandbox, keyRing: FuzzProviderToken.keyRing))
         var answers = AnswerWriter(hasUniqueID: true)
         var random = FastRandom()

@@ -20,7 +20,7 @@ enum FuzzRequest {
         for _ in 0..<2 {
             var facts = PushFacts()
             let refusal = check.check(headers, body: Array(rest), now: now, facts: &facts)
-            let world = World(unknownDevices: .reject, journalCapacity: 2)
+            let world = World(unknownDevices: .reject, journalCapacity: 2, clock: { now })
             if let token = facts.token {
                 precondition(TokenKey(hex: token.hex) == token, "a token that was read is written as it was")
                 world.put(TokenRecord.Installation(environment: .production, state: .installed), for: token, now: now)

@@ -1,5 +1,6 @@
 import APNsSimulator
 import StrictJSON
+import SystemIO
 import Testing
 
 @Suite("Scenario files are read strictly, and ready-made ones are files", .timeLimit(.minutes(1)))
@@ -9,7 +10,31 @@ struct ScenarioFileTests {
         let scenario = try Scenario(text: ready.text)
         #expect(scenario.name == ready.rawValue)
         #expect(!scenario.about.isEmpty)
-        #expect(try ReadyScenario.named(ready.rawValue) == scenario)
+    }
+
+    @Test(
+        "Every ready-made scenario that strikes requests does so",
+        arguments: ReadyScenario.allCases.filter { ![.calm, .brokenTLS, .regionFailover].contains($0) })
+    func strikes(_ ready: ReadyScenario) async throws {
+        try await withSimulator {
+            $0.scenario = try ReadyScenario.named(ready.rawValue)
+            $0.streamGate = false
+        } _: { test in
+            test.clock.advance(by: .seconds(16))
+            func struck() -> Int64 { test.simulator.performance?.strikes.map { Int64($0.count) }.reduce(0, +) ?? 0 }
+            for round in 1...40 where struck() == 0 {
+                do {
+                    let client = try test.client()
+                    for number in 0..<25 { _ = try client.submit(test.push().to("aabb" + String(1000 + 25 * round + number))) }
+                    try client.poll()
+                    _ = await test.simulator.journal(reaching: 25 * round, timeout: .seconds(1))
+                } catch let error as SystemError where error.operation != "connect" {
+                    // A connection that is cut is what some of them are for.
+                    continue
+                }
+            }
+            #expect(struck() > 0)
+        }
     }
 
     @Test("An unknown name is told with those there are")

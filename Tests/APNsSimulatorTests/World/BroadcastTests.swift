@@ -154,6 +154,48 @@ struct BroadcastTests {
         }
     }
 
+    @Test("What a device has seen of a channel is not shown again, whatever becomes of its screen; a rotated token listens on")
+    func seenOnce() async throws {
+        try await withControl { control in
+            let test = control.test
+            let channel = try Self.create(test, Self.manage(test))
+            try test.simulator.install("aa")
+            func join(_ token: String) async throws {
+                #expect(try await control.call("PUT", "/v1/devices/\(token)/channels", #"{"channels":["\#(channel)"]}"#).status == 200)
+            }
+            try await join("aa")
+            let client = try test.client()
+            #expect(try client.send(Self.broadcast(test, channel)).status == 200)
+            #expect(try test.simulator.inbox("aa").count == 1)
+            try test.simulator.open("aa")
+            try test.simulator.setOnline(true, "aa")
+            try await join("aa")
+            #expect(try test.simulator.inbox("aa").isEmpty)
+            #expect(test.simulator.counters.shown == 1)
+            #expect(try test.simulator.rotate("aa", to: "bb"))
+            let newer = Self.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
+            #expect(try client.send(newer).status == 200)
+            #expect(try test.simulator.inbox("bb").count == 1)
+            #expect(try test.simulator.inbox("aa").isEmpty)
+        }
+    }
+
+    @Test("A device that the control API uninstalls or moves to the other environment listens no more", arguments: [true, false])
+    func replaced(_ isUninstalled: Bool) async throws {
+        try await withControl { control in
+            let test = control.test
+            let channel = try Self.create(test, Self.manage(test))
+            try test.simulator.install("aa")
+            try await control.call("PUT", "/v1/devices/aa/channels", #"{"channels":["\#(channel)"]}"#)
+            let state = isUninstalled ? #""production","state":"uninstalled""# : #""sandbox""#
+            try await control.call("PUT", "/v1/devices/aa", #"{"environment":\#(state)}"#)
+            try await control.call("PUT", "/v1/devices/aa", #"{"environment":"production"}"#)
+            #expect(try test.client().send(Self.broadcast(test, channel)).status == 200)
+            #expect(try test.simulator.inbox("aa").isEmpty)
+            #expect(try await control.call("GET", "/v1/channels").json?["channels"]?[0]?["subscribers"]?.integerValue == 0)
+        }
+    }
+
     @Test("What a channel keeps is kept for eight hours at most, or as long as the sender says", arguments: [nil, 600])
     func storage(_ seconds: Int64?) async throws {
         try await withControl { control in

@@ -45,7 +45,7 @@ struct ConnectionAuthority {
         if let certificate { return certificate.check(topic: topic) }
         if isWedged { return .expiredProviderToken }
         guard let authorization else { return .missingProviderToken }
-        forgetRevokedKeys()
+        forgetChangedKeys()
         let reason: RejectionReason?
         // The usual case, and the only comparison it costs: the same token as before.
         if let current, current.text == authorization {
@@ -96,12 +96,14 @@ struct ConnectionAuthority {
         return token
     }
 
-    private mutating func forgetRevokedKeys() {
+    /// A key that is gone, or can do other things now, is looked up anew.
+    private mutating func forgetChangedKeys() {
         let latest = keyRing.generation
         guard latest != generation else { return }
         generation = latest
         verdicts = []
-        if let used = current, keyRing.keys[used.token.key.keyID] == nil { current = nil }
+        guard let used = current else { return }
+        current = verified(used.text).map { (used.text, $0, used.since) }
     }
 
     /// The scheme's case does not matter (RFC 9110 section 11.1); clients that write `Bearer` get through.

@@ -2,6 +2,11 @@ package import OpenSSL
 
 /// A signing key that the simulator knows, as Apple knows the keys of its developer accounts (APNS.md 1.3).
 package struct ProviderKey: Sendable {
+    /// What becomes of a key's tokens: they are good, `Forbidden`, or `InvalidProviderToken`.
+    package enum State: String, Sendable, CaseIterable {
+        case active, suspended, revoked
+    }
+
     package let teamID: String
     package let keyID: String
     package let publicKey: ES256PublicKey
@@ -22,6 +27,11 @@ package struct ProviderKey: Sendable {
         self.environments = environments
         self.topics = topics
         self.isSuspended = isSuspended
+    }
+
+    func suspended(_ isSuspended: Bool) -> ProviderKey {
+        ProviderKey(
+            teamID: teamID, keyID: keyID, publicKey: publicKey, environments: environments, topics: topics, isSuspended: isSuspended)
     }
 
     /// Whether the key may be used for the topic: named itself, or as the bundle id before one of Apple's suffixes.

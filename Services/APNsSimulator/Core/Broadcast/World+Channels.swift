@@ -58,9 +58,9 @@ extension World {
                 expiresAt: channel.isStoring ? expiresAt : nil, channelID: channelID)
             let keeps = channel.isStoring && expiresAt > now
             for token in state.broadcast.publish(channelID, stored: keeps ? entry : nil, key) {
-                guard var device = state.records[token]?.installation, case .installed = device.state else { continue }
-                let reception = device.isOnline ? device.show(entry, now: now) : keeps ? .stored : .dropped
-                state.records[token]?.installation = device
+                guard let index = state.records.index(forKey: token),
+                    let reception = state.records.values[index].receive(entry, keeps: keeps, now: now)
+                else { continue }
                 if reception == .shown { state.counters.shown += 1 }
                 state.arrivals.append(Arrival(reception, token: token, topic: topic, type: .liveactivity, content: content, now: now))
             }

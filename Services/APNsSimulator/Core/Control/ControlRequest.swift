@@ -6,7 +6,7 @@ import StrictJSON
 /// A request of the control API, read strictly: what is not known is refused, so that a test's typing mistake cannot look like a success.
 struct ControlRequest {
     private static let maximumBytes = 1 << 20
-    private static let waits = ["wait_count", "timeout_seconds"]
+    static let waits = ["wait_count", "timeout_seconds"]
 
     let request: Request
     let context: BasicRequestContext
@@ -38,7 +38,7 @@ struct ControlRequest {
     }
 
     /// Refuses query parameters other than these.
-    func allowQuery(_ names: String...) throws {
+    func allowQuery(_ names: [String]) throws {
         for name in request.uri.queryParameters.map(\.key) where !names.contains(String(name)) {
             throw ControlProblem.invalidQuery(String(name), "not a parameter of this request")
         }

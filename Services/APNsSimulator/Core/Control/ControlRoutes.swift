@@ -16,14 +16,14 @@ struct ControlRoutes {
         let devices = DevicesController(simulator: simulator)
         on(router, .get, "/v1/devices") { _ in devices.list() }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
-        on(router, .get, "/v1/devices/{token}") { try await devices.get($0) }
+        on(router, .get, "/v1/devices/{token}", query: ["wait_accepted", "timeout_seconds"]) { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
         let actions = DeviceActionsController(simulator: simulator)
         on(router, .post, "/v1/devices/{token}/actions") { try await actions.post($0) }
         on(router, .put, "/v1/devices/{token}/channels") { try await actions.putChannels($0) }
         let inboxes = InboxController(simulator: simulator)
-        on(router, .get, "/v1/devices/{token}/inbox") { try await inboxes.read($0) }
-        on(router, .get, "/v1/arrivals") { try await inboxes.arrivals($0) }
+        on(router, .get, "/v1/devices/{token}/inbox", query: ControlRequest.waits) { try await inboxes.read($0) }
+        on(router, .get, "/v1/arrivals", query: ["after", "limit"] + ControlRequest.waits) { try await inboxes.arrivals($0) }
         let channels = ChannelsController(simulator: simulator)
         on(router, .get, "/v1/channels") { _ in channels.list() }
         on(router, .put, "/v1/apps/{bundle}/broadcast") { try await channels.putCapability($0) }
@@ -31,9 +31,12 @@ struct ControlRoutes {
         on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }
         on(router, .delete, "/v1/devices/{token}/script") { scripts.remove(try $0.token()) }
         let journal = JournalController(simulator: simulator)
-        on(router, .get, "/v1/journal") { try await journal.list($0) }
+        on(router, .get, "/v1/journal", query: ["after", "limit"] + ControlRequest.waits) { try await journal.list($0) }
         on(router, .delete, "/v1/journal") { _ in journal.clear() }
         on(router, .get, "/v1/counters") { _ in journal.counters() }
+        let keys = KeysController(simulator: simulator)
+        on(router, .get, "/v1/keys") { _ in keys.list() }
+        on(router, .put, "/v1/keys/{key}") { try await keys.put($0) }
         let commands = CommandsController(simulator: simulator)
         on(router, .post, "/v1/commands") { try await commands.post($0) }
         let scenarios = ScenarioController(simulator: simulator)
@@ -45,11 +48,13 @@ struct ControlRoutes {
     }
 
     private func on(
-        _ router: Router<BasicRequestContext>, _ method: HTTPRequest.Method, _ path: String,
+        _ router: Router<BasicRequestContext>, _ method: HTTPRequest.Method, _ path: String, query: [String] = [],
         _ handler: @escaping @Sendable (ControlRequest) async throws -> Response
     ) {
         router.on(RouterPath(path), method: method) { request, context in
-            try await handler(ControlRequest(request: request, context: context))
+            let request = ControlRequest(request: request, context: context)
+            try request.allowQuery(query)
+            return try await handler(request)
         }
     }
 

@@ -55,7 +55,6 @@ struct DevicesController {
 
     /// With `wait_accepted`: answers when so many pushes were accepted for the device, or when `timeout_seconds` have passed.
     func get(_ request: ControlRequest) async throws -> Response {
-        try request.allowQuery("wait_accepted", "timeout_seconds")
         let token = try request.token()
         if let count = try request.number("wait_accepted", in: 0...10_000_000), simulator.world.device(token) != nil {
             let timeout = try request.number("timeout_seconds", in: 0...600) ?? 30

@@ -8,7 +8,6 @@ struct InboxController {
 
     /// With `wait_count`: answers when the inbox holds so many, or when `timeout_seconds` have passed.
     func read(_ request: ControlRequest) async throws -> Response {
-        try request.allowQuery("wait_count", "timeout_seconds")
         let token = try request.token()
         let wait = try request.wait()
         let clock = simulator.configuration.clock
@@ -31,7 +30,6 @@ struct InboxController {
 
     /// The feed of arrivals at installed devices: what became of each accepted push, and changes of the devices themselves.
     func arrivals(_ request: ControlRequest) async throws -> Response {
-        try request.allowQuery("after", "limit", "wait_count", "timeout_seconds")
         let after = try request.number("after", in: 0...(.max / 2)) ?? 0
         let limit = try request.number("limit", in: 1...10_000) ?? 1000
         if let wait = try request.wait() {

@@ -6,21 +6,22 @@ import Synchronization
 struct JournalController {
     let simulator: APNsSimulator
 
+    private static let usualLimit = 10_000
+    private static let maximumLimit: Int64 = 200_000
+
     /// - `after`: only requests with a greater sequence number. `limit`: at most so many, the oldest first.
     /// - `wait_count`: answers when so many lie after `after`, or when `timeout_seconds` have passed.
     func list(_ request: ControlRequest) async throws -> Response {
-        try request.allowQuery("after", "limit", "wait_count", "timeout_seconds")
         let after = try request.number("after", in: 0...(.max / 2)) ?? 0
-        let limit = try request.number("limit", in: 1...10_000_000).map { Int($0) } ?? .max
+        let limit = try request.number("limit", in: 1...Self.maximumLimit).map { Int($0) } ?? Self.usualLimit
         if let wait = try request.wait() {
             _ = await simulator.world.wait(for: .requests(total: after + wait.count), timeout: wait.timeout)
         }
-        let entries = simulator.journal(after: after, limit: limit)
-        let (first, next) = simulator.world.state.withLock { ($0.journal.firstSequence, $0.journal.nextSequence) }
+        let (entries, first, last) = simulator.journalPage(after: after, limit: limit)
         return ControlAnswer.json { writer in
             writer.object { object in
                 object.field("first_sequence", first)
-                object.field("last_sequence", next - 1)
+                object.field("last_sequence", last)
                 object.array("requests") { array in
                     for entry in entries { entry.write(to: &array) }
                 }

@@ -16,7 +16,7 @@ package struct SimulatorService: Service {
     private let logger: Logger
     private let onListening: @Sendable (Ports) -> Void
 
-    /// - Parameter onListening: Told the ports once all three take connections.
+    /// - Parameter onListening: Told the ports once all of them take connections.
     package init(_ simulator: APNsSimulator, logger: Logger, onListening: @escaping @Sendable (Ports) -> Void = { _ in }) {
         self.simulator = simulator
         self.logger = logger

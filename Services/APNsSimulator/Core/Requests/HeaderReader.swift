@@ -24,6 +24,9 @@ struct HeaderReader {
     mutating func read(_ list: HeaderList) -> PushHeaders {
         var headers = PushHeaders()
         var authorizations = 0
+        // A bit for each other name, by its length and ends: only where two meet are names compared.
+        var others: UInt64 = 0
+        var mayRepeat = false
         list.forEach { name, value in
             // Names are lower case already (RFC 9113 section 8.2).
             switch name.count {
@@ -36,12 +39,23 @@ struct HeaderReader {
             case 14 where name.holds(Self.pushType): set(&headers.type, &headers.hasDuplicate) { PushType(value) }
             case 15 where name.holds(Self.expiration): set(&headers.expiration, &headers.hasDuplicate) { Self.readNumber(value) }
             case 16 where name.holds(Self.collapseID): set(&headers.collapseID, &headers.hasDuplicate) { Self.readCollapseID(value) }
-            default: break
+            case 0: break
+            default:
+                let bit: UInt64 = 1 << ((UInt64(name.count) &* 7 &+ UInt64(name[0]) &+ UInt64(name[name.count - 1]) &* 3) & 63)
+                if others & bit != 0 { mayRepeat = true }
+                others |= bit
             }
         }
-        if authorizations > 1 { headers.hasDuplicate = true }
+        if authorizations > 1 || (mayRepeat && Self.hasRepetition(list)) { headers.hasDuplicate = true }
         if authorizations > 0 { headers.authorization = readAuthorization(list) }
         return headers
+    }
+
+    private static func hasRepetition(_ list: HeaderList) -> Bool {
+        var names: Set<[UInt8]> = []
+        var isRepeated = false
+        list.forEach { name, _ in if !names.insert(Array(copying: name)).inserted { isRepeated = true } }
+        return isRepeated
     }
 
     private func set<Value>(_ field: inout Parsed<Value>, _ hasDuplicate: inout Bool, _ read: () -> Value?) {

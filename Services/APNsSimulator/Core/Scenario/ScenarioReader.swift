@@ -122,7 +122,7 @@ enum ScenarioReader {
     }
 
     private static func tokens(_ reader: inout JSONObjectReader) -> Set<TokenKey>? {
-        guard let texts = reader.optionalStrings("tokens", maximumCount: 100_000, maximumBytes: 2 * TokenKey.maximumBytes) else {
+        guard let texts = reader.optionalStrings("tokens", maximumCount: 10_000, maximumBytes: 2 * TokenKey.maximumBytes) else {
             return nil
         }
         var tokens: Set<TokenKey> = []

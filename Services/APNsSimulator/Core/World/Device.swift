@@ -6,6 +6,10 @@ package struct Device: Sendable, Equatable {
         case uninstalled(since: Int64)
         /// The same with `ExpiredToken`: the token is over, not the app.
         case expired(since: Int64)
+
+        var hasApp: Bool {
+            if case .uninstalled = self { false } else { true }
+        }
     }
 
     /// The device token in lower-case hex.
@@ -32,6 +36,7 @@ struct TokenRecord {
         var state: Device.State
         var name: String?
         var inbox = Inbox()
+        var activities = SeenActivities()
         /// What the app's icon shows.
         var badge: Int64?
         /// Pushes accepted for this device, shown or not.

@@ -33,6 +33,8 @@ struct Inbox {
         /// From this moment a Live Activity is gone from the lock screen.
         var dismissAt: Int64?
 
+        func isGone(now: Int64) -> Bool { dismissAt.map { $0 <= now } ?? false }
+
         /// What a newer entry takes the place of an older one by.
         fileprivate func replaces(_ other: Entry) -> Bool {
             guard topic == other.topic else { return false }
@@ -44,7 +46,11 @@ struct Inbox {
     private var entries: [Entry] = []
     private var oldest = 0
 
-    var count: Int { entries.count - oldest }
+    private var count: Int { entries.count - oldest }
+
+    /// How many the lock screen shows.
+    /// - Parameter now: UNIX milliseconds.
+    func count(now: Int64) -> Int { count - entries[oldest...].count { $0.isGone(now: now) } }
 
     /// Shows an entry; one with the same collapse id and topic gives way to it (APNS.md section 2).
     mutating func show(_ entry: Entry) {
@@ -61,14 +67,9 @@ struct Inbox {
         }
     }
 
-    /// The newest state of a Live Activity that an entry would change.
-    func timestamp(replacedBy entry: Entry) -> Int64? {
-        entries[oldest...].last { entry.type == .liveactivity && entry.replaces($0) }?.content.content?.activity?.timestamp
-    }
-
     func notifications(now: Int64) -> [InboxNotification] {
         entries[oldest...].compactMap { entry in
-            if let gone = entry.dismissAt, gone <= now { return nil }
+            guard !entry.isGone(now: now) else { return nil }
             return entry.content.content.map { content in
                 InboxNotification(
                     receivedAt: entry.receivedAt,

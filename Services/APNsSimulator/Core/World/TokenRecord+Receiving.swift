@@ -6,6 +6,17 @@ struct StoredPush {
     let expiresAt: Int64
 }
 
+extension TokenRecord {
+    /// A broadcast. Changed in place: an inbox that is copied under the world's lock keeps everybody waiting.
+    /// - Parameter keeps: The channel keeps it for those that are off.
+    /// - Returns: nil where there is no app that could take it.
+    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, now: Int64) -> Reception? {
+        guard installation?.state.hasApp == true else { return nil }
+        guard installation?.isOnline == true else { return keeps ? .stored : .dropped }
+        return installation?.show(entry, now: now)
+    }
+}
+
 extension TokenRecord.Installation {
     /// APNs keeps what has no expiration for thirty days.
     private static let longestStorage: Int64 = 30 * 86_400_000
@@ -25,7 +36,13 @@ extension TokenRecord.Installation {
         let entry = Inbox.Entry(
             receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
             content: reading, expiresAt: expiresAt)
-        let isSilent = facts.type == .background || !(content.isVisible || (facts.type == .liveactivity && content.activity != nil))
+        let isSilent =
+            switch facts.type {
+            case .alert, nil: !content.isVisible
+            case .liveactivity: !content.isVisible && content.activity == nil
+            // Those go to the app or its extensions, which may show something of their own.
+            default: true
+            }
         guard isOnline else { return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), now: now) }
         return isSilent ? .silent : show(entry, now: now)
     }
@@ -42,7 +59,8 @@ extension TokenRecord.Installation {
         guard let content = entry.content.content else { return .silent }
         var entry = entry
         if entry.type == .liveactivity, let activity = content.activity {
-            if let newest = inbox.timestamp(replacedBy: entry), newest > activity.timestamp { return .outdated }
+            if activities.isOutdated(entry, activity) { return .outdated }
+            activities.note(entry, activity)
             entry.dismissAt = activity.dismissAt(now: now)
         }
         if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
@@ -62,6 +80,7 @@ extension TokenRecord.Installation {
     /// The app is gone, and with it all that it showed.
     mutating func clear() {
         inbox = Inbox()
+        activities = SeenActivities()
         badge = nil
         stored = []
     }

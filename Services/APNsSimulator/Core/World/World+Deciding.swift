@@ -25,7 +25,7 @@ extension World {
             let decision = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
             state.counters.note(decision.step, isShown: decision.isShown)
             state.journal.append(JournalRecord(facts, id: id, decision.step, isShown: decision.isShown, origin, now))
-            if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters() }
+            if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters(now: now) }
             return decision
         }
         for waiter in satisfied { waiter.continuation.resume(returning: true) }

@@ -34,10 +34,9 @@ extension World {
             case .open:
                 state.records[token]?.installation?.inbox = Inbox()
                 state.records[token]?.installation?.badge = nil
-            case .uninstall(let since, let pushes):
-                state.end(token, as: .uninstalled(since: since))
-                state.records[token]?.installation?.pushesUntilGone = pushes
-            case .expire(let since): state.end(token, as: .expired(since: since))
+            case .uninstall(let since, let pushes): state.removeApp(from: token, since: since, pushesUntilGone: pushes)
+            // The token is over, not the app: what is on the screen stays there.
+            case .expire(let since): state.records[token]?.installation?.state = .expired(since: since)
             case .reinstall(let other), .rotate(let other):
                 guard state.records[other]?.installation == nil, other != token else { return .taken }
                 state.succeed(token, by: other, device, keepsScreen: deed.keepsScreen, now: now)
@@ -61,9 +60,10 @@ extension World.State {
 
     /// What waited for the device, and the newest that its channels keep.
     mutating func deliverStored(to token: TokenKey, now: Int64) {
-        guard var device = records[token]?.installation, case .installed = device.state, device.isOnline else { return }
+        guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
         for (push, reception) in device.takeStored(now: now) {
             let entry = push.entry
+            if reception == .shown { counters.shown += 1 }
             arrivals.append(
                 Arrival(
                     reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, entry.idWasGenerated,
@@ -72,35 +72,44 @@ extension World.State {
         }
         for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) {
             // What it has seen already is not shown again.
-            guard device.inbox.timestamp(replacedBy: entry) != entry.content.content?.activity?.timestamp,
-                device.show(entry, now: now) == .shown
-            else { continue }
+            guard !device.activities.has(entry), device.show(entry, now: now) == .shown else { continue }
+            counters.shown += 1
             arrivals.append(Arrival(.shown, token: token, topic: entry.topic, type: entry.type, content: entry.content, now: now))
         }
         records[token]?.installation = device
     }
 
-    fileprivate mutating func end(_ token: TokenKey, as ending: Device.State) {
+    fileprivate mutating func removeApp(from token: TokenKey, since: Int64, pushesUntilGone: Int) {
         guard let device = records[token]?.installation else { return }
         broadcast.unsubscribe(token, from: device.channels, in: device.environment)
-        records[token]?.installation?.state = ending
+        records[token]?.installation?.state = .uninstalled(since: since)
+        records[token]?.installation?.pushesUntilGone = pushesUntilGone
         records[token]?.installation?.clear()
         records[token]?.installation?.channels = []
     }
 
-    /// The same app on the same device under another token; the old one is over.
+    /// The same app on the same device under another token; the old one is over, since now or since the app was removed.
     fileprivate mutating func succeed(
         _ token: TokenKey, by other: TokenKey, _ device: TokenRecord.Installation, keepsScreen: Bool, now: Int64
     ) {
-        end(token, as: .uninstalled(since: now))
+        if case .uninstalled(let since) = device.state {
+            removeApp(from: token, since: since, pushesUntilGone: 0)
+        } else {
+            removeApp(from: token, since: now, pushesUntilGone: 0)
+        }
         var successor = device
         successor.state = .installed
         successor.pushesUntilGone = 0
-        successor.channels = []
         // What waited was for the old token.
         successor.stored = []
-        if !keepsScreen {
+        if keepsScreen {
+            for channelID in device.channels {
+                guard let key = broadcast.app(with: channelID, in: device.environment) else { continue }
+                broadcast.subscribe(other, to: channelID, key)
+            }
+        } else {
             successor.clear()
+            successor.channels = []
             successor.accepted = 0
         }
         records[other, default: TokenRecord()].installation = successor

@@ -20,17 +20,17 @@ struct Waiter {
 }
 
 extension World.State {
-    func satisfies(_ condition: Waiter.Condition) -> Bool {
+    func satisfies(_ condition: Waiter.Condition, now: Int64) -> Bool {
         switch condition {
-        case .inbox(let token, let count): records[token]?.installation.map { $0.inbox.count >= count } ?? (count <= 0)
+        case .inbox(let token, let count): records[token]?.installation.map { $0.inbox.count(now: now) >= count } ?? (count <= 0)
         case .requests(let total): journal.nextSequence > total
         case .accepted(let token, let count): records[token]?.installation.map { $0.accepted >= count } ?? (count <= 0)
         case .arrivals(let total): arrivals.nextSequence > total
         }
     }
 
-    mutating func takeSatisfiedWaiters() -> [Waiter] {
-        let satisfied = waiters.filter { satisfies($0.condition) }
+    mutating func takeSatisfiedWaiters(now: Int64) -> [Waiter] {
+        let satisfied = waiters.filter { satisfies($0.condition, now: now) }
         if !satisfied.isEmpty { waiters.removeAll { waiter in satisfied.contains { $0.number == waiter.number } } }
         return satisfied
     }
@@ -62,7 +62,7 @@ extension World {
             await withCheckedContinuation { continuation in
                 // Under the lock: either the cancellation below finds the waiter, or the flag is seen here.
                 let answer: Bool? = state.withLock { state in
-                    if state.satisfies(condition) { return true }
+                    if state.satisfies(condition, now: clock()) { return true }
                     if Task.isCancelled || state.isOver { return false }
                     state.waiters.append(Waiter(number: number, condition: condition, continuation: continuation))
                     return nil
@@ -78,7 +78,7 @@ extension World {
     func change<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, satisfied) = state.withLock { state in
             let result = body(&state)
-            return (result, state.waiters.isEmpty ? [] : state.takeSatisfiedWaiters())
+            return (result, state.waiters.isEmpty ? [] : state.takeSatisfiedWaiters(now: clock()))
         }
         for waiter in satisfied { waiter.continuation.resume(returning: true) }
         return result

@@ -15,12 +15,17 @@ final class World: Sendable {
     }
 
     let unknownDevices: UnknownDevices
+    /// UNIX milliseconds.
+    let clock: @Sendable () -> Int64
     let state: Mutex<State>
     /// nil: the journal lives in memory only.
     let journalFile: JournalFile?
 
-    init(unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil) {
+    init(
+        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, clock: @escaping @Sendable () -> Int64
+    ) {
         self.unknownDevices = unknownDevices
+        self.clock = clock
         self.journalFile = journalFile
         state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil)))
     }
@@ -34,11 +39,14 @@ final class World: Sendable {
         change { state in
             var device = device
             let earlier = state.records[token]?.installation
-            if let earlier, earlier.environment == device.environment, case .installed = device.state {
+            if let earlier, earlier.environment == device.environment, device.state.hasApp {
                 device.inbox = earlier.inbox
+                device.activities = earlier.activities
                 device.badge = earlier.badge
                 device.stored = earlier.stored
                 device.channels = earlier.channels
+            } else if let earlier {
+                state.broadcast.unsubscribe(token, from: earlier.channels, in: earlier.environment)
             }
             device.accepted = earlier?.accepted ?? 0
             state.records[token, default: TokenRecord()].installation = device
@@ -78,13 +86,15 @@ final class World: Sendable {
         let found = state.withLock { state in
             state.records.compactMap { token, record in record.installation.map { (token, $0, record.script) } }
         }
-        return found.map { DeviceSummary(token: $0, $1, script: $2) }
+        let now = clock()
+        return found.map { DeviceSummary(token: $0, $1, script: $2, now: now) }
             .sorted { ($0.device.name ?? "", $0.device.token) < ($1.device.name ?? "", $1.device.token) }
     }
 
     func device(_ token: TokenKey) -> DeviceSummary? {
         let found = state.withLock { state in state.records[token].flatMap { record in record.installation.map { ($0, record.script) } } }
-        return found.map { DeviceSummary(token: token, $0, script: $1) }
+        let now = clock()
+        return found.map { DeviceSummary(token: token, $0, script: $1, now: now) }
     }
 }
 
@@ -100,14 +110,14 @@ package struct DeviceSummary: Sendable, Equatable {
     /// Scripted answers still to come; nil without a script.
     package let scriptRemaining: Int?
 
-    init(token: TokenKey, _ installation: TokenRecord.Installation, script: AnswerScript?) {
+    init(token: TokenKey, _ installation: TokenRecord.Installation, script: AnswerScript?, now: Int64) {
         device = Device(
             token: token.hex, environment: installation.environment,
             topics: installation.topics?.map { String(decoding: $0, as: UTF8.self) }, state: installation.state, name: installation.name,
             isOnline: installation.isOnline, throttle: installation.throttle, channels: installation.channels.sorted())
         badge = installation.badge
         acceptedCount = installation.accepted
-        inboxCount = installation.inbox.count
+        inboxCount = installation.inbox.count(now: now)
         storedCount = installation.stored.count
         scriptRemaining = script?.remaining
     }
