@@ -12,21 +12,18 @@ package struct TestDatabase: Sendable {
     @TaskLocal package static var current: TestDatabase?
 
     static func create(migrations: String?, poolSize: Int) async throws -> TestDatabase {
+        guard let migrations else { return try await create(from: "template0", poolSize: poolSize) }
+        return try await create(from: try await MigratedTemplate.shared.name(of: migrations), poolSize: poolSize)
+    }
+
+    /// - Parameter template: A database that nobody is connected to: that would make the copy fail.
+    static func create(from template: String, poolSize: Int = 1) async throws -> TestDatabase {
         let name = "push_test_" + String(UInt64.random(in: 0x1000_0000_0000_0000 ... .max), radix: 16)
-        // template0: nobody is ever connected to it, which would make the copy fail.
-        try await administer("CREATE DATABASE \(name) TEMPLATE template0 ENCODING 'UTF8'")
+        try await administer("CREATE DATABASE \(name) TEMPLATE \(template) ENCODING 'UTF8'")
         let uri = try TestServer.uri(database: name)
         var configuration = try TestServer.configuration(uri: uri)
         configuration.poolSize = poolSize
-        let database = TestDatabase(name: name, uri: uri, pool: PostgresPool(configuration))
-        guard let migrations else { return database }
-        do {
-            try await Migrator(directory: migrations).migrate(database.pool)
-        } catch {
-            try await database.drop()
-            throw error
-        }
-        return database
+        return TestDatabase(name: name, uri: uri, pool: PostgresPool(configuration))
     }
 
     /// Also in a task that was cancelled, as a test that exceeds its time limit is: hence a task of its own.
@@ -37,21 +34,24 @@ package struct TestDatabase: Sendable {
         }.value
     }
 
-    /// `sql` holds nothing but our own words and the random name.
-    private static func administer(_ sql: String) async throws {
+    /// `sql` holds nothing but our own words and names that we made.
+    static func administer(_ sql: String) async throws {
+        try await onServer { session in try session.simple(sql) }
+    }
+
+    static func onServer<R: Sendable>(_ body: @escaping @Sendable (PostgresSession) throws -> R) async throws -> R {
         var configuration = try TestServer.configuration(uri: TestServer.uri())
         configuration.statementTimeout = .seconds(60)
         configuration.poolSize = 1
         let server = PostgresPool(configuration)
-        let result: Result<Void, any Error>
+        let result: Result<R, any Error>
         do {
-            try await server.session { session in try session.simple(sql) }
-            result = .success(())
+            result = .success(try await server.session { session in try body(session) })
         } catch {
             result = .failure(error)
         }
         await server.close()
-        try result.get()
+        return try result.get()
     }
 }
 
