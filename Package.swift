@@ -124,7 +124,7 @@ let package = Package(
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1, nioPosix]),
-        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging]),
+        tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
@@ -142,4 +142,8 @@ if Context.environment["PUSH_FUZZ"] == "1" {
         .executableTarget(
             name: "SimulatorFuzz", dependencies: ["APNsSimulator", "HTTP2", "OpenSSL", httpTypes, hummingbird, logging, nio, nioEmbedded],
             path: "Tests/APNsSimulatorTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
+    package.targets.append(
+        .executableTarget(
+            name: "DispatcherFuzz", dependencies: ["APNs", "HTTP2", "OpenSSL", "PushModel", protobuf],
+            path: "Tests/DispatcherTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
 }

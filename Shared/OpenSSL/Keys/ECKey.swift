@@ -45,6 +45,9 @@ final class ECKey: Sendable {
     }
 }
 
+/// For everything that reads PEM: what is encrypted (and any block may say that it is) must be an error, not a question on the terminal.
+func withoutAsking(_: UnsafeMutablePointer<CChar>?, _: Int32, _: Int32, _: UnsafeMutableRawPointer?) -> Int32 { -1 }
+
 /// Reads a whole file, at most 64 KiB: no key is larger.
 func keyFileBytes(_ path: String) throws(TLSError) -> [UInt8] {
     ERR_clear_error()

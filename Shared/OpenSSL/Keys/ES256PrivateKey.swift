@@ -14,10 +14,7 @@ package struct ES256PrivateKey: Sendable {
     }
 
     private init(pem: [UInt8]) throws(TLSError) {
-        key = try ECKey(pem: pem, "private key") { bio in
-            // An encrypted key must be an error, not a question on the terminal.
-            PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
-        }
+        key = try ECKey(pem: pem, "private key") { bio in PEM_read_bio_PrivateKey(bio, nil, withoutAsking, nil) }
     }
 
     private init(key: ECKey) {

@@ -34,10 +34,7 @@ package final class ClientCertificate: Sendable {
         do throws(TLSError) {
             try Self.readCertificates(pem, into: &parts)
             parts.key = withBIO(key) { bio in
-                guard let passphrase else {
-                    // An encrypted key must be an error, not a question on the terminal.
-                    return PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
-                }
+                guard let passphrase else { return PEM_read_bio_PrivateKey(bio, nil, withoutAsking, nil) }
                 var secret = passphrase.utf8CString
                 return secret.withUnsafeMutableBufferPointer { PEM_read_bio_PrivateKey(bio, nil, nil, $0.baseAddress) }
             }
@@ -92,8 +89,8 @@ package final class ClientCertificate: Sendable {
     private static func readCertificates(_ pem: [UInt8], into parts: inout Parts) throws(TLSError) {
         var (certificate, chain) = (OpaquePointer?.none, OpaquePointer?.none)
         withBIO(pem) { bio in
-            certificate = PEM_read_bio_X509_AUX(bio, nil, nil, nil)
-            while certificate != nil, let next = PEM_read_bio_X509(bio, nil, nil, nil) {
+            certificate = PEM_read_bio_X509_AUX(bio, nil, withoutAsking, nil)
+            while certificate != nil, let next = PEM_read_bio_X509(bio, nil, withoutAsking, nil) {
                 chain = chain ?? push_X509_list_new()
                 guard chain != nil, push_X509_list_append(chain, next) > 0 else { return X509_free(next) }
             }

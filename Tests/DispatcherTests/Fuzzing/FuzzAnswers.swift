@@ -1,0 +1,125 @@
+import HTTP2
+
+@testable import APNs
+
+/// What a connection does with what APNs says, without its socket: the session, its events, and the state that decides what follows.
+final class FuzzAnswers {
+    private static let maximumRequests = 64
+    private static let body = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
+
+    private let session: HTTP2ClientSession
+    private var state: ConnectionState
+    private var inFlight = InFlightTable()
+    /// Submitted, and not ended yet.
+    private var open: Set<Int32> = []
+    private var bodies: [Int32: [UInt8]] = [:]
+    private var submitted = 0
+    private let now = ContinuousClock.now
+
+    private init() throws(HTTP2Error) {
+        // As a connection makes it.
+        session = try HTTP2ClientSession(
+            initialPeerStreamLimit: 1, maximumOpenStreams: 16, wantedHeaders: ["retry-after"], maximumResponseBody: APNsErrorBody.maximumBytes)
+        state = ConnectionState(
+            ConnectionState.Rules(
+                maximumStreams: 16, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
+                maximumAge: .seconds(86_400), maximumRequests: 1 << 29), now: now)
+    }
+
+    /// - Parameter bytes: The first says in pieces of which size the others arrive, and, where it is odd, that requests run out of time.
+    static func run(_ bytes: [UInt8]) {
+        guard let first = bytes.first else { return }
+        do throws(HTTP2Error) {
+            let connection = try FuzzAnswers()
+            try connection.sendWhatMayGo()
+            var rest = bytes.dropFirst()
+            while !rest.isEmpty, !connection.state.isClosed, connection.session.wantsRead {
+                let piece = Array(rest.prefix(max(1, Int(first))))
+                rest = rest.dropFirst(piece.count)
+                try connection.receive(piece)
+                if !first.isMultiple(of: 2) { connection.giveUpTheOldest() }
+                try connection.sendWhatMayGo()
+            }
+        } catch {
+            // The connection would be closed.
+        }
+    }
+
+    private func receive(_ bytes: [UInt8]) throws(HTTP2Error) {
+        state.received(now: now)
+        try session.receive(bytes.span)
+        obeyEvents()
+    }
+
+    private func sendWhatMayGo() throws(HTTP2Error) {
+        while submitted < Self.maximumRequests, state.freeStreams > 0, session.canSubmit {
+            var headers = HeaderBlock()
+            headers.append(":method", "POST")
+            headers.append(":scheme", "https")
+            headers.append(":authority", "localhost")
+            headers.append(":path", "/3/device/00")
+            let stream = try session.submit(headers, body: Self.body)
+            precondition(open.insert(stream).inserted, "a stream's number is used once")
+            inFlight.insert(stream, InFlight(share: 0, request: submitted, index: submitted, sentAt: 0, deadline: now))
+            state.requestSubmitted()
+            submitted += 1
+        }
+        var output: [UInt8] = []
+        while try session.gatherOutput(into: &output) { output.removeAll(keepingCapacity: true) }
+        obeyEvents()
+    }
+
+    /// As at a request's deadline.
+    private func giveUpTheOldest() {
+        guard let stream = open.min(), inFlight.remove(stream) != nil else { return }
+        bodies[stream] = nil
+        session.reset(stream, .cancel)
+        perform(state.timedOut())
+        obeyEvents()
+    }
+
+    private func obeyEvents() {
+        session.forEachEvent { obey($0) }
+        // What one event made happen comes with the next look.
+        session.forEachEvent { obey($0) }
+        precondition(Set(session.openStreamNumbers) == open && session.openStreams == open.count, "session and account agree")
+        precondition(state.inFlight == open.count, "and so does what decides")
+        precondition(inFlight.count <= open.count, "nothing is waited for that has ended")
+    }
+
+    private func obey(_ event: HTTP2ClientEvent) {
+        switch event {
+        case .headers(let stream, let status, let fields, _):
+            precondition(open.contains(stream), "an answer to nothing")
+            precondition((200...999).contains(status), "a final status")
+            guard inFlight.setStatus(status, of: stream), status != 200 else { return }
+            bodies[stream] = []
+            _ = fields["retry-after"]
+        case .data(let stream, let bytes):
+            precondition(open.contains(stream), "a body of nothing")
+            bodies[stream]?.append(contentsOf: bytes)
+        case .streamClosed(let stream, _, _):
+            precondition(open.remove(stream) != nil, "a stream ends once")
+            ended(stream)
+            perform(state.streamEnded())
+        case .settings(let limit):
+            precondition((0...16).contains(limit), "no more than we want")
+            perform(state.settings(maximumStreams: limit))
+        case .goAway(_, let code, let debug):
+            perform(state.goAway(reason: APNsErrorBody(debug).reason ?? (code == .noError ? nil : code.description)))
+        case .pingAck: state.pongReceived()
+        }
+    }
+
+    private func ended(_ stream: Int32) {
+        let body = bodies.removeValue(forKey: stream) ?? []
+        precondition(body.count <= APNsErrorBody.maximumBytes, "bounded")
+        guard let entry = inFlight.remove(stream), entry.status != 0 else { return }
+        if entry.status == 200 { perform(state.accepted()) }
+        else { for action in state.answered(status: entry.status, reason: APNsErrorBody(body).reason) { perform(action) } }
+    }
+
+    private func perform(_ action: ConnectionState.Action?) {
+        if case .retire = action { precondition(state.freeStreams == 0, "who is retired takes nothing") }
+    }
+}

@@ -1,0 +1,23 @@
+@testable import APNs
+
+/// What the dispatcher reads that others wrote, fed with any bytes. Whatever comes, nothing may trap, hang or grow.
+/// The tests replay the corpus of each; `deploy/fuzz` looks for more.
+enum FuzzTarget: String, CaseIterable {
+    /// A message from the jobs' queues.
+    case job
+    /// The JSON of an error answer or a GOAWAY.
+    case errorBody = "error-body"
+    /// `.p8` keys, client certificates and PKCS #12 containers; the first byte says how the rest is read.
+    case signingKey = "signing-key"
+    /// What APNs says, as it comes out of TLS, to a connection with requests in flight.
+    case answers
+
+    func run(_ bytes: [UInt8]) {
+        switch self {
+        case .job: FuzzJob.run(bytes)
+        case .errorBody: FuzzErrorBody.run(bytes)
+        case .signingKey: FuzzSigningKey.run(bytes)
+        case .answers: FuzzAnswers.run(bytes)
+        }
+    }
+}
