@@ -35,7 +35,8 @@ package final class APNsSimulator: Sendable {
         self.configuration = configuration
         world = World(
             unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
-            journalFile: try Self.journalFile(configuration), clock: configuration.clock)
+            journalFile: try Self.journalFile(configuration),
+            capacity: configuration.requestsPerSecond.map { Throttle(pushes: Int64($0), per: .seconds(1)) }, clock: configuration.clock)
         keyRing = KeyRing(configuration.keys)
         service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
     }
@@ -81,7 +82,11 @@ package final class APNsSimulator: Sendable {
         return listeners
     }
 
-    /// Closes the ports and every connection without a word, and waits for the threads. Idempotent; not from one of its own threads.
+    /// Tells every connection that the server goes down, and answers what still comes over it `Shutdown`; new connections are closed.
+    /// ``stop()`` then waits half a second at most for the clients to leave.
+    package func beginShutdown() { post(.leave) }
+
+    /// Closes the ports and every connection, without a word unless ``beginShutdown()`` was called, and waits for the threads. Idempotent; not from one of its own threads.
     package func stop() {
         let loops: [LoopHandle] = running.withLock { running in
             defer { running = .stopped }

@@ -36,7 +36,7 @@ package struct SimulatorService: Service {
             try await application.run()
         } onGracefulShutdown: {
             // As Apple's servers say good-bye (APNS.md 5.4). It leaves before `stop` closes the connections: their loops take things in order.
-            simulator.goAway()
+            simulator.beginShutdown()
             simulator.world.close()
         }
         logger.info("The simulator has stopped")

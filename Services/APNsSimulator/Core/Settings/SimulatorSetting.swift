@@ -35,6 +35,8 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
         SimulatorSetting("idle.timeout.seconds", "7200", "a connection that says nothing for so long gets GOAWAY IdleTimeout; 0 for never"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
+        SimulatorSetting(
+            "requests.per.second", "0", "what the server takes; more are answered 503 ServiceUnavailable; 0 for any number"),
         SimulatorSetting("journal.capacity", "200000", "requests that the journal keeps"),
         SimulatorSetting("journal.file", "(none)", "every request is written here too; `apns-simulator journal FILE` reads it"),
         SimulatorSetting("threads", "1", "event loops"),

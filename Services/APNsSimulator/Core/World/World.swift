@@ -10,6 +10,8 @@ final class World: Sendable {
         var broadcast = BroadcastApps()
         var waiters: [Waiter] = []
         var lastWaiter: UInt64 = 0
+        /// What the whole server takes; nil is anything.
+        var capacity: Throttle?
         /// No push will arrive any more.
         var isOver = false
     }
@@ -22,12 +24,13 @@ final class World: Sendable {
     let journalFile: JournalFile?
 
     init(
-        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, clock: @escaping @Sendable () -> Int64
+        unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, capacity: Throttle? = nil,
+        clock: @escaping @Sendable () -> Int64
     ) {
         self.unknownDevices = unknownDevices
         self.clock = clock
         self.journalFile = journalFile
-        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil)))
+        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity))
     }
 
     // MARK: Devices
