@@ -72,12 +72,12 @@ package final class APNsSimulator: Sendable {
             SimulatorPort(.sandbox, isManagement: true): configuration.sandboxManagementPort,
         ]
         var listeners: [SimulatorPort: TCPListener] = [:]
-        do {
-            for (port, number) in numbers {
+        for (port, number) in numbers {
+            do {
                 listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
+            } catch {
+                throw SimulatorError(.listening, "the \(port.name) port cannot be opened: \(error)")
             }
-        } catch {
-            throw SimulatorError(.listening, "\(error)")
         }
         return listeners
     }

@@ -80,7 +80,7 @@ extension ServerConnection {
 
     func sayGoodBye() {
         suffering.wasNoticed = true
-        goAway(lastStream: .max, code: 0, debug: Answer(.shutdown).body ?? [])
+        goAway(lastStream: .max, code: 0, debug: [])
     }
 
     func goAway(lastStream: Int32?, code: UInt32, debug: [UInt8]) {
