@@ -6,6 +6,9 @@ import Testing
 
 /// Certificates as Apple makes them, by an authority of our own.
 struct ProviderCertificates {
+    /// For tests that need only one authority between them.
+    static let shared = Result { try ProviderCertificates() }
+
     let folder: String
     var authority: String { folder + "/ca.pem" }
 

@@ -3,8 +3,9 @@ import HTTP2
 import OpenSSL
 import Testing
 
-/// APNS.md 4.2, row by row. What follows from the request, the credential, the connection or the device is caused for real; what is
-/// Apple's own trouble has no other cause than a script. `RejectionTests` holds the variants of a cause, and the order of the checks.
+/// APNS.md 4.2, row by row, each from the cause that it has in life: the request, the credential, the connection, the device, or a server that
+/// is overloaded or goes down. Only an internal error has none that could be arranged: that one a scenario makes.
+/// `RejectionTests` holds the variants of a cause, and the order of the checks.
 @Suite("Every status and reason of APNS.md 4.2 comes from its cause", .timeLimit(.minutes(2)))
 struct ConformanceTests {
     /// What a client is told: in an answer, or in a GOAWAY (status 0).
@@ -22,7 +23,11 @@ struct ConformanceTests {
             body = #"{"reason":"\#(reason)""# + (timestamp.map { #","timestamp":\#($0)"# } ?? "") + "}"
         }
 
-        init(goAway: String) { body = goAway }
+        /// The next GOAWAY's text.
+        init(goAwayOf client: PushClient) throws {
+            try client.run { !$0.goAways.isEmpty }
+            body = client.goAways[0].debug
+        }
     }
 
     struct Row: Sendable, CustomTestStringConvertible {
@@ -50,7 +55,7 @@ struct ConformanceTests {
 
     private static let moment: Int64 = 1_700_000_000_123
 
-    static let rows: [Row] = requests + devices + credentials + troubles
+    static let rows: [Row] = requests + devices + credentials + certificates + troubles
 
     private static let requests: [Row] = [
         .request(400, "BadCollapseId") { $0.with("apns-collapse-id", String(repeating: "x", count: 65)) },
@@ -81,6 +86,18 @@ struct ConformanceTests {
             try test.simulator.uninstall(TestPush.token, since: moment)
             return Told(try test.client().send(test.push()))
         },
+        Row(410, "ExpiredToken", timestamp: moment) { test in
+            try test.simulator.install(TestPush.token)
+            try test.simulator.expire(TestPush.token, since: moment)
+            return Told(try test.client().send(test.push()))
+        },
+        Row(429, "TooManyRequests") { test in
+            try test.simulator.install(TestPush.token)
+            try test.simulator.setThrottle(Throttle(pushes: 1, per: .seconds(60)), TestPush.token)
+            let client = try test.client()
+            #expect(try client.send(test.push()).status == 200)
+            return Told(try client.send(test.push()))
+        },
     ]
 
     private static let credentials: [Row] = [
@@ -106,29 +123,41 @@ struct ConformanceTests {
         },
     ]
 
-    private static let troubles: [Row] = [
-        Row(400, "IdleTimeout", configured: { $0.idleTimeout = .milliseconds(50) }) { test in
-            let client = try test.client()
-            try client.run { !$0.goAways.isEmpty }
-            return Told(goAway: client.goAways[0].debug)
+    private static let certificates: [Row] = [
+        Row(403, "BadCertificate", configured: { $0.clientCAFile = try ProviderCertificates.shared.get().authority }) { test in
+            let identity = try ProviderCertificates.shared.get().make("stranger", isSigned: false)
+            return Told(try PushClient(port: test.simulator.productionPort, certificate: identity).send(TestPush()))
         },
-        Row(503, "Shutdown") { test in
-            let client = try test.client()
-            _ = try client.send(test.push())
-            test.simulator.goAway(reason: .shutdown)
-            try client.run { !$0.goAways.isEmpty }
-            return Told(goAway: client.goAways[0].debug)
+        Row(403, "BadCertificateEnvironment", configured: { $0.clientCAFile = try ProviderCertificates.shared.get().authority }) { test in
+            let identity = try ProviderCertificates.shared.get().make("elsewhere", marks: ProviderCertificates.sandbox)
+            return try Told(goAwayOf: PushClient(port: test.simulator.productionPort, certificate: identity))
         },
-        scripted(403, "BadCertificate"), scripted(403, "BadCertificateEnvironment"), scripted(410, "ExpiredToken", timestamp: moment),
-        scripted(429, "TooManyRequests"), scripted(500, "InternalServerError"), scripted(503, "ServiceUnavailable"),
     ]
 
-    private static func scripted(_ status: Int, _ reason: String, timestamp: Int64? = nil) -> Row {
-        Row(status, reason, timestamp: timestamp) { test in
-            try test.simulator.script(TestPush.token, [.answer(status: status, reason: reason, timestamp: timestamp)])
-            return Told(try test.client().send(test.push()))
-        }
-    }
+    private static let troubles: [Row] = [
+        Row(400, "IdleTimeout", configured: { $0.idleTimeout = .milliseconds(50) }) { try Told(goAwayOf: $0.client()) },
+        // The only row that a scenario makes.
+        Row(500, "InternalServerError", configured: { $0.scenario = try Scenario(text: internalError) }) {
+            Told(try $0.client().send($0.push()))
+        },
+        Row(503, "ServiceUnavailable", configured: { $0.requestsPerSecond = 2 }) { test in
+            let client = try test.client()
+            for _ in 0..<2 { #expect(try client.send(test.push()).status == 200) }
+            return Told(try client.send(test.push()))
+        },
+        Row(503, "Shutdown") { test in
+            let (client, other) = (try test.client(), try test.client())
+            for each in [client, other] { #expect(try each.send(test.push()).status == 200) }
+            test.simulator.beginShutdown()
+            // The one that has been told is the sign that the push of the other, which knows nothing yet, comes too late.
+            try other.run { $0.goAways.first?.lastStream == .max }
+            return Told(try client.send(test.push()))
+        },
+    ]
+
+    private static let internalError = #"""
+        {"v":1,"name":"ill","requests":[{"do":[{"action":"answer","status":500,"reason":"InternalServerError"}]}]}
+        """#
 
     private static func key(
         id: String = TestIdentity.keyID, environments: Set<SimulatorEnvironment> = [.production, .sandbox], topics: [String]? = nil,
@@ -155,6 +184,18 @@ struct ConformanceTests {
         #expect(Self.rows.count == RejectionReason.allCases.count)
         for reason in RejectionReason.allCases {
             #expect(Self.rows.first { $0.reason == reason.rawValue }?.status == reason.status)
+        }
+    }
+
+    @Test("What no row knows is said word for word, and the connection goes on")
+    func unknown() async throws {
+        let rules = #"[{"positions":[1],"do":[{"action":"answer","status":418,"reason":"IAmATeapot"}]}]"#
+        try await withSimulator {
+            $0.scenario = try Scenario(text: #"{"v":1,"name":"odd","requests":\#(rules)}"#)
+        } _: { test in
+            let client = try test.client()
+            #expect(Told(try client.send(test.push())) == Told(status: 418, "IAmATeapot"))
+            #expect(try client.send(test.push()).status == 200)
         }
     }
 }

@@ -22,6 +22,12 @@ extension APNsSimulator {
         try perform(.uninstall(since: since ?? configuration.clock(), pushesUntilGone: 0), on: token) == .done
     }
 
+    /// As ``uninstall(_:since:)``, and the reason is `ExpiredToken`: the token is over, not the app.
+    @discardableResult
+    package func expire(_ token: String, since: Int64? = nil) throws(SimulatorError) -> Bool {
+        try perform(.expire(since: since ?? configuration.clock()), on: token) == .done
+    }
+
     /// Forgets a device: its token is unknown again. A script stays.
     @discardableResult
     package func forget(_ token: String) throws(SimulatorError) -> Bool {

@@ -35,7 +35,8 @@ package final class APNsSimulator: Sendable {
         self.configuration = configuration
         world = World(
             unknownDevices: configuration.unknownDevices, journalCapacity: configuration.journalCapacity,
-            journalFile: try Self.journalFile(configuration))
+            journalFile: try Self.journalFile(configuration),
+            capacity: configuration.requestsPerSecond.map { Throttle(pushes: Int64($0), per: .seconds(1)) })
         keyRing = KeyRing(configuration.keys)
         service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
     }
@@ -71,17 +72,21 @@ package final class APNsSimulator: Sendable {
             SimulatorPort(.sandbox, isManagement: true): configuration.sandboxManagementPort,
         ]
         var listeners: [SimulatorPort: TCPListener] = [:]
-        do {
-            for (port, number) in numbers {
+        for (port, number) in numbers {
+            do {
                 listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
+            } catch {
+                throw SimulatorError(.listening, "the \(port.name) port cannot be opened: \(error)")
             }
-        } catch {
-            throw SimulatorError(.listening, "\(error)")
         }
         return listeners
     }
 
-    /// Closes the ports and every connection without a word, and waits for the threads. Idempotent; not from one of its own threads.
+    /// Tells every connection that the server goes down, and answers what still comes over it `Shutdown`; new connections are closed.
+    /// ``stop()`` then waits half a second at most for the clients to leave.
+    package func beginShutdown() { post(.leave) }
+
+    /// Closes the ports and every connection, without a word unless ``beginShutdown()`` was called, and waits for the threads. Idempotent; not from one of its own threads.
     package func stop() {
         let loops: [LoopHandle] = running.withLock { running in
             defer { running = .stopped }

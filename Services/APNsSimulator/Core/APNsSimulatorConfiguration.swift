@@ -31,6 +31,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
     package var unknownDevices = UnknownDevices.accept
+    /// Requests in a second that the whole simulator takes; more are answered `ServiceUnavailable`. nil: any number.
+    package var requestsPerSecond: Int?
     /// Event loops. Connections are dealt out in turn.
     package var threads = 1
     /// What goes wrong from the start; nil is nothing.

@@ -33,7 +33,8 @@ extension HTTP2ServerSession {
 
     /// Sends GOAWAY: streams above `lastStream` are closed here and now with `refusedStream`, and new ones ignored; the others go on.
     /// May be sent again with a lower number, never with a higher one (RFC 9113 section 6.8).
-    /// - Parameter lastStream: a client's stream, or 0; nil for "all that have come", `Int32.max` for a notice that more is to follow.
+    /// - Parameter lastStream: a client's stream, or 0; nil for "all that have come", `Int32.max` for a notice that more is to follow:
+    ///   without a code and a text new streams are then still served (RFC 9113 section 6.8).
     package func goAway(lastStream: Int32? = nil, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []) throws(HTTP2Error) {
         announcedCode = code
         try wire.goAway(lastStream: lastStream ?? self.lastStream, code, debug: debug)

@@ -8,11 +8,16 @@ package final class AppendedFile: Sendable {
     package init(replacing path: String) throws(SystemError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o640)
         if descriptor < 0 { throw SystemError("open") }
+        _ = Self.survivesSizeLimit
     }
+
+    /// A write beyond the process's limit (RLIMIT_FSIZE) is an error like a full disk, and not the end of the process.
+    private static let survivesSizeLimit: Void = { _ = signal(SIGXFSZ, SIG_IGN) }()
 
     deinit { _ = Glibc.close(descriptor) }
 
     /// Writes all of it, however many calls of write(2) that takes. After an error a part may stand in the file.
+    /// - SeeAlso: ``size()`` says how much, and ``truncate(to:)`` takes it away.
     package func append(_ bytes: Span<UInt8>) throws(SystemError) {
         try bytes.withUnsafeBytes { (bytes) throws(SystemError) in
             var written = 0
@@ -21,5 +26,16 @@ package final class AppendedFile: Sendable {
                 if count >= 0 { written += count } else if errno != EINTR { throw SystemError("write") }
             }
         }
+    }
+
+    package func size() throws(SystemError) -> Int {
+        var status = stat()
+        if fstat(descriptor, &status) != 0 { throw SystemError("fstat") }
+        return Int(status.st_size)
+    }
+
+    /// Forgets what stands behind so many bytes.
+    package func truncate(to size: Int) throws(SystemError) {
+        if ftruncate(descriptor, size) != 0 { throw SystemError("ftruncate") }
     }
 }

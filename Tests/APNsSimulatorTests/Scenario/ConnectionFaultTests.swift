@@ -176,8 +176,8 @@ struct ConnectionFaultTests {
         try await withSimulator {
             $0.streamGate = false
         } _: { test in
-            let (noticed, other) = (try test.client(), try test.client(.sandbox))
-            #expect(try noticed.send(test.push()).status == 200)
+            let (noticed, late, other) = (try test.client(), try test.client(), try test.client(.sandbox))
+            for client in [noticed, late] { #expect(try client.send(test.push()).status == 200) }
             func goAway(_ fields: String) throws {
                 let event = #"{"at_ms":0,"environment":"production","action":"goaway"\#(fields)}"#
                 try test.simulator.play(Scenario(text: #"{"v":1,"name":"test","events":[\#(event)]}"#))
@@ -186,7 +186,9 @@ struct ConnectionFaultTests {
             try noticed.run { $0.goAways.count == 1 }
             // Answered by the same loop, after it has settled the first.
             #expect(try other.send(test.push()).status == 200)
-            #expect(test.simulator.counters.connectionsOpen == 2)
+            #expect(test.simulator.counters.connectionsOpen == 3)
+            // What was on its way is served: the notice admits it.
+            #expect(try late.send(test.push()).status == 200)
             try goAway("")
             try noticed.run { $0.isOver }
         }

@@ -37,6 +37,9 @@ struct ScenarioFileTests {
             (#"{"v":1,"name":"x","requests":[{"positions":[1,0],"do":[{"action":"silence"}]}]}"#, "/requests/0/positions/1"),
             (#"{"v":1,"name":"x","requests":[{"tokens":["zz"],"do":[{"action":"silence"}]}]}"#, "/requests/0/tokens/0"),
             (#"{"v":1,"name":"x","requests":[{"push_types":["fax"],"do":[{"action":"silence"}]}]}"#, "/requests/0/push_types/0"),
+            (#"{"v":1,"name":"x","requests":[{"on":["push","pull"],"do":[{"action":"silence"}]}]}"#, "/requests/0/on/1: unsupported_value"),
+            (#"{"v":1,"name":"x","requests":[{"on":[],"do":[{"action":"silence"}]}]}"#, "/requests/0/on: too_short"),
+            (#"{"v":1,"name":"x","requests":[{"on":"push","do":[{"action":"silence"}]}]}"#, "/requests/0/on: wrong_type"),
             (#"{"v":1,"name":"x","requests":[{"do":[{"action":"late"}]}]}"#, "/requests/0/do/0/delay: missing"),
             (
                 #"{"v":1,"name":"x","requests":[{"do":[{"action":"late","delay":{"percentiles":[[50,9],[99,3]]}}]}]}"#,

@@ -6,51 +6,24 @@ import Testing
 @Suite("Channels and broadcasts follow Apple's pages", .timeLimit(.minutes(1)))
 struct BroadcastTests {
     private static let app = TestPush.topic
-    private static let state = #"{"aps":{"event":"update","timestamp":7,"content-state":{"score":1}}}"#
-
-    private static func manage(_ test: TestSimulator, _ environment: SimulatorEnvironment = .production) throws -> PushClient {
-        try PushClient(port: test.simulator.port(environment, isManagement: true))
-    }
-
-    /// A request with nothing but its token.
-    private static func request(_ test: TestSimulator, _ method: String, _ path: String, channel: String? = nil, _ body: String = "")
-        -> TestPush
-    {
-        var push = TestPush(method: method, path: path, headers: [("authorization", test.token)], body: body)
-        if let channel { push = push.with("apns-channel-id", channel) }
-        return push
-    }
-
-    private static func create(_ test: TestSimulator, _ client: PushClient, policy: Int = 1) throws -> String {
-        let made = try client.send(
-            request(test, "POST", "/1/apps/\(app)/channels", #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#))
-        #expect(made.status == 201)
-        #expect(made.body.isEmpty)
-        return try #require(made.channelID)
-    }
-
-    private static func broadcast(_ test: TestSimulator, _ channel: String?) -> TestPush {
-        request(test, "POST", "/4/broadcasts/apps/\(app)", channel: channel, state).with("apns-push-type", "liveactivity")
-            .with("apns-priority", "10")
-    }
 
     @Test("A channel is made, read, listed and deleted, in its own environment only")
     func management() async throws {
         try await withSimulator { test in
-            let client = try Self.manage(test)
-            let channel = try Self.create(test, client, policy: 0)
+            let client = try ChannelRequests.manage(test)
+            let channel = try ChannelRequests.create(test, client, policy: 0)
             let path = "/1/apps/\(Self.app)/channels"
-            let read = try client.send(Self.request(test, "GET", path, channel: channel))
+            let read = try client.send(ChannelRequests.request(test, "GET", path, channel: channel))
             #expect(read.body == #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
             let id = "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f"
-            let listed = try client.send(Self.request(test, "GET", "/1/apps/\(Self.app)/all-channels").with("apns-request-id", id))
+            let listed = try client.send(ChannelRequests.request(test, "GET", "/1/apps/\(Self.app)/all-channels").with("apns-request-id", id))
             #expect(try JSONValue.parse(Array(listed.body.utf8))["channels"]?[0]?.stringValue == channel)
             #expect(listed.requestID == id)
             #expect(read.requestID?.count == 36 && read.requestID == read.requestID?.uppercased())
-            let elsewhere = try Self.manage(test, .sandbox).send(Self.request(test, "GET", path, channel: channel))
+            let elsewhere = try ChannelRequests.manage(test, .sandbox).send(ChannelRequests.request(test, "GET", path, channel: channel))
             #expect(elsewhere.body == #"{"reason":"ChannelNotRegistered"}"#)
-            #expect(try client.send(Self.request(test, "DELETE", path, channel: channel)).status == 204)
-            let gone = try client.send(Self.request(test, "DELETE", path, channel: channel))
+            #expect(try client.send(ChannelRequests.request(test, "DELETE", path, channel: channel)).status == 204)
+            let gone = try client.send(ChannelRequests.request(test, "DELETE", path, channel: channel))
             #expect(gone.body == #"{"reason":"ChannelNotRegistered"}"#)
             #expect(try client.send(test.push()).body == #"{"reason":"BadPath"}"#)
             #expect(client.limits.first == 1)
@@ -77,7 +50,7 @@ struct BroadcastTests {
         ])
     func managementErrors(_ method: String, _ path: String, _ body: String, _ status: Int, _ reason: String) async throws {
         try await withSimulator { test in
-            let response = try Self.manage(test).send(Self.request(test, method, path, body))
+            let response = try ChannelRequests.manage(test).send(ChannelRequests.request(test, method, path, body))
             #expect(response.status == status)
             #expect(response.body == #"{"reason":"\#(reason)"}"#)
             #expect(response.contentType == "application/json")
@@ -87,9 +60,9 @@ struct BroadcastTests {
     @Test("What is wrong with a broadcast")
     func broadcastErrors() async throws {
         try await withSimulator { test in
-            let keeping = try Self.create(test, Self.manage(test), policy: 1)
-            let fleeting = try Self.create(test, Self.manage(test), policy: 0)
-            let good = Self.broadcast(test, keeping)
+            let keeping = try ChannelRequests.create(test, ChannelRequests.manage(test), policy: 1)
+            let fleeting = try ChannelRequests.create(test, ChannelRequests.manage(test), policy: 0)
+            let good = ChannelRequests.broadcast(test, keeping)
             let cases: [(TestPush, Int, String)] = [
                 (good.with("apns-channel-id", nil), 400, "MissingChannelId"),
                 (good.with("apns-channel-id", "not base64!"), 400, "BadChannelId"),
@@ -98,7 +71,7 @@ struct BroadcastTests {
                 (good.with("apns-push-type", "alert"), 400, "InvalidPushType"),
                 (good.with("apns-priority", "7"), 400, "BadPriority"),
                 (good.with("apns-expiration", "soon"), 400, "BadExpirationDate"),
-                (Self.broadcast(test, fleeting).with("apns-expiration", "1900000000"), 400, "BadExpirationDate"),
+                (ChannelRequests.broadcast(test, fleeting).with("apns-expiration", "1900000000"), 400, "BadExpirationDate"),
                 (good.with("apns-request-id", "ABC"), 400, "BadMessageId"),
                 (good.body(""), 400, "PayloadEmpty"),
                 (good.body("x"), 400, "BadRequestPayload"),
@@ -129,7 +102,7 @@ struct BroadcastTests {
     func delivery(_ policy: Int) async throws {
         try await withControl { control in
             let test = control.test
-            let channel = try Self.create(test, Self.manage(test), policy: policy)
+            let channel = try ChannelRequests.create(test, ChannelRequests.manage(test), policy: policy)
             for (token, isOnline) in [("aa", true), ("bb", false), ("cc", true)] {
                 try await control.call("PUT", "/v1/devices/\(token)", #"{"environment":"production","online":\#(isOnline)}"#)
             }
@@ -138,8 +111,8 @@ struct BroadcastTests {
                 #expect(joined.json?["channels"]?[0]?.stringValue == channel)
             }
             let client = try test.client()
-            #expect(try client.send(Self.broadcast(test, channel)).status == 200)
-            let newer = Self.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
+            #expect(try client.send(ChannelRequests.broadcast(test, channel)).status == 200)
+            let newer = ChannelRequests.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
             #expect(try client.send(newer).status == 200)
             func states(_ token: String) throws -> [String?] { try test.simulator.inbox(token).map(\.content.activity?.contentState) }
             #expect(try states("aa") == [#"{"score":2}"#])
@@ -158,13 +131,13 @@ struct BroadcastTests {
     func storage(_ seconds: Int64?) async throws {
         try await withControl { control in
             let test = control.test
-            let channel = try Self.create(test, Self.manage(test))
+            let channel = try ChannelRequests.create(test, ChannelRequests.manage(test))
             for (index, token) in ["aa", "bb"].enumerated() {
                 try await control.call("PUT", "/v1/devices/\(token)", #"{"environment":"production","online":false}"#)
                 try await control.call("PUT", "/v1/devices/\(token)/channels", #"{"channels":["\#(channel)"]}"#)
                 if index > 0 { continue }
                 let expiration = seconds.map { String(test.clock.now / 1000 + $0) }
-                #expect(try test.client().send(Self.broadcast(test, channel).with("apns-expiration", expiration)).status == 200)
+                #expect(try test.client().send(ChannelRequests.broadcast(test, channel).with("apns-expiration", expiration)).status == 200)
             }
             let longest = seconds ?? 8 * 3600
             test.clock.advance(by: .seconds(longest - 1))
@@ -179,13 +152,13 @@ struct BroadcastTests {
     @Test("Without the capability there are no channels, and those there were are gone")
     func capability() async throws {
         try await withControl { control in
-            let client = try Self.manage(control.test)
-            let channel = try Self.create(control.test, client)
+            let client = try ChannelRequests.manage(control.test)
+            let channel = try ChannelRequests.create(control.test, client)
             try await control.call("PUT", "/v1/apps/\(Self.app)/broadcast", #"{"enabled":false}"#)
-            let refused = try client.send(Self.request(control.test, "GET", "/1/apps/\(Self.app)/all-channels"))
+            let refused = try client.send(ChannelRequests.request(control.test, "GET", "/1/apps/\(Self.app)/all-channels"))
             #expect(refused.body == #"{"reason":"FeatureNotEnabled"}"#)
             try await control.call("PUT", "/v1/apps/\(Self.app)/broadcast", #"{"enabled":true}"#)
-            let gone = try client.send(Self.request(control.test, "GET", "/1/apps/\(Self.app)/channels", channel: channel))
+            let gone = try client.send(ChannelRequests.request(control.test, "GET", "/1/apps/\(Self.app)/channels", channel: channel))
             #expect(gone.body == #"{"reason":"ChannelNotRegistered"}"#)
         }
     }
@@ -211,8 +184,8 @@ struct BroadcastTests {
         try await withSimulator {
             $0.streamGate = false
         } _: { test in
-            let client = try Self.manage(test)
-            let request = Self.request(test, "POST", "/1/apps/a/channels", #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
+            let client = try ChannelRequests.manage(test)
+            let request = ChannelRequests.request(test, "POST", "/1/apps/a/channels", #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
             var streams: [Int32] = []
             for _ in 0..<100 {
                 streams = try (0..<100).map { _ in try client.submit(request) }

@@ -25,6 +25,9 @@ package struct Answer: Sendable, Equatable {
 
     package var isAccepted: Bool { status == 200 }
 
+    /// Requests about channels know more successes than 200.
+    var isSuccess: Bool { (200..<300).contains(status) }
+
     /// The answer's body; nil where there is none. The same text rides in a GOAWAY.
     var body: [UInt8]? {
         guard reason != nil || timestamp != nil else { return nil }

@@ -6,7 +6,22 @@ extension World {
         state.withLock { $0.broadcast.app(key).isEnabled }
     }
 
-    func createChannel(isStoring: Bool, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+    /// - Throws: ``ChannelAnswer``: another connection was quicker, or there are as many channels as there may be.
+    func perform(
+        _ task: ChannelTask, _ key: BroadcastApps.Key, using random: inout FastRandom, now: Int64
+    ) throws(ChannelAnswer) -> ChannelAnswer {
+        switch task {
+        case .create(let isStoring): return try createChannel(isStoring: isStoring, key)
+        case .read(let channelID): return try readChannel(channelID, key)
+        case .delete(let channelID): return try deleteChannel(channelID, key)
+        case .list: return listChannels(key)
+        case .broadcast(let content, let channelID, let expiration):
+            broadcast(content, to: channelID, key, expiration: expiration, id: MessageID.make(using: &random), now: now)
+            return ChannelAnswer(200)
+        }
+    }
+
+    private func createChannel(isStoring: Bool, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
         guard let id = state.withLock({ $0.broadcast.create(isStoring: isStoring, limit: BroadcastApps.maximumChannels, key) }) else {
             throw ChannelAnswer(.cannotCreateChannelConfig)
         }
@@ -21,7 +36,7 @@ extension World {
         return channel.isStoring
     }
 
-    func readChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+    private func readChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
         let isStoring = try isStoring(channelID, key)
         var writer = JSONWriter()
         writer.object { object in
@@ -31,12 +46,12 @@ extension World {
         return ChannelAnswer(200, body: writer.bytes)
     }
 
-    func deleteChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+    private func deleteChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
         guard state.withLock({ $0.broadcast.delete(channelID, key) }) else { throw ChannelAnswer(.channelNotRegistered) }
         return ChannelAnswer(204)
     }
 
-    func listChannels(_ key: BroadcastApps.Key) -> ChannelAnswer {
+    private func listChannels(_ key: BroadcastApps.Key) -> ChannelAnswer {
         let channels = state.withLock { $0.broadcast.app(key).channels.keys.sorted() }
         var writer = JSONWriter()
         writer.object { $0.field("channels", channels) }
@@ -45,7 +60,7 @@ extension World {
 
     /// Shows the state on every device that listens and is online; a channel that stores keeps it for the others.
     /// - Parameter expiration: UNIX seconds, where the sender shortens the storage.
-    func broadcast(
+    private func broadcast(
         _ content: PayloadReader.Reading, to channelID: String, _ key: BroadcastApps.Key, expiration: Int64?, id: MessageID, now: Int64
     ) {
         let latest = now + BroadcastApps.longestStorage
@@ -68,8 +83,7 @@ extension World {
     }
 
     /// Requests about channels stand in the journal among the others.
-    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ answer: ChannelAnswer, from origin: RequestOrigin, now: Int64) {
-        let step = ScriptedAnswer.answer(status: answer.status, reason: answer.reason)
+    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) {
         change { state in
             state.counters.note(step, isShown: false)
             state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))

@@ -9,7 +9,7 @@ import SystemIO
 final class JournalFile: Sendable {
     static let magic = Array("APNSJNL1".utf8)
 
-    /// A disk that refuses is asked again with the next records; what it refused is lost.
+    /// A disk that refuses is asked again with the next records; what it refused is lost, and nothing of it stays in the file.
     struct Failure: Sendable {
         var lostRecords: Int64 = 0
         var reason = ""
@@ -18,6 +18,10 @@ final class JournalFile: Sendable {
     private struct State {
         var buffer: [UInt8] = []
         var failure: Failure?
+        /// Of the magic and whole records.
+        var length = JournalFile.magic.count
+        /// Half a record stands at the end and cannot be taken away: nothing can follow it.
+        var isBroken = false
     }
 
     private let file: AppendedFile
@@ -39,26 +43,49 @@ final class JournalFile: Sendable {
             take(&state.buffer)
             guard !state.buffer.isEmpty else { return nil }
             do throws(SystemError) {
+                guard !state.isBroken else { return lose(from: 0, nil, &state) }
                 try file.append(state.buffer.span)
+                state.length += state.buffer.count
                 return nil
             } catch {
-                let isFirst = state.failure == nil
-                var failure = state.failure ?? Failure()
-                failure.lostRecords += Self.count(state.buffer.span)
-                failure.reason = "\(error)"
-                state.failure = failure
-                return isFirst ? failure : nil
+                return lose(from: cutToWholeRecords(&state), error, &state)
             }
         }
     }
 
-    private static func count(_ records: Span<UInt8>) -> Int64 {
-        var count: Int64 = 0
-        var position = 0
-        while position + 4 <= records.count {
-            position += 4 + (0..<4).reduce(0) { $0 | Int(records[position + $1]) << (8 * $1) }
-            count += 1
+    /// Takes away the half of a record that a write left behind when it failed.
+    /// - Returns: How many bytes of the buffer stand in the file, all of whole records.
+    private func cutToWholeRecords(_ state: inout State) -> Int {
+        do throws(SystemError) {
+            let written = try file.size() - state.length
+            let kept = Self.records(of: state.buffer.span, within: written).bytes
+            if kept < written { try file.truncate(to: state.length + kept) }
+            state.length += kept
+            return kept
+        } catch {
+            state.isBroken = true
+            return 0
         }
-        return count
+    }
+
+    /// - Returns: the failure, where it is the first.
+    private func lose(from position: Int, _ error: SystemError?, _ state: inout State) -> Failure? {
+        let isFirst = state.failure == nil
+        var failure = state.failure ?? Failure()
+        failure.lostRecords += Self.records(of: state.buffer.span.extracting(droppingFirst: position), within: .max).count
+        if let error { failure.reason = "\(error)" }
+        state.failure = failure
+        return isFirst ? failure : nil
+    }
+
+    /// The whole records among the first so many bytes.
+    private static func records(of bytes: Span<UInt8>, within limit: Int) -> (count: Int64, bytes: Int) {
+        var (count, position) = (Int64(0), 0)
+        while position + 4 <= bytes.count {
+            let next = position + 4 + (0..<4).reduce(0) { $0 | Int(bytes[position + $1]) << (8 * $1) }
+            guard next <= limit else { break }
+            (count, position) = (count + 1, next)
+        }
+        return (count, position)
     }
 }

@@ -7,7 +7,7 @@ struct Fault: Sendable, Equatable {
     /// What the connection suffers with it.
     var effect: ConnectionEffect?
 
-    /// A judgement on the push, which a push that is at fault itself does not reach: any answer that is not the server's own failure.
+    /// A judgement on the request, which one that is at fault itself does not reach: any answer that is not the server's own failure.
     var isJudgement: Bool {
         guard effect == nil, let step else { return false }
         return step.action == .answer && step.answer.status < 500

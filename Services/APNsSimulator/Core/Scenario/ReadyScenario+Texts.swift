@@ -16,7 +16,7 @@ extension ReadyScenario {
               { "action": "answer", "status": 503, "reason": "ServiceUnavailable", "weight": 3 },
               { "action": "answer", "status": 500, "reason": "InternalServerError", "frame_bytes": 7 },
               { "action": "answer", "status": 503, "reason": "Shutdown" }, { "action": "answer", "status": 500 } ] },
-            { "name": "throttled", "share": 0.01, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
+            { "name": "throttled", "on": ["push"], "share": 0.01, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
             { "name": "fewer streams", "every": 1500, "do": [ { "action": "streams", "streams": 3 } ] },
             { "name": "more streams again", "every": 1700, "do": [ { "action": "streams", "streams": 500 } ] },
             { "name": "late", "share": 0.3, "do": [ { "action": "late", "delay": { "percentiles": [[50, 30], [90, 150], [99, 800], [100, 4000]] } } ] }
@@ -76,7 +76,7 @@ extension ReadyScenario {
     static let keyRevokedText = """
         {
           "v": 1, "name": "key-revoked",
-          "about": "After ten seconds the signing key is revoked: every push is 403 InvalidProviderToken, on every connection, until another scenario is set.",
+          "about": "After ten seconds the signing key is revoked: every request is 403 InvalidProviderToken, on every connection, until another scenario is set.",
           "requests": [
             { "name": "revoked", "from_ms": 10000, "do": [ { "action": "answer", "status": 403, "reason": "InvalidProviderToken" } ] }
           ]
@@ -89,7 +89,7 @@ extension ReadyScenario {
           "about": "One token in twenty is always 429 TooManyRequests, and one push in fifty to the others.",
           "requests": [
             { "name": "busy devices", "share_of_tokens": 0.05, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] },
-            { "name": "now and then", "share": 0.02, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] }
+            { "name": "now and then", "on": ["push"], "share": 0.02, "do": [ { "action": "answer", "status": 429, "reason": "TooManyRequests" } ] }
           ]
         }
         """
@@ -134,7 +134,7 @@ extension ReadyScenario {
           "v": 1, "name": "protocol-abuse", "seed": 29,
           "about": "What HTTP/2 allows and clients forget: answers in one-byte frames, answers without a body, statuses nobody knows, streams down to one, two GOAWAYs, half frames.",
           "requests": [
-            { "name": "one byte at a time", "share": 0.2, "do": [ { "action": "answer", "status": 400, "reason": "BadDeviceToken", "frame_bytes": 1 } ] },
+            { "name": "one byte at a time", "on": ["push"], "share": 0.2, "do": [ { "action": "answer", "status": 400, "reason": "BadDeviceToken", "frame_bytes": 1 } ] },
             { "name": "no body", "share": 0.1, "do": [ { "action": "answer", "status": 400 }, { "action": "answer", "status": 503 } ] },
             { "name": "unheard of", "share": 0.1, "do": [ { "action": "answer", "status": 418, "reason": "IAmATeapot" }, { "action": "answer", "status": 599, "reason": "NeverHeardOf" } ] },
             { "name": "odd resets", "share": 0.05, "do": [ { "action": "reset", "error_code": 11 }, { "action": "reset", "error_code": 0 }, { "action": "reset", "error_code": 4242 } ] },

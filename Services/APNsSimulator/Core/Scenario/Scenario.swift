@@ -67,6 +67,8 @@ struct Choice<Element: Sendable & Equatable>: Sendable, Equatable {
 struct RequestRule: Sendable, Equatable {
     var name: String
     var occasion: Occasion
+    /// What kinds of requests; nil is any.
+    var kinds: [RequestKind]?
     /// Connections as the scenario counts them, from 1; nil is any.
     var connections: Set<Int64>?
     var topics: [[UInt8]]?
@@ -76,7 +78,8 @@ struct RequestRule: Sendable, Equatable {
     var shareOfTokens = 1.0
     var faults: Choice<Fault>
 
-    func concerns(_ facts: PushFacts, connection: Int64, seed: UInt64, rule: Int) -> Bool {
+    func concerns(_ facts: PushFacts, _ kind: RequestKind, connection: Int64, seed: UInt64, rule: Int) -> Bool {
+        if let kinds, !kinds.contains(kind) { return false }
         if let connections, !connections.contains(connection) { return false }
         if let topics, !topics.contains(facts.topic) { return false }
         if let types, !(facts.type.map { types.contains($0) } ?? false) { return false }

@@ -12,7 +12,7 @@ enum ScenarioReader {
         do {
             content = Array(try Data(contentsOf: URL(filePath: path)))
         } catch {
-            throw SimulatorError(.scenario, "\(path) cannot be read")
+            throw SimulatorError(.scenario, "the scenario file \(path) cannot be read")
         }
         do throws(SimulatorError) {
             return try parse(content)
@@ -59,6 +59,7 @@ enum ScenarioReader {
         var reader = fields
         let name = reader.optionalString("name", maximumBytes: 100) ?? "requests/\(number)"
         let occasion = occasion(&reader)
+        let kinds = kinds(&reader)
         let connections = reader.positions("connections")
         let topics = reader.optionalStrings("topics", maximumCount: 100, maximumBytes: 255)
         let types = pushTypes(&reader)
@@ -68,8 +69,8 @@ enum ScenarioReader {
         reader.finish()
         guard let faults else { return nil }
         return RequestRule(
-            name: name, occasion: occasion, connections: connections, topics: topics?.map { Array($0.utf8) }, types: types,
-            tokens: tokens, shareOfTokens: shareOfTokens, faults: faults)
+            name: name, occasion: occasion, kinds: kinds, connections: connections, topics: topics?.map { Array($0.utf8) },
+            types: types, tokens: tokens, shareOfTokens: shareOfTokens, faults: faults)
     }
 
     private static func connection(_ fields: JSONObjectReader, number: Int) -> ConnectionRule? {
@@ -106,6 +107,20 @@ enum ScenarioReader {
             environment: reader.optionalChoice("environment", of: SimulatorEnvironment.self), from: from, until: until ?? .max,
             share: reader.share("share"), every: reader.optionalInteger("every", in: 1...1_000_000_000) ?? 1,
             positions: reader.positions("positions"))
+    }
+
+    private static func kinds(_ reader: inout JSONObjectReader) -> [RequestKind]? {
+        guard let names = reader.optionalStrings("on", maximumCount: RequestKind.allCases.count, maximumBytes: 30) else { return nil }
+        if names.isEmpty { reader.problem("on", "too_short", "at least one kind of request") }
+        var kinds: [RequestKind] = []
+        for (index, name) in names.enumerated() {
+            if let kind = RequestKind(rawValue: name) {
+                kinds.append(kind)
+            } else {
+                reader.problem("on", step: "/\(index)", "unsupported_value", "push, channels or broadcast")
+            }
+        }
+        return kinds
     }
 
     private static func pushTypes(_ reader: inout JSONObjectReader) -> Set<PushType>? {

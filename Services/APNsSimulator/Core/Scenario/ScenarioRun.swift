@@ -87,8 +87,9 @@ struct ConnectionScenario {
     }
 
     /// What the connection's next request suffers: the first rule that applies decides. Called once per request.
+    /// - Parameter isFaulty: The request has a fault of its own, which a judgement on it does not replace.
     mutating func next(
-        _ facts: PushFacts, refusal: RejectionReason?, environment: SimulatorEnvironment, now: Int64
+        _ kind: RequestKind, _ facts: PushFacts, isFaulty: Bool, environment: SimulatorEnvironment, now: Int64
     ) -> Blow? {
         position += 1
         let scenario = run.scenario
@@ -96,9 +97,9 @@ struct ConnectionScenario {
             let rule = scenario.requests[index]
             let draw = SeededDraw(scenario.seed, index, .share, ordinal, position)
             guard rule.occasion.applies(at: Int64(position), in: environment, elapsed: now - run.startedAt, draw: draw),
-                rule.concerns(facts, connection: Int64(ordinal), seed: scenario.seed, rule: index),
+                rule.concerns(facts, kind, connection: Int64(ordinal), seed: scenario.seed, rule: index),
                 let fault = rule.faults.pick(SeededDraw(scenario.seed, index, .choice, ordinal, position)),
-                refusal == nil || !fault.isJudgement
+                !isFaulty || !fault.isJudgement
             else { continue }
             run.noteStrike(index)
             let delay = fault.delay?.duration(SeededDraw(scenario.seed, index, .delay, ordinal, position)) ?? .zero

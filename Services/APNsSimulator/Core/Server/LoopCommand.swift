@@ -9,5 +9,7 @@ enum LoopCommand: Sendable {
     case setSilent(APNsSimulator.Selection, Bool)
     case close(APNsSimulator.Selection)
     case begin(ScenarioRun)
+    /// Say good-bye, and go on until `stop`.
+    case leave
     case stop
 }

@@ -4,6 +4,8 @@ struct PendingStep {
     let id: MessageID
     let idWasGenerated: Bool
     let step: ScriptedAnswer
+    /// The answer's own parts where the request was about channels; nil for a push.
+    var channels: ChannelReply?
 
     var delay: Duration { step.delay }
 }

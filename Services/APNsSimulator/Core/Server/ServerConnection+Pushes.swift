@@ -10,20 +10,26 @@ extension ServerConnection {
         // Never accepted by the checks of a push, so that pushes do not pay for it.
         if refusal != nil, ChannelRequest.isBroadcast(headers) { return try takeChannelRequest(stream, headers, body, now: now) }
         let id = facts.id ?? MessageID.make(using: &random)
-        let blow = scenario?.next(facts, refusal: refusal, environment: environment, now: now)
+        let blow = isLeaving ? nil : scenario?.next(.push, facts, isFaulty: refusal != nil, environment: environment, now: now)
         let origin = RequestOrigin(
-            environment: environment, connection: number, stream: stream, isSilent: isSilent, forced: blow?.forced(on: stream))
+            environment: environment, connection: number, stream: stream, isSilent: isSilent, forced: forced(blow, on: stream))
         var step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
         if let blow { step.delay += blow.delay }
         if service.logsPushes { log(facts, id, step, stream) }
-        let next = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step)
-        if let effect = blow?.effect { try suffer(effect, with: next) }
-        if step.delay == .zero {
-            try perform(next)
-        } else {
-            pending.append(next)
-        }
-        if step.delay != .zero || step.action != .answer { try announce(gate.answered(status: nil, isAuthenticated: isAuthenticated)) }
+        try carryOut(PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step), effect: blow?.effect)
+    }
+
+    /// What happens to the request whatever its checks and its device say.
+    func forced(_ blow: ConnectionScenario.Blow?, on stream: Int32) -> ScriptedAnswer? {
+        isLeaving ? .reject(.shutdown) : blow?.forced(on: stream)
+    }
+
+    /// Now or later what was decided about a request, and what its connection suffers with it.
+    func carryOut(_ next: PendingStep, effect: ConnectionEffect?) throws(HTTP2Error) {
+        if let effect { try suffer(effect, with: next) }
+        let isLate = next.delay != .zero
+        if isLate { pending.append(next) } else { try perform(next) }
+        if isLate || next.step.action != .answer { try announce(gate.answered(status: nil, isAuthenticated: isAuthenticated)) }
     }
 
     /// A step whose moment has come.
@@ -39,7 +45,7 @@ extension ServerConnection {
         guard let http2, !suffering.isFrozen else { return }
         switch pending.step.action {
         case .answer:
-            try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+            try write(pending, on: http2)
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
@@ -52,6 +58,12 @@ extension ServerConnection {
         }
     }
 
+    /// The answer itself, of a push or about channels.
+    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
+        if let channels = pending.channels { return try channels.write(pending, on: http2) }
+        try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+    }
+
     private var isAuthenticated: Bool { check.authority.isAuthenticated }
 
     private func announce(_ streams: UInt32?) throws(HTTP2Error) {
@@ -59,6 +71,17 @@ extension ServerConnection {
     }
 
     // MARK: Commands
+
+    /// First only the notice, as RFC 9113 section 6.8 has it: what is on its way still gets an answer.
+    func leave() {
+        isLeaving = true
+        sayGoodBye()
+    }
+
+    func sayGoodBye() {
+        suffering.wasNoticed = true
+        goAway(lastStream: .max, code: 0, debug: [])
+    }
 
     func goAway(lastStream: Int32?, code: UInt32, debug: [UInt8]) {
         do throws(HTTP2Error) {

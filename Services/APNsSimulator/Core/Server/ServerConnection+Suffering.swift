@@ -111,7 +111,7 @@ extension ServerConnection {
         var whole: [UInt8] = []
         _ = try http2.gatherOutput(into: &whole, limit: .max)
         var part: [UInt8] = []
-        try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+        try write(pending, on: http2)
         _ = try http2.gatherOutput(into: &part, limit: .max)
         whole.append(contentsOf: part.prefix(max(1, part.count / 2)))
         do {

@@ -29,6 +29,8 @@ final class ServerConnection {
     var random = FastRandom()
     /// Requests are swallowed.
     var isSilent = false
+    /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
+    var isLeaving = false
     var pending: [PendingStep] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
@@ -115,6 +117,7 @@ final class ServerConnection {
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
         suffering.isFrozen = suffering.freezesWhenEstablished
+        if isLeaving { sayGoodBye() }
         if let certificate, !certificate.environments.contains(environment) { try refuseEnvironment() }
     }
 

@@ -11,6 +11,7 @@ final class ServerLoop {
         case resumeAccepting
         case resumeHandshake(connection: UInt32)
         case scenarioEvent(ScenarioRun, Int)
+        case endOfPatience
     }
 
     private enum Key {
@@ -22,6 +23,8 @@ final class ServerLoop {
     }
 
     private static let handshakeTime = Duration.seconds(10)
+    /// How long clients that were told to leave are waited for.
+    private static let patience = Duration.milliseconds(500)
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
@@ -32,7 +35,10 @@ final class ServerLoop {
     private var connections: [UInt32: ServerConnection] = [:]
     private var timers = TimerHeap<Task>()
     private var nextPeer = 0
-    private var isStopping = false
+    /// The clients have been told to leave.
+    private var isLeaving = false
+    /// When the loop ends at the latest; nil while nobody has said so.
+    private var end: ContinuousClock.Instant?
     private var scenario: ScenarioRun?
 
     /// The thread's whole body.
@@ -64,13 +70,19 @@ final class ServerLoop {
     }
 
     private func run() throws(SystemError) {
-        while !isStopping {
+        while !isOver {
             let now = ContinuousClock.now
             for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { try handle(event) }
             runTimers()
         }
-        for connection in connections.values { close(connection) }
+        for connection in connections.values {
+            if isLeaving { connection.goAway(lastStream: nil, code: 0, debug: Answer(.shutdown).body ?? []) }
+            connection.flush(&scratch)
+            close(connection)
+        }
     }
+
+    private var isOver: Bool { end.map { connections.isEmpty || $0 <= .now } ?? false }
 
     private func handle(_ event: Poller.Event) throws(SystemError) {
         switch event.key {
@@ -112,6 +124,7 @@ final class ServerLoop {
     }
 
     private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
+        guard !isLeaving else { return socket.close() }
         do {
             let number = service.nextConnectionNumber()
             let place = scenario?.admit(port.environment, now: service.configuration.clock())
@@ -186,6 +199,7 @@ final class ServerLoop {
                 settle(connection)
                 timers.schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
             case .scenarioEvent(let run, let index): strike(run, index)
+            case .endOfPatience: break
             case .resumeAccepting:
                 do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
             }
@@ -213,7 +227,12 @@ final class ServerLoop {
         case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
         case .close(let selection): forEach(selection) { $0.end() }
         case .begin(let run): begin(run)
-        case .stop: isStopping = true
+        case .leave:
+            isLeaving = true
+            forEach(.all) { $0.leave() }
+        case .stop:
+            end = isLeaving ? .now + Self.patience : .now
+            timers.schedule(.endOfPatience, at: end ?? .now)
         }
     }
 

@@ -24,7 +24,7 @@ struct StreamGate {
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated
         switch status {
-        case 200: isPunished = false
+        case let status? where (200..<300).contains(status): isPunished = false
         // A token that is gone does not count as an error (APNS.md 4.2).
         case 410, nil: break
         default: isPunished = isPenalised

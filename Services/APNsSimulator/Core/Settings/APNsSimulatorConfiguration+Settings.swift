@@ -34,6 +34,8 @@ extension APNsSimulatorConfiguration {
         let idleSeconds = try config.integer("idle.timeout.seconds", default: 7200, in: 0...86_400)
         idleTimeout = idleSeconds == 0 ? nil : .seconds(idleSeconds)
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)
+        let rate = try config.integer("requests.per.second", default: 0, in: 0...10_000_000)
+        requestsPerSecond = rate == 0 ? nil : rate
         journalCapacity = try config.integer("journal.capacity", default: 200_000, in: Self.allowedJournalCapacity)
         journalFile = config.string(forKey: "journal.file").flatMap { $0.isEmpty ? nil : $0 }
         threads = try config.integer("threads", default: 1, in: Self.allowedThreads)

@@ -35,21 +35,39 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
         SimulatorSetting("idle.timeout.seconds", "7200", "a connection that says nothing for so long gets GOAWAY IdleTimeout; 0 for never"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
+        SimulatorSetting(
+            "requests.per.second", "0", "what the server takes; more are answered 503 ServiceUnavailable; 0 for any number"),
         SimulatorSetting("journal.capacity", "200000", "requests that the journal keeps"),
         SimulatorSetting("journal.file", "(none)", "every request is written here too; `apns-simulator journal FILE` reads it"),
         SimulatorSetting("threads", "1", "event loops"),
         SimulatorSetting("log.level", "info", "debug writes a line per push"),
     ]
 
-    /// The table in columns.
+    /// The table in columns, as wide as a terminal is that says nothing about itself.
     package static var help: String {
         let width = all.map(\.variable.count).max() ?? 0
         let second = all.map(\.fallback.count).max() ?? 0
+        let indent = 2 + width + 2 + second + 2
         let rows = all.map { setting in
             let (name, fallback) = (setting.variable, setting.fallback)
-            return "  " + name + String(repeating: " ", count: width - name.count + 2) + fallback
-                + String(repeating: " ", count: second - fallback.count + 2) + setting.meaning
+            let lead =
+                "  " + name + String(repeating: " ", count: width - name.count + 2) + fallback
+                + String(repeating: " ", count: second - fallback.count + 2)
+            let lines = wrapped(setting.meaning, to: columns - indent)
+            return lead + lines.joined(separator: "\n" + String(repeating: " ", count: indent))
         }
         return "Settings are environment variables:\n\n" + rows.joined(separator: "\n") + "\n\n" + KeysFile.help
+    }
+
+    private static let columns = 80
+
+    private static func wrapped(_ text: String, to width: Int) -> [String] {
+        text.split(separator: " ").reduce(into: [String]()) { lines, word in
+            if let last = lines.last, last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = last + " " + word
+            } else {
+                lines.append(String(word))
+            }
+        }
     }
 }

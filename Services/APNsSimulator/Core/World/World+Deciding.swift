@@ -32,6 +32,9 @@ extension World {
         return decision.step
     }
 
+    /// Counts a request about channels, and says whether it is one too many.
+    func overload(now: Int64) -> ScriptedAnswer? { state.withLock { $0.overload(now) } }
+
     /// Writes what was noted to the journal's file, if there is one. Before the answers leave: whoever has an answer finds the request there.
     /// - Returns: the file's first failure.
     func writeJournal() -> JournalFile.Failure? {
@@ -55,7 +58,10 @@ extension World {
         _ unknownDevices: UnknownDevices, _ state: inout State
     ) -> (step: ScriptedAnswer, isShown: Bool) {
         if origin.isSilent { return (.silence, false) }
-        if let refusal, origin.forced == nil { return (.reject(refusal), false) }
+        if origin.forced == nil {
+            if let overload = state.overload(now) { return (overload, false) }
+            if let refusal { return (.reject(refusal), false) }
+        }
         guard let token = facts.token, let index = state.records.index(forKey: token) else {
             return (origin.forced ?? (unknownDevices == .accept ? .accept : .reject(.badDeviceToken)), false)
         }
@@ -70,5 +76,12 @@ extension World {
         guard let reception = state.records.values[index].installation?.receive(facts, id: id, now: now) else { return (step, false) }
         state.arrivals.append(Arrival(reception, token: token, facts, id: id, now: now))
         return (step, reception == .shown)
+    }
+}
+
+extension World.State {
+    /// A server with more to do than it can do says so, whatever else is wrong with the request.
+    fileprivate mutating func overload(_ now: Int64) -> ScriptedAnswer? {
+        capacity?.admits(now) ?? true ? nil : .reject(.serviceUnavailable)
     }
 }

@@ -10,6 +10,8 @@ final class World: Sendable {
         var broadcast = BroadcastApps()
         var waiters: [Waiter] = []
         var lastWaiter: UInt64 = 0
+        /// What the whole server takes; nil is anything.
+        var capacity: Throttle?
         /// No push will arrive any more.
         var isOver = false
     }
@@ -19,10 +21,10 @@ final class World: Sendable {
     /// nil: the journal lives in memory only.
     let journalFile: JournalFile?
 
-    init(unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil) {
+    init(unknownDevices: UnknownDevices, journalCapacity: Int, journalFile: JournalFile? = nil, capacity: Throttle? = nil) {
         self.unknownDevices = unknownDevices
         self.journalFile = journalFile
-        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil)))
+        state = Mutex(State(journal: Journal(capacity: journalCapacity, hasFile: journalFile != nil), capacity: capacity))
     }
 
     // MARK: Devices

@@ -1,0 +1,26 @@
+import HTTP2
+
+/// What an answer about channels bears beside status and reason. A class, so that the steps of pushes, which have none, stay small.
+final class ChannelReply {
+    /// Of a channel just made.
+    private let channelID: String?
+    /// nil: the body that the answer makes itself, of its reason.
+    private let body: [UInt8]?
+
+    init(channelID: String? = nil, body: [UInt8]? = nil) {
+        self.channelID = channelID
+        self.body = body
+    }
+
+    /// Hands the answer to the session; it is dropped there where the stream is gone.
+    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
+        let answer = pending.step.answer
+        let content = body ?? answer.body ?? []
+        var block = HeaderBlock()
+        block.append(":status", String(answer.status))
+        block.append("apns-request-id", pending.id.text(upperCase: pending.idWasGenerated))
+        if let channelID { block.append("apns-channel-id", channelID) }
+        if !content.isEmpty { block.append("content-type", "application/json") }
+        try http2.respond(pending.stream, headers: block, body: content, frameLimit: answer.frameBytes ?? .max)
+    }
+}

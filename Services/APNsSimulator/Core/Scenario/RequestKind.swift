@@ -1,0 +1,8 @@
+/// What a request is about, as a scenario's `on` names it.
+enum RequestKind: String, Sendable, CaseIterable {
+    /// To a push port, and not a broadcast.
+    case push
+    /// To a port for channels.
+    case channels
+    case broadcast
+}
