@@ -119,6 +119,7 @@ package final class APNsSimulator: Sendable {
 
 extension APNsSimulatorConfiguration {
     func check() throws(SimulatorError) {
+        try require(Self.allowedConnections.contains(connections), "connections: \(Self.allowedConnections)")
         try require(Self.allowedStreams.contains(streams), "streams: \(Self.allowedStreams)")
         try require(Self.allowedThreads.contains(threads), "threads: \(Self.allowedThreads)")
         try require(Self.allowedJournalCapacity.contains(journalCapacity), "journal capacity: \(Self.allowedJournalCapacity)")

@@ -21,6 +21,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var keys: [ProviderKey]
     /// PEM: whose client certificates are good; nil asks for none.
     package var clientCAFile: String?
+    /// Open at once, on all ports together. One more is closed as soon as it is accepted.
+    package var connections = 10_000
     /// MAX_CONCURRENT_STREAMS once authenticated.
     package var streams = 1000
     /// One stream until a request with a valid token was seen.
@@ -50,6 +52,7 @@ package struct APNsSimulatorConfiguration: Sendable {
         self.keys = keys
     }
 
+    package static let allowedConnections = 1...1_000_000
     package static let allowedStreams = 1...1_000_000
     package static let allowedThreads = 1...64
     package static let allowedJournalCapacity = 1...10_000_000

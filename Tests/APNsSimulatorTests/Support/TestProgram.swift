@@ -35,12 +35,12 @@ struct TestProgram {
             errors: String(decoding: complained, as: UTF8.self))
     }
 
-    /// - Parameter fileLimit: Of RLIMIT_FSIZE, in 512 bytes; nil is none.
-    static func process(_ arguments: [String], settings: [String: String], fileLimit: Int? = nil) throws -> Process {
+    /// - Parameter limits: As the shell's `ulimit` takes them; nil is none.
+    static func process(_ arguments: [String], settings: [String: String], limits: String? = nil) throws -> Process {
         let process = Process()
-        if let fileLimit {
+        if let limits {
             process.executableURL = URL(filePath: "/bin/sh")
-            process.arguments = ["-c", "ulimit -f \(fileLimit); exec \"$0\" \"$@\"", try path()] + arguments
+            process.arguments = ["-c", "ulimit \(limits); exec \"$0\" \"$@\"", try path()] + arguments
         } else {
             process.executableURL = URL(filePath: try path())
             process.arguments = arguments
@@ -59,7 +59,7 @@ final class RunningProgram {
     private var ports: [String: Int] = [:]
 
     /// Returns once it listens.
-    init(journalFile: String, fileLimit: Int) throws {
+    init(journalFile: String = "", limits: String) throws {
         let identity = try TestIdentity.shared.get()
         let folder = identity.directory + "/" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -74,7 +74,7 @@ final class RunningProgram {
             settings: [
                 "TLS_CERTIFICATE_FILE": identity.certificateFile, "TLS_KEY_FILE": identity.keyFile, "KEYS_FILE": folder + "/keys.json",
                 "PRODUCTION_PORT": "0", "SANDBOX_PORT": "0", "CONTROL_PORT": "0", "JOURNAL_FILE": journalFile,
-            ], fileLimit: fileLimit)
+            ], limits: limits)
         process.standardOutput = FileHandle.nullDevice
         process.standardError = errors
         try process.run()
@@ -92,7 +92,7 @@ final class RunningProgram {
             log += String(decoding: arrived, as: UTF8.self)
             guard let line = log.split(separator: "\n").first(where: { $0.contains("port.production") && $0.hasSuffix("}") }) else { continue }
             let fields = try JSONValue.parse(Array(line.utf8))
-            for name in ["production", "control"] { ports[name] = fields["port." + name]?.stringValue.flatMap { Int($0) } }
+            for name in ["production", "sandbox", "control"] { ports[name] = fields["port." + name]?.stringValue.flatMap { Int($0) } }
             return
         }
     }

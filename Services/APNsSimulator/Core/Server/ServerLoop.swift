@@ -23,12 +23,13 @@ final class ServerLoop {
     }
 
     private static let handshakeTime = Duration.seconds(10)
+    private static let acceptingPause = Duration.milliseconds(200)
     /// How long clients that were told to leave are waited for.
     private static let patience = Duration.milliseconds(500)
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
-    private let listeners: [SimulatorPort: TCPListener]
+    private var listeners: ListenerWatch
     private let service: SharedService
     private let poller: Poller
     private var scratch = ConnectionScratch()
@@ -51,6 +52,7 @@ final class ServerLoop {
         } catch {
             // Only the kernel refusing an epoll call leads here: the loop cannot serve, and says so.
             service.logger.critical("An event loop ended", metadata: [SimulatorLogKey.error: "\(error)"])
+            service.noteLoopFailed()
         }
         _ = handle.mailbox.close()
         for listener in listeners.values { listener.close() }
@@ -61,18 +63,18 @@ final class ServerLoop {
     ) throws(SystemError) {
         self.handle = handle
         self.peers = peers
-        self.listeners = listeners
+        self.listeners = ListenerWatch(listeners, firstKey: Key.listeners)
         self.service = service
         poller = try Poller()
         try poller.add(handle.wakeUp.descriptor, key: Key.wakeUp, interest: .read)
-        try watchListeners()
+        try self.listeners.resume(poller)
         if let run = service.scenario { begin(run) }
     }
 
     private func run() throws(SystemError) {
         while !isOver {
             let now = ContinuousClock.now
-            for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { try handle(event) }
+            for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { handle(event) }
             runTimers()
         }
         for connection in connections.values {
@@ -84,12 +86,12 @@ final class ServerLoop {
 
     private var isOver: Bool { end.map { connections.isEmpty || $0 <= .now } ?? false }
 
-    private func handle(_ event: Poller.Event) throws(SystemError) {
+    private func handle(_ event: Poller.Event) {
         switch event.key {
         case Key.wakeUp:
             handle.wakeUp.clear()
             for command in handle.mailbox.takeAll() { obey(command) }
-        case Key.listeners..<Key.connections: try accept(SimulatorPort.all[Int(event.key - Key.listeners)])
+        case Key.listeners..<Key.connections: accept(SimulatorPort.all[Int(event.key - Key.listeners)])
         default:
             guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
             if event.isReadable { connection.receive(&scratch) }
@@ -100,38 +102,43 @@ final class ServerLoop {
 
     // MARK: Accepting
 
-    private func watchListeners() throws(SystemError) {
-        for (index, port) in SimulatorPort.all.enumerated() {
-            guard let listener = listeners[port] else { continue }
-            try poller.add(listener.descriptor, key: Key.listeners + UInt64(index), interest: .read)
-        }
-    }
-
-    private func accept(_ port: SimulatorPort) throws(SystemError) {
-        guard let listener = listeners[port] else { return }
+    private func accept(_ port: SimulatorPort) {
+        guard let listener = listeners.listener(on: port) else { return }
         do throws(SystemError) {
             while let socket = try listener.accept() {
+                guard service.admitConnection() else {
+                    refuse(socket)
+                    continue
+                }
                 let peer = peers[nextPeer % peers.count]
                 nextPeer += 1
                 if peer === handle { adopt(socket, port) } else { peer.post(.adopt(socket, port)) }
             }
         } catch {
-            // Out of descriptors, mostly: the queue would wake this loop without end, so it looks away for a moment.
+            // Out of descriptors, mostly.
             service.logger.warning("Cannot accept connections", metadata: [SimulatorLogKey.error: "\(error)"])
-            for listener in listeners.values { try poller.remove(listener.descriptor) }
-            timers.schedule(.resumeAccepting, at: .now + .milliseconds(200))
+            listeners.pause(poller)
+            timers.schedule(.resumeAccepting, at: .now + Self.acceptingPause)
         }
     }
 
+    private func refuse(_ socket: TCPSocket) {
+        service.world.noteConnectionOpened()
+        service.world.noteConnectionClosed(handshakeFailed: true)
+        socket.close()
+    }
+
     private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
-        guard !isLeaving else { return socket.close() }
+        guard !isLeaving else {
+            service.releaseConnection()
+            return socket.close()
+        }
         do {
             let number = service.nextConnectionNumber()
             let place = scenario?.admit(port.environment, now: service.configuration.clock())
             if place?.entrance == .refuse {
-                service.world.noteConnectionOpened()
-                service.world.noteConnectionClosed(handshakeFailed: true)
-                return socket.close()
+                service.releaseConnection()
+                return refuse(socket)
             }
             let connection = try ServerConnection(
                 number: number, port: port, socket: socket, service: service, scenario: place)
@@ -147,6 +154,7 @@ final class ServerLoop {
                 timers.schedule(.idleDeadline(connection: number), at: connection.lastArrival + timeout)
             }
         } catch {
+            service.releaseConnection()
             service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
         }
     }
@@ -176,6 +184,7 @@ final class ServerLoop {
         }
         // First the sum, then the end: whoever sees the end finds the sum.
         service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
+        service.releaseConnection()
         connection.socket.close()
     }
 
@@ -201,7 +210,7 @@ final class ServerLoop {
             case .scenarioEvent(let run, let index): strike(run, index)
             case .endOfPatience: break
             case .resumeAccepting:
-                do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
+                do throws(SystemError) { try listeners.resume(poller) } catch { timers.schedule(task, at: now + Self.acceptingPause) }
             }
         }
     }

@@ -30,6 +30,8 @@ package struct SimulatorSetting: Sendable {
             "PEM: clients are asked for a certificate, and one by these authorities is as good as provider tokens"),
         SimulatorSetting("scenario", "calm", "what goes wrong from the start, by name: apns-simulator scenarios lists them"),
         SimulatorSetting("scenario.file", "(none)", "the same from a file of your own, instead of a name"),
+        SimulatorSetting(
+            "connections", "10000", "connections open at once, on all ports together; one more is closed as soon as it is accepted"),
         SimulatorSetting("streams", "1000", "MAX_CONCURRENT_STREAMS once a connection is authenticated"),
         SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
         SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
