@@ -148,10 +148,11 @@ final class ServerConnection {
     func flush(_ scratch: inout ConnectionScratch) {
         do {
             var hasMore = true
-            while hasMore, tls.pendingOutput < Self.maximumBacklog {
-                hasMore = try encrypt(&scratch)
+            repeat {
+                // The bound is for what is made, not for what is sent: else a full backlog would never get smaller.
+                if tls.pendingOutput < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
                 guard try send() else { break }
-            }
+            } while hasMore
             if let http2, http2.isFinished, !suffering.wasNoticed, tls.pendingOutput == 0 { end() }
         } catch {
             end()
