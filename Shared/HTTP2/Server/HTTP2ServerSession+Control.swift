@@ -31,13 +31,20 @@ extension HTTP2ServerSession {
         try wire.submitSettings([nghttp2_settings_entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, maxConcurrentStreams)])
     }
 
-    /// Sends GOAWAY: streams above `lastStream` are closed here and now with `refusedStream`, and new ones ignored; the others go on.
+    /// Sends GOAWAY: streams above `lastStream` are closed with `refusedStream` and not reported, and new ones ignored; the others go on.
     /// May be sent again with a lower number, never with a higher one (RFC 9113 section 6.8).
     /// - Parameter lastStream: a client's stream, or 0; nil for "all that have come", `Int32.max` for a notice that more is to follow:
     ///   without a code and a text new streams are then still served (RFC 9113 section 6.8).
     package func goAway(lastStream: Int32? = nil, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []) throws(HTTP2Error) {
         announcedCode = code
-        try wire.goAway(lastStream: lastStream ?? self.lastStream, code, debug: debug)
+        let last = lastStream ?? self.lastStream
+        leaveUnprocessed(above: last)
+        try wire.goAway(lastStream: last, code, debug: debug)
+    }
+
+    /// Requests with a higher number are not reported any more, as after a GOAWAY with this number, which is to follow.
+    package func leaveUnprocessed(above stream: Int32) {
+        lastProcessed = min(lastProcessed, stream)
     }
 
     /// Ends one stream with RST_STREAM; unknown and closed ones are ignored.

@@ -26,6 +26,8 @@ extension ServerConnection {
 
     /// Now or later what was decided about a request, and what its connection suffers with it.
     func carryOut(_ next: PendingStep, effect: ConnectionEffect?) throws(HTTP2Error) {
+        // A late GOAWAY, too, is to say the truth about what comes until then.
+        if next.step.action == .goAway { http2?.leaveUnprocessed(above: lastStream(before: next)) }
         if let effect { try suffer(effect, with: next) }
         let isLate = next.delay != .zero
         if isLate { pending.append(next) } else { try perform(next) }
@@ -54,7 +56,7 @@ extension ServerConnection {
         case .goAway where suffering.goAwayFor == pending.stream: break
         case .goAway:
             // This push and what came after it was not processed; what came before is answered.
-            try http2.goAway(lastStream: max(0, pending.stream - 2), code: .noError, debug: pending.step.answer.body ?? [])
+            try http2.goAway(lastStream: lastStream(before: pending), code: .noError, debug: pending.step.answer.body ?? [])
         }
     }
 
@@ -63,6 +65,8 @@ extension ServerConnection {
         if let channels = pending.channels { return try channels.write(pending, on: http2) }
         try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
     }
+
+    private func lastStream(before pending: PendingStep) -> Int32 { max(0, pending.stream - 2) }
 
     private var isAuthenticated: Bool { check.authority.isAuthenticated }
 

@@ -131,7 +131,7 @@ final class ServerConnection {
             guard case .bytes = result else { return }
             try http2.receive(scratch.plaintext.span)
             try http2.forEachEvent { event in
-                if case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
+                if !isOver, case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
             }
         }
     }
