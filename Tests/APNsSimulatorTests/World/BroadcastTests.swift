@@ -72,17 +72,16 @@ struct BroadcastTests {
     func channelsOfAll() throws {
         var apps = BroadcastApps()
         func key(_ name: String) -> BroadcastApps.Key { BroadcastApps.Key(environment: .sandbox, bundleID: name) }
-        let first = try #require(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key("a")))
-        for name in ["b", "c"] { #expect(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key(name)) != nil) }
-        #expect(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key("d")) == nil)
-        #expect(apps.delete(first, key("a")))
-        #expect(!apps.delete(first, key("a")))
+        func create(_ name: String) -> String? { apps.create(isStoring: true, limit: 10, limitOfAll: 3, key(name)) }
+        let first = try #require(create("a"))
+        #expect(["b", "c", "d"].map { create($0) != nil } == [true, true, false])
+        let deleted = (apps.delete(first, key("a")), apps.delete(first, key("a")))
+        #expect(deleted == (true, false))
         #expect(Set(apps.keys) == [key("b"), key("c")])
-        #expect(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key("d")) != nil)
+        #expect(create("d") != nil)
         for isEnabled in [false, false, true] { apps.setEnabled(isEnabled, key("d")) }
         #expect(Set(apps.keys) == [key("b"), key("c")])
-        #expect(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key("a")) != nil)
-        #expect(apps.create(isStoring: true, limit: 10, limitOfAll: 3, key("d")) == nil)
+        #expect(["a", "d"].map { create($0) != nil } == [true, false])
     }
 
     @Test(
