@@ -174,7 +174,7 @@ package final class TLSSession {
     }
 
     /// Takes what is sent out of memory where something else waits: a peer that is never quite up to date would else make it grow by all that
-    /// it is sent. Not before there is more of it than of the rest, which OpenSSL moves at its next write: so no byte is moved more than once.
+    /// it is sent. Not before there is more of it than of the rest, which OpenSSL moves at its next write: so each byte is moved about once.
     private func dropSent() {
         withUnsafeTemporaryAllocation(byteCount: Self.recordBytes, alignment: 1) { scratch in
             while sent > 0 {

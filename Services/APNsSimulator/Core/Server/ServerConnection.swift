@@ -9,6 +9,8 @@ final class ServerConnection {
     private static let maximumBacklog = 1 << 20
     /// One that sends more than this as a body is not answered any more but reset.
     private static let maximumBody = 65_536
+    /// How long one that was told to be idle may take to end.
+    private static let patienceWithIdle = Duration.seconds(60)
 
     let number: UInt32
     let environment: SimulatorEnvironment
@@ -34,6 +36,8 @@ final class ServerConnection {
     var pending: [PendingStep] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
+    /// When it was told that nothing comes any more.
+    var idleSince: ContinuousClock.Instant?
     private(set) var isOver = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
@@ -182,6 +186,12 @@ final class ServerConnection {
     // MARK: For the loop
 
     func end() { isOver = true }
+
+    /// When it is to be told that nothing comes any more; once told, when it is to be closed whatever keeps it.
+    func idleDeadline(_ timeout: Duration) -> ContinuousClock.Instant {
+        guard let idleSince else { return lastArrival + timeout }
+        return max(lastArrival, idleSince) + min(timeout, Self.patienceWithIdle)
+    }
 
     func takePending() -> [PendingStep] {
         guard !pending.isEmpty else { return [] }

@@ -4,16 +4,6 @@ import SystemIO
 
 /// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; nobody else touches them.
 final class ServerLoop {
-    enum Task {
-        case act(connection: UInt32, PendingStep)
-        case handshakeDeadline(connection: UInt32)
-        case idleDeadline(connection: UInt32)
-        case resumeAccepting
-        case resumeHandshake(connection: UInt32)
-        case scenarioEvent(ScenarioRun, Int)
-        case endOfPatience
-    }
-
     private enum Key {
         static let wakeUp: UInt64 = 1
         /// Listener n of `SimulatorPort.all` is this plus n.
@@ -22,25 +12,26 @@ final class ServerLoop {
         static let connections: UInt64 = 16
     }
 
-    private static let handshakeTime = Duration.seconds(10)
-    private static let acceptingPause = Duration.milliseconds(200)
+    static let handshakeTime = Duration.seconds(10)
+    static let acceptingPause = Duration.milliseconds(200)
     /// How long clients that were told to leave are waited for.
-    private static let patience = Duration.milliseconds(500)
+    static let patience = Duration.milliseconds(500)
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
-    private var listeners: ListenerWatch
-    private let service: SharedService
-    private let poller: Poller
-    private var scratch = ConnectionScratch()
-    private var connections: [UInt32: ServerConnection] = [:]
-    private var timers = TimerHeap<Task>()
+    var listeners: ListenerWatch
+    let service: SharedService
+    let poller: Poller
+    var scratch = ConnectionScratch()
+    var connections: [UInt32: ServerConnection] = [:]
+    var timers = LoopTimers()
+    var isSweepScheduled = false
     private var nextPeer = 0
     /// The clients have been told to leave.
-    private var isLeaving = false
+    var isLeaving = false
     /// When the loop ends at the latest; nil while nobody has said so.
-    private var end: ContinuousClock.Instant?
-    private var scenario: ScenarioRun?
+    var end: ContinuousClock.Instant?
+    var scenario: ScenarioRun?
 
     /// The thread's whole body.
     static func run(
@@ -118,7 +109,7 @@ final class ServerLoop {
             // Out of descriptors, mostly.
             service.logger.warning("Cannot accept connections", metadata: [SimulatorLogKey.error: "\(error)"])
             listeners.pause(poller)
-            timers.schedule(.resumeAccepting, at: .now + Self.acceptingPause)
+            schedule(.resumeAccepting, at: .now + Self.acceptingPause)
         }
     }
 
@@ -128,7 +119,7 @@ final class ServerLoop {
         socket.close()
     }
 
-    private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
+    func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
         guard !isLeaving else {
             service.releaseConnection()
             return socket.close()
@@ -146,13 +137,11 @@ final class ServerLoop {
             connections[number] = connection
             service.world.noteConnectionOpened()
             if case .stallTLS(let time) = place?.entrance {
-                if let time { timers.schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
+                if let time { schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
             } else {
-                timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+                schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
             }
-            if let timeout = service.configuration.idleTimeout {
-                timers.schedule(.idleDeadline(connection: number), at: connection.lastArrival + timeout)
-            }
+            scheduleSweep()
         } catch {
             service.releaseConnection()
             service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
@@ -162,9 +151,9 @@ final class ServerLoop {
     // MARK: Connections
 
     /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
-    private func settle(_ connection: ServerConnection) {
+    func settle(_ connection: ServerConnection) {
         for step in connection.takePending() {
-            timers.schedule(.act(connection: connection.number, step), at: .now + step.delay)
+            schedule(.act(connection: connection.number, step), at: .now + step.delay)
         }
         guard !connection.isOver else { return close(connection) }
         guard let interest = connection.takeChangedInterest() else { return }
@@ -175,7 +164,7 @@ final class ServerLoop {
         }
     }
 
-    private func close(_ connection: ServerConnection) {
+    func close(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: connection.number) != nil else { return }
         do throws(SystemError) {
             try poller.remove(connection.socket.descriptor)
@@ -186,101 +175,5 @@ final class ServerLoop {
         service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
         service.releaseConnection()
         connection.socket.close()
-    }
-
-    private func runTimers() {
-        guard !timers.isEmpty else { return }
-        let now = ContinuousClock.now
-        while let task = timers.popDue(at: now) {
-            switch task {
-            case .act(let number, let step):
-                guard let connection = connections[number] else { continue }
-                connection.act(step)
-                connection.flush(&scratch)
-                settle(connection)
-            case .handshakeDeadline(let number):
-                if let connection = connections[number], !connection.isEstablished { close(connection) }
-            case .idleDeadline(let number): if let connection = connections[number] { endIfIdle(connection, now) }
-            case .resumeHandshake(let number):
-                guard let connection = connections[number] else { continue }
-                connection.resumeHandshake()
-                connection.flush(&scratch)
-                settle(connection)
-                timers.schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
-            case .scenarioEvent(let run, let index): strike(run, index)
-            case .endOfPatience: break
-            case .resumeAccepting:
-                do throws(SystemError) { try listeners.resume(poller) } catch { timers.schedule(task, at: now + Self.acceptingPause) }
-            }
-        }
-    }
-
-    /// A connection that was busy since its deadline was set gets another one.
-    private func endIfIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
-        guard let timeout = service.configuration.idleTimeout else { return }
-        let deadline = connection.lastArrival + timeout
-        guard deadline <= now else { return timers.schedule(.idleDeadline(connection: connection.number), at: deadline) }
-        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
-        connection.flush(&scratch)
-        settle(connection)
-    }
-
-    // MARK: Commands
-
-    private func obey(_ command: LoopCommand) {
-        switch command {
-        case .adopt(let socket, let port): adopt(socket, port)
-        case .goAway(let selection, let lastStream, let code, let debug):
-            forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
-        case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
-        case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
-        case .close(let selection): forEach(selection) { $0.end() }
-        case .begin(let run): begin(run)
-        case .leave:
-            isLeaving = true
-            forEach(.all) { $0.leave() }
-        case .stop:
-            end = isLeaving ? .now + Self.patience : .now
-            timers.schedule(.endOfPatience, at: end ?? .now)
-        }
-    }
-
-    // MARK: Scenario
-
-    private func begin(_ run: ScenarioRun) {
-        scenario = run
-        let now = service.configuration.clock()
-        for connection in connections.values.sorted(by: { $0.number < $1.number }) {
-            connection.begin(run.admit(connection.environment, now: now, isNew: false))
-            connection.flush(&scratch)
-            settle(connection)
-        }
-        for (index, event) in run.scenario.events.enumerated() {
-            timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(event.at))
-        }
-    }
-
-    /// The moment of an event: nothing where another scenario has taken over.
-    private func strike(_ run: ScenarioRun, _ index: Int) {
-        guard run === scenario else { return }
-        let event = run.scenario.events[index]
-        if let every = event.every { timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
-        // Every loop strikes its own connections; one of them counts.
-        if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
-        forEach(event.environment.map { .environment($0) } ?? .all) { connection in
-            do throws(HTTP2Error) {
-                try connection.suffer(event.effect, causedBy: nil)
-            } catch {
-                connection.end()
-            }
-        }
-    }
-
-    private func forEach(_ selection: APNsSimulator.Selection, _ body: (ServerConnection) -> Void) {
-        for connection in connections.values where connection.isMeant(by: selection) {
-            body(connection)
-            connection.flush(&scratch)
-            settle(connection)
-        }
     }
 }
