@@ -56,11 +56,6 @@ struct WireSession: ~Copyable {
     }
 
     func goAway(lastStream: Int32, _ code: HTTP2ErrorCode, debug: [UInt8]) throws(HTTP2Error) {
-        if lastStream == .max, code == .noError, debug.isEmpty {
-            // After any other GOAWAY nghttp2 drops new streams, also those that its last stream admits.
-            try check(Int(nghttp2_submit_shutdown_notice(handle)), "nghttp2_submit_shutdown_notice")
-            return
-        }
         let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
         try check(Int(nghttp2_submit_goaway(handle, flags, lastStream, code.rawValue, debug, debug.count)), "nghttp2_submit_goaway")
     }

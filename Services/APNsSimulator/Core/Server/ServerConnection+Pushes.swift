@@ -82,10 +82,7 @@ extension ServerConnection {
         sayGoodBye()
     }
 
-    func sayGoodBye() {
-        suffering.wasNoticed = true
-        goAway(lastStream: .max, code: 0, debug: [])
-    }
+    func sayGoodBye() { goAway(lastStream: .max, code: 0, debug: []) }
 
     func goAway(lastStream: Int32?, code: UInt32, debug: [UInt8]) {
         do throws(HTTP2Error) {

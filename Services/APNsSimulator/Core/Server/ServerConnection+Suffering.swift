@@ -15,8 +15,6 @@ struct Suffering {
     var streams: UInt32?
     /// Announced instead of the usual window.
     var window: Int?
-    /// Its last GOAWAY announced only that more is to follow: the connection goes on.
-    var wasNoticed = false
     /// The request whose GOAWAY was sent already.
     var goAwayFor: Int32?
 
@@ -84,7 +82,6 @@ extension ServerConnection {
     func suffer(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
         switch effect {
         case .goAway(let last, let code, let debug, let closes):
-            suffering.wasNoticed = last == .all
             try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
             if closes { end() }
         case .close(let abruptly):

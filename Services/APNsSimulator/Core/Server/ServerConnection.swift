@@ -157,7 +157,7 @@ final class ServerConnection {
                 if tls.pendingOutput < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
                 guard try send() else { break }
             } while hasMore
-            if let http2, http2.isFinished, !suffering.wasNoticed, tls.pendingOutput == 0 { end() }
+            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
         } catch {
             end()
         }
