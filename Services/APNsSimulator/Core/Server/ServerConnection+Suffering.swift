@@ -9,6 +9,8 @@ struct Suffering {
     var refusesTLS = false
     /// Nothing is written any more.
     var isFrozen = false
+    /// Requests are swallowed.
+    var isSilent = false
     var freezesWhenEstablished = false
     var closesAfterCut = false
     /// Announced instead of the configured number.
@@ -66,7 +68,7 @@ extension ServerConnection {
             end()
         }
         if suffering.streams != nil { setStreams(UInt32(service.configuration.streams)) }
-        (suffering.window, suffering.streams) = (nil, nil)
+        (suffering.window, suffering.streams, suffering.isSilent) = (nil, nil, false)
     }
 
     /// By a request's fault.
@@ -98,8 +100,8 @@ extension ServerConnection {
         case .window(let bytes):
             suffering.window = bytes
             try http2?.updateSettings(initialWindowSize: bytes)
-        case .silence: isSilent = true
-        case .answer: isSilent = false
+        case .silence: suffering.isSilent = true
+        case .answer: suffering.isSilent = false
         }
     }
 

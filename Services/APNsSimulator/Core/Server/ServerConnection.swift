@@ -29,8 +29,8 @@ final class ServerConnection {
     var gate: StreamGate
     var answers: AnswerWriter
     var random = FastRandom()
-    /// Requests are swallowed.
-    var isSilent = false
+    /// Requests are swallowed because somebody has said so.
+    private var isSilenced = false
     /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
     var isLeaving = false
     var pending: [PendingStep] = []
@@ -184,6 +184,15 @@ final class ServerConnection {
     }
 
     // MARK: For the loop
+
+    /// Requests are swallowed: by command, by the scenario, or because nothing is written any more.
+    var isSilent: Bool { isSilenced || suffering.isSilent || suffering.isFrozen }
+
+    /// By command, which overrules the scenario.
+    func setSilent(_ isSilent: Bool) {
+        isSilenced = isSilent
+        if !isSilent { suffering.isSilent = false }
+    }
 
     func end() { isOver = true }
 

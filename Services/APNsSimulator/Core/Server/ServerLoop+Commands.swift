@@ -10,7 +10,7 @@ extension ServerLoop {
         case .goAway(let selection, let lastStream, let code, let debug):
             forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
         case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
-        case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
+        case .setSilent(let selection, let isSilent): forEach(selection) { $0.setSilent(isSilent) }
         case .close(let selection): forEach(selection) { $0.end() }
         case .begin(let run): begin(run)
         case .leave:
