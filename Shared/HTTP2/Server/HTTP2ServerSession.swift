@@ -18,6 +18,8 @@ package final class HTTP2ServerSession {
     package internal(set) var connectionError: HTTP2ErrorCode?
     /// Numbers that the client can use no more.
     var skipped = SkippedStreams()
+    /// Open streams whose requests were cut.
+    var cutStreams = 0
     /// Whole GOAWAY frames that wait for everything else to be sent.
     var notices: [UInt8] = []
     /// What the caller has declared unprocessed lies above this.
