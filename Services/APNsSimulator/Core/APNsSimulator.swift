@@ -108,6 +108,16 @@ package final class APNsSimulator: Sendable {
     package var productionPort: Int { port(.production) }
     package var sandboxPort: Int { port(.sandbox) }
 
+    /// Takes the place of the scenario before, for loops that begin and for those that run, in one step: of two at once the same one is last
+    /// for everybody.
+    func begin(_ run: ScenarioRun) {
+        running.withLock { running in
+            service.scenario = run
+            guard case .running(let loops, _) = running else { return }
+            for loop in loops { loop.post(.begin(run)) }
+        }
+    }
+
     /// Hands a command to every loop.
     func post(_ command: LoopCommand) {
         let loops: [LoopHandle] = running.withLock { running in

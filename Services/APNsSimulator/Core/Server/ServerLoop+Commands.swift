@@ -25,6 +25,8 @@ extension ServerLoop {
     // MARK: Scenario
 
     func begin(_ run: ScenarioRun) {
+        // A loop that has just begun may have found it already.
+        guard run !== scenario else { return }
         timers.dropEvents(of: scenario)
         scenario = run
         let now = service.configuration.clock()
