@@ -27,8 +27,10 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var streams = 1000
     /// One stream until a request with a valid token was seen.
     package var streamGate = true
-    /// One stream after a rejection, until a push is accepted.
+    /// One stream after a 4xx, until a push is accepted.
     package var streamPenalty = true
+    /// So many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
+    package var rejectionsUntilDisconnect = 0
     /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
     /// nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
