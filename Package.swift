@@ -122,7 +122,7 @@ let package = Package(
         tests("PushModelTests", ["PushModel", "StrictJSON", protobuf]),
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
-        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
+        tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1, nioPosix]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),

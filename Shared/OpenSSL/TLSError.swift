@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import Glibc
 
 /// Why something about TLS or a key failed: a code to switch on, what was attempted, and OpenSSL's own words (never key material).
 package struct TLSError: Error, Equatable, CustomStringConvertible {
@@ -52,6 +53,9 @@ extension TLSError {
 
     private static func text(_ code: UInt) -> String {
         if let reason = ERR_reason_error_string(code) { return String(cString: reason) }
+        // ERR_SYSTEM_ERROR (err.h): the rest is an errno, which OpenSSL has no text for.
+        let systemFlag: UInt = 1 << 31
+        if code & systemFlag != 0 { return String(cString: strerror(Int32(truncatingIfNeeded: code & (systemFlag - 1)))) }
         return "error \(code)"
     }
 }

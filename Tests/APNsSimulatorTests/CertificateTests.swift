@@ -150,6 +150,10 @@ struct CertificateTests {
             #expect(wrong.goAways[0].debug == #"{"reason":"BadCertificateEnvironment"}"#)
             #expect(wrong.goAways[0].lastStream == 0)
             #expect(wrong.goAways[0].code == .noError)
+            let hasty = try PushClient(port: test.simulator.port(.production), certificate: sandbox, firstFlight: TestPush())
+            try hasty.run { $0.closed[1] != nil }
+            #expect(hasty.closed[1] == .refusedStream)
+            #expect(test.simulator.counters.requests == 0)
             let right = try client(test, sandbox, .sandbox)
             #expect(try right.send(TestPush()).status == 200)
             let both = try certificates.make("both", marks: ProviderCertificates.sandbox + "\n" + ProviderCertificates.production)

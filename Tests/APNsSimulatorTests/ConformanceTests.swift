@@ -152,7 +152,7 @@ struct ConformanceTests {
             try client.run { $0.http2.canSubmit }
             let late = try client.submit(test.push())
             test.simulator.beginShutdown()
-            #expect(try Told(goAwayOf: other) == Told(status: 0, "Shutdown"))
+            try other.run { $0.goAways.first?.lastStream == .max }
             try client.run { $0.closed[late] != nil }
             return Told(try #require(client.responses[late]))
         },

@@ -29,7 +29,7 @@ struct FloodTests {
             RawFrame.headers(1, request, flags: 0).bytes
                 + (0..<2000).flatMap { _ in RawFrame(kind: .continuation, stream: 1, payload: RawFrame.block([("x", "y")])).bytes }),
         Flood(
-            "PINGs that are not waited for, from one who does not read",
+            "PINGs without end",
             (0..<20_000).flatMap { _ in RawFrame(kind: .ping, payload: [UInt8](repeating: 1, count: 8)).bytes }),
         Flood("SETTINGS without end", (0..<20_000).flatMap { _ in RawFrame.setting(3, 100).bytes }),
     ]

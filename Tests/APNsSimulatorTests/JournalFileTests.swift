@@ -1,5 +1,7 @@
 import APNsSimulator
 import Foundation
+import StrictJSON
+import SystemIO
 import Testing
 
 @Suite("The journal's file holds every request, however small the journal in memory", .timeLimit(.minutes(1)))
@@ -91,6 +93,26 @@ struct JournalFileTests {
             certificateFile: try TestIdentity.shared.get().certificateFile, keyFile: try TestIdentity.shared.get().keyFile, keys: [])
         configuration.journalFile = "/nowhere/journal"
         #expect(throws: SimulatorError.self) { try APNsSimulator(configuration) }
+    }
+
+    @Test("A disk that is full midway stops no answer; what was not written is counted, and what was can be read")
+    func fullMidway() async throws {
+        let identity = try TestIdentity.shared.get()
+        let path = identity.directory + "/\(UUID().uuidString).journal"
+        // 4096 bytes: some thirty requests, the last one cut in the middle.
+        let program = try RunningProgram(journalFile: path, limits: "-f 8")
+        let bearer = try identity.key.bearer(issuedAt: WallClock.milliseconds() / 1000)
+        let client = try PushClient(port: program.port("production"))
+        for _ in 0..<100 { #expect(try client.send(TestPush().with("authorization", bearer)).status == 200) }
+        let counters = try await program.control("/v1/counters")
+        let lost = try #require(counters["journal"]?["file_lost"]?.integerValue)
+        let kept = try entries(path).map(\.sequence)
+        #expect(kept == Array(1...100 - lost))
+        #expect(kept.count > 20 && lost > 20)
+        #expect(try Data(contentsOf: URL(filePath: path)).count < 4096)
+        #expect(try await program.control("/healthz")["status"]?.stringValue == "journal_file_incomplete")
+        let log = program.end()
+        #expect(log.components(separatedBy: "The journal's file takes nothing more").count == 2)
     }
 
     @Test("A disk that takes nothing is told at the start")

@@ -20,6 +20,44 @@ struct PlainPartsTests {
         #expect(heap.isEmpty)
     }
 
+    @Test("Timers that are taken out leave the others in their order")
+    func timersTakenOut() {
+        var heap = TimerHeap<Int>()
+        let start = ContinuousClock.now
+        for number in 0..<500 { heap.schedule(number, at: start + .milliseconds((number * 7919) % 101)) }
+        heap.removeAll { $0 % 3 == 0 }
+        var fired: [Int] = []
+        while let next = heap.popDue(at: start + .seconds(1)) { fired.append(next) }
+        let expected = (0..<500).filter { $0 % 3 != 0 }.sorted { (($0 * 7919) % 101, $0) < (($1 * 7919) % 101, $1) }
+        #expect(fired == expected)
+    }
+
+    @Test("Timers of connections that are gone do not pile up, and those of the others stay")
+    func deadTimers() {
+        var timers = LoopTimers()
+        let due = ContinuousClock.now
+        for number in 1...10_000 as ClosedRange<UInt32> {
+            timers.schedule(.handshakeDeadline(connection: number), at: due) { $0 <= 100 || $0 == number }
+            #expect(timers.count <= 300)
+        }
+        timers.schedule(.idleSweep, at: due) { _ in false }
+        var left: Set<UInt32> = []
+        while let task = timers.popDue(at: due) { if let connection = task.connection { left.insert(connection) } }
+        #expect(left.isSuperset(of: 1...100))
+    }
+
+    @Test("A scenario's events are gone with it")
+    func deadEvents() throws {
+        let identity = try TestIdentity.shared.get()
+        let configuration = APNsSimulatorConfiguration(certificateFile: identity.certificateFile, keyFile: identity.keyFile, keys: [])
+        let runs = try (0..<2).map { _ in try ScenarioRun(.calm, configuration: configuration, now: 0) }
+        var timers = LoopTimers()
+        for run in runs { timers.schedule(.scenarioEvent(run, 0), at: .now) { _ in true } }
+        timers.schedule(.idleSweep, at: .now) { _ in true }
+        timers.dropEvents(of: runs[0])
+        #expect(timers.count == 2)
+    }
+
     private func record(_ connection: UInt32) -> JournalRecord {
         JournalRecord(
             PushFacts(), id: MessageID(high: 0, low: 0), .accept, isShown: false,

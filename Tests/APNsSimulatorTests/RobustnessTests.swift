@@ -90,7 +90,29 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A push that is cut off in the middle, and a client that vanishes, leave no trace")
+    @Test("A push that is cut off in the middle leaves no trace", arguments: [false, true])
+    func cutOff(_ abruptly: Bool) async throws {
+        try await withSimulator { test in
+            try test.simulator.install(TestPush.token)
+            let whole = BacklogTests.push(test, 0, TestPush.token)
+            let good = try test.client()
+            for (index, count) in [whole.count - 1, whole.count - TestPush.alert.utf8.count, 40].enumerated() {
+                let client = try RawClient(port: test.simulator.productionPort)
+                try client.send(Array(whole.prefix(count)))
+                try client.close(abruptly: abruptly)
+                var trips: UInt64 = 0
+                while test.simulator.counters.connectionsClosed <= index {
+                    trips += 1
+                    try good.roundTrip(trips << 8 | UInt64(index))
+                }
+            }
+            #expect(try good.send(test.push()).status == 200)
+            #expect(test.simulator.journal().count == 1)
+            #expect(try test.simulator.inbox(TestPush.token).count == 1)
+        }
+    }
+
+    @Test("A client that vanishes before its answer harms nobody")
     func vanishing() async throws {
         try await withSimulator { test in
             try test.simulator.script(TestPush.token, [.accept.delayed(by: .milliseconds(30))], then: .repeat)
@@ -108,14 +130,17 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A body beyond all measure is reset, and the connection lives on")
-    func hugeBody() async throws {
+    @Test("A body beyond all measure is answered as any that is too long, and the connection lives on", arguments: [65_536, 100_000, 3_000_000])
+    func hugeBody(_ bytes: Int) async throws {
         try await withSimulator { test in
             let client = try test.client()
-            let stream = try client.submit(test.push().body(RejectionTests.payload(100_000)))
+            let stream = try client.submit(test.push().body(RejectionTests.payload(bytes)))
             try client.run { $0.closed[stream] != nil }
-            #expect(client.closed[stream] == .enhanceYourCalm)
+            #expect(client.responses[stream]?.status == 413)
+            #expect(client.responses[stream]?.body == #"{"reason":"PayloadTooLarge"}"#)
+            #expect(client.closed[stream] == .noError)
             #expect(try client.send(test.push()).status == 200)
+            #expect(test.simulator.journal().map(\.status) == [413, 200])
         }
     }
 

@@ -5,6 +5,8 @@ import Logging
 import Observability
 import OpenSSL
 import Synchronization
+import SystemIO
+import TestSupport
 import Testing
 
 @Suite("Settings are read once, strictly, and documented")
@@ -112,15 +114,21 @@ struct SettingsTests {
         #expect(error?.code == .configuration)
     }
 
-    @Test("A port that is taken is told, and the other one is not kept")
+    @Test("A port that is taken is told, and the others are not kept")
     func takenPort() async throws {
         let settings = try read()
         try await withSimulator { test in
             var second = settings
-            (second.productionPort, second.sandboxPort) = (0, test.simulator.productionPort)
-            let simulator = try APNsSimulator(second, logger: Self.logger)
-            let error = #expect(throws: SimulatorError.self) { try simulator.start() }
-            #expect(error?.code == .listening)
+            let free = try FreePorts.choose(3)
+            (second.productionPort, second.sandboxPort) = (free[0], test.simulator.productionPort)
+            (second.productionManagementPort, second.sandboxManagementPort) = (free[1], free[2])
+            // Kept to the end: what it holds it would hold now.
+            let simulators = try (0..<8).map { _ in try APNsSimulator(second, logger: Self.logger) }
+            for simulator in simulators {
+                let error = #expect(throws: SimulatorError.self) { try simulator.start() }
+                #expect(error?.code == .listening)
+                for port in free { try TCPListener(host: "127.0.0.1", port: port).close() }
+            }
         }
     }
 }

@@ -46,6 +46,41 @@ struct StreamLimitTests {
         }
     }
 
+    @Test("The server's own failures narrow nothing, and any success widens it again")
+    func others() async throws {
+        try await withSimulator { test in
+            try test.simulator.install(TestPush.token)
+            try test.simulator.script(
+                TestPush.token,
+                [.accept, .reject(.serviceUnavailable), .answer(status: 500), .reject(.tooManyRequests), .answer(status: 204)])
+            let client = try test.client()
+            let statuses = try (0..<5).map { _ in try client.send(test.push()).status }
+            #expect(statuses == [200, 503, 500, 429, 204])
+            try client.roundTrip(1)
+            #expect(client.limits == [1, 1000, 1, 1000])
+            #expect(test.simulator.counters.accepted == 2)
+            #expect(try test.simulator.inbox(TestPush.token).count == 2)
+        }
+    }
+
+    @Test("So many 4xx in a row end the connection, if they are to; a success between them begins the count again")
+    func disconnect() async throws {
+        try await withSimulator {
+            $0.rejectionsUntilDisconnect = 3
+        } _: { test in
+            let bad = ScriptedAnswer.reject(.badDeviceToken)
+            try test.simulator.script(
+                TestPush.token, [bad, bad, .accept, bad, .reject(.unregistered), .reject(.serviceUnavailable), bad, bad], then: .repeat)
+            let client = try test.client()
+            let statuses = try (0..<8).map { _ in try client.send(test.push()).status }
+            #expect(statuses == [400, 400, 200, 400, 410, 503, 400, 400])
+            try client.run { $0.isOver }
+            #expect(client.goAways.map(\.lastStream) == [15])
+            #expect(client.goAways.map(\.code) == [.noError])
+            #expect(try test.client().send(test.push()).status == 400)
+        }
+    }
+
     @Test("A first push that is authenticated but rejected does not open the limit")
     func rejectedFirst() async throws {
         try await withSimulator { test in
@@ -66,7 +101,7 @@ struct StreamLimitTests {
         #expect(gate.limit == 1)
         #expect(gate.answered(status: nil, isAuthenticated: false) == nil)
         #expect(gate.answered(status: nil, isAuthenticated: true) == 10)
-        #expect(gate.answered(status: 410, isAuthenticated: true) == nil)
+        for status in [410, 500, 503] { #expect(gate.answered(status: status, isAuthenticated: true) == nil) }
         #expect(gate.answered(status: 400, isAuthenticated: true) == 1)
         #expect(gate.setFull(5) == nil)
         #expect(gate.answered(status: 200, isAuthenticated: true) == 5)

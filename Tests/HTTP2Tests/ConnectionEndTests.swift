@@ -20,6 +20,20 @@ struct ConnectionEndTests {
         #expect(wire.client.isFinished, "all answered: the socket may be closed")
     }
 
+    @Test func whatCameWithTheReasonForAGoAwayIsNotReported() throws {
+        let wire = try Wire()
+        let streams = try (0..<4).map { _ in try wire.submit() }
+        try wire.server.receive(wire.client.output())
+        var taken: [Int32] = []
+        try wire.server.forEachEvent { event in
+            guard case .request(let stream, _, _) = event else { return }
+            taken.append(stream)
+            if stream == streams[1] { try wire.server.goAway(lastStream: streams[0]) }
+        }
+        #expect(taken == Array(streams.prefix(2)))
+        #expect(wire.server.takeEvents().requests.isEmpty)
+    }
+
     @Test func aServersOwnGoAwayIsNoAccusation() throws {
         let wire = try Wire()
         try wire.server.goAway(code: .enhanceYourCalm)

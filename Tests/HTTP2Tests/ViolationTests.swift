@@ -70,20 +70,42 @@ struct ViolationTests {
         #expect(events.compactMap(Closed.init) == [Closed(stream, .cancel, .complete)])
     }
 
-    @Test func aServerRefusesABodyBeyondItsBound() throws {
+    @Test func aServerReportsABodyBeyondItsBoundAtOnceAndDropsTheRest() throws {
         var settings = HTTP2ServerSettings()
         settings.maximumBody = 5_000
         let wire = try Wire(settings: settings)
         let within = try wire.submit([UInt8](repeating: 1, count: 5_000))
         let beyond = try wire.submit([UInt8](repeating: 1, count: 5_001))
+        let endless = try wire.submit([UInt8](repeating: 1, count: 200_000))
         try wire.exchange()
-        #expect(wire.requests.map(\.stream) == [within])
-        #expect(wire.closed == [Closed(beyond, .enhanceYourCalm, .complete)])
-        #expect(wire.server.openStreams == 1)
-        try wire.answer(beyond)
-        try wire.answer(within)
+        #expect(wire.requests.map(\.stream) == [within, beyond, endless])
+        #expect(wire.requests[1].body.count == 5_001)
+        #expect((5_001...5_000 + 16_384).contains(wire.requests[2].body.count))
+        for (stream, body) in [(within, []), (beyond, []), (endless, Array("no".utf8))] { try wire.answer(stream, "413", body: body) }
         try wire.exchange()
-        #expect(wire.statuses == [within: 200])
+        #expect(wire.statuses == [within: 413, beyond: 413, endless: 413])
+        #expect(wire.clientEvents.body(of: endless) == Array("no".utf8))
+        #expect(Set(wire.closed.map(\.code)) == [.noError])
+        #expect(wire.server.openStreams == 0)
+        #expect(wire.requests.count == 3, "none is told twice")
+        let next = try wire.submit()
+        try wire.exchange()
+        #expect(wire.requests.last?.stream == next)
+    }
+
+    @Test func aRequestThatWasCutIsAnsweredBeforeItHasEnded() throws {
+        var settings = HTTP2ServerSettings()
+        settings.maximumBody = 5_000
+        let wire = try Wire(settings: settings)
+        let stream = try wire.submit([UInt8](repeating: 1, count: 200_000))
+        try wire.clientToServer()
+        #expect(wire.requests.map(\.stream) == [stream])
+        try wire.answer(stream, "413", body: Array("no".utf8))
+        try wire.exchange()
+        #expect(wire.statuses == [stream: 413])
+        #expect(wire.closed.map(\.code) == [.noError])
+        #expect(wire.closed.map(\.progress) == [.incomplete])
+        #expect(wire.server.openStreams == 0 && wire.server.connectionError == nil)
     }
 
     @Test func aServerRefusesHeadersBeyondItsBound() throws {

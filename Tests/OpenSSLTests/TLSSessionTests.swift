@@ -1,5 +1,6 @@
-import OpenSSL
 import Testing
+
+@testable import OpenSSL
 
 @Suite("TLS over memory", .timeLimit(.minutes(1)))
 final class TLSSessionTests {
@@ -38,6 +39,30 @@ final class TLSSessionTests {
         pair.carry(pair.server, pair.client)
         #expect(try Handshake.plaintext(of: pair.server) == Array("question".utf8))
         #expect(try Handshake.plaintext(of: pair.client) == Array("answer".utf8))
+    }
+
+    @Test func whatIsSentLeavesMemoryThoughSomethingAlwaysWaits() throws {
+        let pair = try connected()
+        var (written, read): ([UInt8], [UInt8]) = ([], [])
+        for round in 0..<100 {
+            let piece = (0..<60_000).map { UInt8(truncatingIfNeeded: $0 / 7 + round) }
+            try pair.server.write(piece)
+            written += piece
+            // The peer reads steadily, and never quite everything.
+            var taken: [UInt8] = []
+            pair.server.withOutput { bytes in
+                taken = bytes.extracting(first: bytes.count - 5_000).withUnsafeBufferPointer { Array($0) }
+                return taken.count
+            }
+            pair.client.receive(taken.span)
+            _ = try pair.client.read(into: &read)
+            #expect(pair.server.pendingOutput == 5_000)
+            #expect(pair.server.heldOutput < 200_000)
+        }
+        pair.client.receive(pair.server.takeOutput().span)
+        _ = try pair.client.read(into: &read)
+        #expect(read == written)
+        #expect(pair.server.heldOutput == 0)
     }
 
     @Test(arguments: ["push.example", "PUSH.example", "a.wild.example", "127.0.0.1", "::1"])

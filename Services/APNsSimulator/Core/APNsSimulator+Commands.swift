@@ -12,7 +12,8 @@ extension APNsSimulator {
     /// - Parameters:
     ///   - reason: nil sends no text; ``RejectionReason/shutdown`` is what Apple sends when a server goes down.
     ///   - text: Sent verbatim instead of a reason: APNs has been seen to send plain words.
-    ///   - lastStream: What the connection says it has processed: open streams above are lost, to be sent again by the client. nil: all so far.
+    ///   - lastStream: What the connection says it has processed: open streams above are lost, to be sent again by the client. An even
+    ///     number means the one below it; nil: all so far; `Int32.max`: a notice, which changes nothing.
     package func goAway(
         _ selection: Selection = .all, reason: RejectionReason? = .shutdown, text: String? = nil, lastStream: Int32? = nil, code: UInt32 = 0
     ) {

@@ -12,9 +12,7 @@ extension APNsSimulator {
     /// Takes the place of the scenario before. Connections that are open count from now on, and are well again where the earlier scenario
     /// had changed their limits.
     package func play(_ scenario: Scenario) throws(SimulatorError) {
-        let run = try run(of: scenario)
-        service.scenario = run
-        post(.begin(run))
+        begin(try run(of: scenario))
     }
 
     /// Nothing goes wrong any more.

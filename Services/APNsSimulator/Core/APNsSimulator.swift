@@ -72,12 +72,12 @@ package final class APNsSimulator: Sendable {
             SimulatorPort(.sandbox, isManagement: true): configuration.sandboxManagementPort,
         ]
         var listeners: [SimulatorPort: TCPListener] = [:]
-        do {
-            for (port, number) in numbers {
+        for (port, number) in numbers {
+            do {
                 listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
+            } catch {
+                throw SimulatorError(.listening, "the \(port.name) port cannot be opened: \(error)")
             }
-        } catch {
-            throw SimulatorError(.listening, "\(error)")
         }
         return listeners
     }
@@ -108,6 +108,16 @@ package final class APNsSimulator: Sendable {
     package var productionPort: Int { port(.production) }
     package var sandboxPort: Int { port(.sandbox) }
 
+    /// Takes the place of the scenario before, for loops that begin and for those that run, in one step: of two at once the same one is last
+    /// for everybody.
+    func begin(_ run: ScenarioRun) {
+        running.withLock { running in
+            service.scenario = run
+            guard case .running(let loops, _) = running else { return }
+            for loop in loops { loop.post(.begin(run)) }
+        }
+    }
+
     /// Hands a command to every loop.
     func post(_ command: LoopCommand) {
         let loops: [LoopHandle] = running.withLock { running in
@@ -119,6 +129,7 @@ package final class APNsSimulator: Sendable {
 
 extension APNsSimulatorConfiguration {
     func check() throws(SimulatorError) {
+        try require(Self.allowedConnections.contains(connections), "connections: \(Self.allowedConnections)")
         try require(Self.allowedStreams.contains(streams), "streams: \(Self.allowedStreams)")
         try require(Self.allowedThreads.contains(threads), "threads: \(Self.allowedThreads)")
         try require(Self.allowedJournalCapacity.contains(journalCapacity), "journal capacity: \(Self.allowedJournalCapacity)")

@@ -21,12 +21,16 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var keys: [ProviderKey]
     /// PEM: whose client certificates are good; nil asks for none.
     package var clientCAFile: String?
+    /// Open at once, on all ports together. One more is closed as soon as it is accepted.
+    package var connections = 10_000
     /// MAX_CONCURRENT_STREAMS once authenticated.
     package var streams = 1000
     /// One stream until a request with a valid token was seen.
     package var streamGate = true
-    /// One stream after a rejection, until a push is accepted.
+    /// One stream after a 4xx, until a push is accepted.
     package var streamPenalty = true
+    /// So many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
+    package var rejectionsUntilDisconnect = 0
     /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
     /// nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
@@ -50,6 +54,7 @@ package struct APNsSimulatorConfiguration: Sendable {
         self.keys = keys
     }
 
+    package static let allowedConnections = 1...1_000_000
     package static let allowedStreams = 1...1_000_000
     package static let allowedThreads = 1...64
     package static let allowedJournalCapacity = 1...10_000_000

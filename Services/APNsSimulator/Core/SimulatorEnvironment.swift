@@ -14,6 +14,9 @@ package struct SimulatorPort: Hashable, Sendable {
         self.isManagement = isManagement
     }
 
+    /// For people.
+    var name: String { environment.rawValue + (isManagement ? " management" : "") }
+
     static let all = [false, true].flatMap { isManagement in
         SimulatorEnvironment.allCases.map { SimulatorPort($0, isManagement: isManagement) }
     }

@@ -10,7 +10,11 @@ import UnixSignals
 struct APNsSimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apns-simulator", abstract: "Stands in for Apple's push service, over real TLS and HTTP/2.",
-        discussion: SimulatorSetting.help, version: BuildVersion.current.description,
+        discussion: """
+            To serve takes no subcommand: apns-simulator, or for a bad day
+            apns-simulator --scenario bad-day (see apns-simulator scenarios).
+
+            """ + SimulatorSetting.help, version: BuildVersion.current.description,
         subcommands: [Serve.self, Scenarios.self, Watch.self, Journal.self], defaultSubcommand: Serve.self)
 
     struct Serve: AsyncParsableCommand {
@@ -28,9 +32,9 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
             let config = ConfigReader(provider: EnvironmentVariablesProvider())
             bootstrapObservability(service: "apns-simulator", level: try APNsSimulatorConfiguration.logLevel(config))
             let logger = Logger(label: "apns-simulator")
+            let begun = try scenario.map { try ReadyScenario.named($0) } ?? scenarioFile.map { try Scenario(file: $0) }
             var settings = try APNsSimulatorConfiguration(config, logger: logger)
-            if let scenario { settings.scenario = try ReadyScenario.named(scenario) }
-            if let scenarioFile { settings.scenario = try Scenario(file: scenarioFile) }
+            if let begun { settings.scenario = begun }
             let simulator = try APNsSimulator(settings, logger: logger)
             let group = ServiceGroup(
                 configuration: ServiceGroupConfiguration(

@@ -4,8 +4,14 @@ extension HTTP2ServerSession {
     /// Lends the next frame to send, or returns false when there is none. Frames are small: `gatherOutput` is for the hot path.
     package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
         let frame = try wire.nextOutput()
-        guard !frame.isEmpty else { return false }
-        body(frame.span)
+        if !frame.isEmpty {
+            body(frame.span)
+        } else if !notices.isEmpty {
+            body(notices.span)
+            notices = []
+        } else {
+            return false
+        }
         return true
     }
 
@@ -14,29 +20,62 @@ extension HTTP2ServerSession {
     package func gatherOutput(into buffer: inout [UInt8], limit: Int = 65_536) throws(HTTP2Error) -> Bool {
         while buffer.count < limit {
             let frame = try wire.nextOutput()
-            guard !frame.isEmpty else { return false }
+            guard !frame.isEmpty else {
+                if !notices.isEmpty { buffer.append(contentsOf: notices) }
+                notices = []
+                return false
+            }
             buffer.append(contentsOf: frame)
         }
         return true
     }
 
     package var wantsRead: Bool { wire.wantsRead }
-    package var wantsWrite: Bool { wire.wantsWrite }
+    package var wantsWrite: Bool { wire.wantsWrite || !notices.isEmpty }
 
     /// The moment to close the socket: nothing is outstanding, and nothing will be.
-    package var isFinished: Bool { !wire.wantsRead && !wire.wantsWrite }
+    package var isFinished: Bool { !wire.wantsRead && !wantsWrite }
 
     /// Tells the peer another stream limit (RFC 9113 section 5.1.2). Lowering it resets nothing that is open.
     package func updateSettings(maxConcurrentStreams: Int) throws(HTTP2Error) {
         try wire.submitSettings([nghttp2_settings_entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, maxConcurrentStreams)])
     }
 
-    /// Sends GOAWAY: streams above `lastStream` are closed here and now with `refusedStream`, and new ones ignored; the others go on.
+    /// Sends GOAWAY: streams above `lastStream` are closed with `refusedStream` and not reported, and new ones ignored; the others go on.
     /// May be sent again with a lower number, never with a higher one (RFC 9113 section 6.8).
-    /// - Parameter lastStream: a client's stream, or 0; nil for "all that have come", `Int32.max` for a notice that more is to follow.
+    /// - Parameter lastStream: a client's stream, or 0; an even number means the one below it. nil for "all that have come", `Int32.max` for
+    ///   a notice that more is to follow: until then new streams are served.
     package func goAway(lastStream: Int32? = nil, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []) throws(HTTP2Error) {
         announcedCode = code
-        try wire.goAway(lastStream: lastStream ?? self.lastStream, code, debug: debug)
+        let given = lastStream ?? self.lastStream
+        guard given < .max else { return give(noticeOf: code, debug) }
+        // Only a client's own numbers may stand there, and they are odd.
+        let last = given > 0 && given % 2 == 0 ? given - 1 : given
+        leaveUnprocessed(above: last)
+        try wire.goAway(lastStream: last, code, debug: debug)
+    }
+
+    /// A notice goes past nghttp2, which takes no new streams after any GOAWAY that has a code or a text.
+    private func give(noticeOf code: HTTP2ErrorCode, _ debug: [UInt8]) {
+        let text = debug.prefix(Self.longestNoticeText)
+        let (length, type) = (UInt32(8 + text.count), UInt32(NGHTTP2_GOAWAY.rawValue))
+        // RFC 9113 sections 4.1 and 6.8: length and type, flags and connection's stream 0, last stream, code, text.
+        for word in [length << 8 | type, 0] { notices += Self.bytes(word) }
+        notices.append(0)
+        for word in [UInt32(Int32.max), code.rawValue] { notices += Self.bytes(word) }
+        notices += text
+    }
+
+    private static func bytes(_ word: UInt32) -> [UInt8] {
+        stride(from: UInt32(24), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+    }
+
+    /// Of the least that a peer takes in one frame.
+    private static let longestNoticeText = 16_384 - 8
+
+    /// Requests with a higher number are not reported any more, as after a GOAWAY with this number, which is to follow.
+    package func leaveUnprocessed(above stream: Int32) {
+        lastProcessed = min(lastProcessed, stream)
     }
 
     /// Ends one stream with RST_STREAM; unknown and closed ones are ignored.

@@ -18,6 +18,12 @@ package final class HTTP2ServerSession {
     package internal(set) var connectionError: HTTP2ErrorCode?
     /// Numbers that the client can use no more.
     var skipped = SkippedStreams()
+    /// Open streams whose requests were cut.
+    var cutStreams = 0
+    /// Whole GOAWAY frames that wait for everything else to be sent.
+    var notices: [UInt8] = []
+    /// What the caller has declared unprocessed lies above this.
+    var lastProcessed = Int32.max
     /// The code of the caller's own GOAWAY.
     var announcedCode: HTTP2ErrorCode?
     /// The highest stream that was begun: what a GOAWAY names when nothing is refused.
@@ -48,10 +54,14 @@ package final class HTTP2ServerSession {
         try wire.receive(bytes)
     }
 
-    /// What has happened since the last call, oldest first.
+    /// What has happened since the last call, oldest first. A GOAWAY holds for the events of the next call: `forEachEvent` looks at each.
     package func takeEvents() -> [HTTP2ServerEvent] {
         defer { events = [] }
-        return events
+        guard lastProcessed < .max else { return events }
+        return events.filter { event in
+            guard case .request(let stream, _, _) = event else { return true }
+            return stream <= lastProcessed
+        }
     }
 
     /// As `takeEvents`, without an allocation. `body` may answer and reset; what that causes is for the next call.
@@ -65,7 +75,11 @@ package final class HTTP2ServerSession {
             batch.removeAll(keepingCapacity: true)
             swap(&batch, &spare)
         }
-        for event in batch { try body(event) }
+        for event in batch {
+            // What came with the request that was the reason for a GOAWAY is not to be processed either.
+            if case .request(let stream, _, _) = event, stream > lastProcessed { continue }
+            try body(event)
+        }
     }
 
     /// Answers a request, once. `headers` (`:status` first) are copied, `body` is shared; without one the headers end the stream.

@@ -7,7 +7,8 @@ package struct HTTP2ServerSettings: Sendable {
     package var connectionWindow = 65_535
     /// Bytes of one request's headers, counted as in RFC 9113 section 6.5.2; at most 65,535. More is reset with `enhanceYourCalm`.
     package var maxHeaderListSize = 8_000
-    /// Bytes of one request's body. More is reset with `enhanceYourCalm`.
+    /// Bytes of one request's body. A request with more is reported at once, with at most a frame more than this, so that it can be answered;
+    /// the rest is dropped, and the answer's end ends the stream.
     package var maximumBody = 262_144
 
     package init() {}

@@ -85,12 +85,27 @@ extension HTTP2ServerSession {
     }
 
     fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
-        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused else { return }
-        guard streams.base[slot].body.count + bytes.count <= limits.maximumBody else {
-            refuse(slot)
-            return
-        }
+        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused, !streams.base[slot].isCut else { return }
         streams.base[slot].body.append(contentsOf: bytes)
+        if streams.base[slot].body.count > limits.maximumBody { cut(slot) }
+    }
+
+    /// The request is told as far as it has come; what still comes of its body is dropped.
+    private func cut(_ slot: Int) {
+        streams.base[slot].isCut = true
+        cutStreams += 1
+        events.append(
+            .request(stream: streams.base[slot].stream, headers: streams.base[slot].headers, body: streams.base[slot].body))
+    }
+
+    /// A whole answer to a request that was cut: the client may stop sending it (RFC 9113 section 8.1).
+    private func endCut(_ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        let kind = nghttp2_frame_type(UInt32(head.type))
+        guard kind == NGHTTP2_HEADERS || kind == NGHTTP2_DATA, head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0,
+            let slot = wire.slot(of: head.stream_id), streams.base[slot].isCut, !streams.base[slot].isWhole
+        else { return }
+        wire.reset(head.stream_id, .noError)
     }
 
     private func refuse(_ slot: Int) {
@@ -105,6 +120,10 @@ extension HTTP2ServerSession {
             guard head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0, let slot = wire.slot(of: head.stream_id),
                 !streams.base[slot].isRefused
             else { return }
+            guard !streams.base[slot].isCut else {
+                streams.base[slot].isWhole = true
+                return
+            }
             events.append(.request(stream: head.stream_id, headers: streams.base[slot].headers, body: streams.base[slot].body))
         case NGHTTP2_SETTINGS:
             if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.settingsAcknowledged) }
@@ -119,6 +138,7 @@ extension HTTP2ServerSession {
 
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
         guard let slot = wire.slot(of: stream) else { return }
+        if streams.base[slot].isCut { cutStreams -= 1 }
         streams.base[slot].end()
         streams.release(slot)
         openStreams -= 1
@@ -126,6 +146,7 @@ extension HTTP2ServerSession {
     }
 
     fileprivate func sent(_ frame: UnsafePointer<nghttp2_frame>) {
+        if cutStreams > 0 { endCut(frame) }
         guard nghttp2_frame_type(UInt32(frame.pointee.hd.type)) == NGHTTP2_GOAWAY else { return }
         let code = HTTP2ErrorCode(rawValue: frame.pointee.goaway.error_code)
         if code != .noError, code != announcedCode { connectionError = code }

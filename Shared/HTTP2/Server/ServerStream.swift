@@ -10,12 +10,18 @@ struct ServerStream {
     /// Over a bound: it has been reset, and what still arrives is dropped.
     var isRefused = false
     var isAnswered = false
+    /// Its body is longer than any may be: it was reported without its end.
+    var isCut = false
+    /// Cut, and its end has come all the same.
+    var isWhole = false
 
     mutating func begin(_ stream: Int32) {
         self.stream = stream
         headerBytes = 0
         isRefused = false
         isAnswered = false
+        isCut = false
+        isWhole = false
     }
 
     /// Large bodies are let go, ordinary ones leave their room to the next user.

@@ -148,6 +148,9 @@ package final class TLSSession {
     /// Bytes received that nobody has looked at yet.
     package var pendingInput: Int { push_BIO_get_mem_data(incoming, nil) }
 
+    /// Bytes of output in memory, with those that are sent already.
+    var heldOutput: Int { push_BIO_get_mem_data(outgoing, nil) }
+
     /// Bytes waiting to be sent.
     package var pendingOutput: Int { push_BIO_get_mem_data(outgoing, nil) - sent }
 
@@ -161,11 +164,28 @@ package final class TLSSession {
         guard let start, count > sent else { return true }
         let waiting = UnsafeRawBufferPointer(start: UnsafeRawPointer(start) + sent, count: count - sent)
         sent += try send(waiting.bindMemory(to: UInt8.self).span)
-        guard sent >= count else { return false }
+        guard sent >= count else {
+            if sent >= max(Self.worthDropping, count - sent) { dropSent() }
+            return false
+        }
         _ = push_BIO_reset(outgoing)
         sent = 0
         return true
     }
+
+    /// Takes what is sent out of memory where something else waits: a peer that is never quite up to date would else make it grow by all that
+    /// it is sent. Not before there is more of it than of the rest, which OpenSSL moves at its next write: so each byte is moved about once.
+    private func dropSent() {
+        withUnsafeTemporaryAllocation(byteCount: Self.recordBytes, alignment: 1) { scratch in
+            while sent > 0 {
+                let count = BIO_read(outgoing, scratch.baseAddress, Int32(clamping: min(sent, scratch.count)))
+                guard count > 0 else { return }
+                sent -= Int(count)
+            }
+        }
+    }
+
+    private static let worthDropping = 65_536
 
     /// All ciphertext to send, as an array; for tests and short exchanges.
     package func takeOutput() -> [UInt8] {

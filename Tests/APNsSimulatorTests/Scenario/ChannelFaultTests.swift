@@ -10,8 +10,7 @@ struct ChannelFaultTests {
     private func with(_ requests: String, _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {
             $0.scenario = try Scenario(text: #"{"v":1,"name":"test","requests":\#(requests)}"#)
-            $0.streamGate = false
-            $0.streamPenalty = false
+            ($0.streamGate, $0.streamPenalty) = (false, false)
         } _: { test in
             try await body(test)
         }
@@ -139,7 +138,7 @@ struct ChannelFaultTests {
                         {"v":1,"name":"mix","seed":\#(seed),"requests":[
                           {"share":0.4,"do":[{"action":"answer","status":500},{"action":"answer","status":503},{"action":"reset"}]}]}
                         """#)
-                $0.streamGate = false
+                ($0.streamGate, $0.streamPenalty) = (false, false)
             } _: { test in
                 let manager = try ChannelRequests.manage(test)
                 let streams = try (0..<40).map { _ in try manager.submit(list(test)) }

@@ -176,8 +176,8 @@ struct ConnectionFaultTests {
         try await withSimulator {
             $0.streamGate = false
         } _: { test in
-            let (noticed, other) = (try test.client(), try test.client(.sandbox))
-            #expect(try noticed.send(test.push()).status == 200)
+            let (noticed, late, other) = (try test.client(), try test.client(), try test.client(.sandbox))
+            for client in [noticed, late] { #expect(try client.send(test.push()).status == 200) }
             func goAway(_ fields: String) throws {
                 let event = #"{"at_ms":0,"environment":"production","action":"goaway"\#(fields)}"#
                 try test.simulator.play(Scenario(text: #"{"v":1,"name":"test","events":[\#(event)]}"#))
@@ -186,9 +186,61 @@ struct ConnectionFaultTests {
             try noticed.run { $0.goAways.count == 1 }
             // Answered by the same loop, after it has settled the first.
             #expect(try other.send(test.push()).status == 200)
-            #expect(test.simulator.counters.connectionsOpen == 2)
+            #expect(test.simulator.counters.connectionsOpen == 3)
+            // What was on its way is served: the notice admits it.
+            #expect(try late.send(test.push()).status == 200)
             try goAway("")
             try noticed.run { $0.isOver }
+        }
+    }
+
+    @Test("Another scenario ends the silence of the one before, and not one that was commanded", arguments: [false, true])
+    func silence(_ isCommanded: Bool) async throws {
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
+            let client = try test.client()
+            try client.roundTrip(1)
+            try test.simulator.play(
+                Scenario(
+                    text: #"{"v":1,"name":"test","events":[{"at_ms":0,"action":"silence"},{"at_ms":1,"action":"streams","streams":9}]}"#))
+            try client.run { $0.limits.last == 9 }
+            let swallowed = try client.submit(test.push())
+            try client.roundTrip(2)
+            if isCommanded { test.simulator.setSilent(true) }
+            try test.simulator.playNothing()
+            try client.run { $0.limits.last == 1000 }
+            let next = try client.submit(test.push())
+            try client.roundTrip(3)
+            #expect((client.closed[next] == nil) == isCommanded)
+            #expect(client.closed[swallowed] == nil)
+            #expect(test.simulator.journal().map(\.action) == [.silence, isCommanded ? .silence : .answer])
+        }
+    }
+
+    @Test("Of scenarios that are set at once the one that is shown is the one that is played")
+    func race() async throws {
+        try await withSimulator {
+            $0.streamGate = false
+            $0.streamPenalty = false
+        } _: { test in
+            let client = try test.client()
+            try client.roundTrip(1)
+            let scenarios = try [500, 503].map {
+                try Scenario(text: #"{"v":1,"name":"\#($0)","requests":[{"do":[{"action":"answer","status":\#($0)}]}]}"#)
+            }
+            for round in 0..<100 {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for scenario in scenarios {
+                        group.addTask { @concurrent in for _ in 0..<20 { try test.simulator.play(scenario) } }
+                    }
+                    try await group.waitForAll()
+                }
+                // Commands and requests take different ways: a limit that follows shows that the loop has taken every scenario.
+                test.simulator.setStreams(100 + round)
+                try client.run { $0.limits.last == 100 + round }
+                #expect(try String(client.send(test.push()).status) == test.simulator.performance?.scenario.name)
+            }
         }
     }
 

@@ -204,6 +204,21 @@ struct RequestFaultTests {
         }
     }
 
+    @Test("What a frozen connection still takes in is noted as not answered, counted so, and shown to nobody")
+    func frozenPushes() async throws {
+        try await with(#"[{"positions":[2],"do":[{"action":"freeze"}]}]"#) { test, client in
+            try test.simulator.install(TestPush.token)
+            #expect(try client.send(test.push()).status == 200)
+            for _ in 0..<3 { try client.submit(test.push()) }
+            try client.poll()
+            let entries = await test.simulator.journal(reaching: 4)
+            #expect(entries.map(\.action) == [.answer, .silence, .silence, .silence])
+            #expect(test.simulator.counters.accepted == 1)
+            #expect(test.simulator.counters.unanswered == [.silence: 3])
+            #expect(try test.simulator.inbox(TestPush.token).count == 1)
+        }
+    }
+
     @Test("SETTINGS shrink, and grow again when the scenario is over")
     func streams() async throws {
         try await with(#"[{"positions":[2],"do":[{"action":"streams","streams":3}]}]"#) { test, client in

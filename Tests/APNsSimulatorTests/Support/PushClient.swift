@@ -36,7 +36,10 @@ final class PushClient {
     /// The server has closed the connection.
     private(set) var isOver = false
 
-    init(port: Int, streams: Int = 1000, alpn: [String] = ["h2"], certificate: TLSIdentity? = nil) throws {
+    /// - Parameter firstFlight: Sent with the last bytes of the handshake, so that the server reads both at once.
+    init(
+        port: Int, streams: Int = 1000, alpn: [String] = ["h2"], certificate: TLSIdentity? = nil, firstFlight: TestPush? = nil
+    ) throws {
         let identity = try TestIdentity.shared.get()
         let context = try TLSContext.client(trust: .file(identity.certificateFile), certificate: certificate, alpn: alpn)
         tls = try TLSSession(client: context, serverName: "localhost")
@@ -47,13 +50,17 @@ final class PushClient {
             wantedHeaders: ["apns-id", "apns-unique-id", "content-type", "apns-request-id", "apns-channel-id"])
         poller = try Poller()
         try poller.add(socket.descriptor, key: 1, interest: .read)
-        try shakeHands()
+        try shakeHands(firstFlight)
     }
 
-    private func shakeHands() throws {
+    private func shakeHands(_ firstFlight: TestPush?) throws {
         var isComplete = false
         while !isComplete {
             isComplete = try tls.handshake() == .complete
+            if isComplete, let firstFlight {
+                try submit(firstFlight)
+                try flush()
+            }
             try sendCiphertext()
             if !isComplete, try !readSocket() { throw Failure(description: "closed during the handshake") }
         }

@@ -72,6 +72,12 @@ final class RawClient {
         return try wait { $0.kind == RawFrame.Kind.ping.rawValue && $0.flags == RawFrame.acknowledgement } != nil
     }
 
+    /// - Parameter abruptly: With a TCP reset.
+    func close(abruptly: Bool) throws {
+        if abruptly { try socket.resetOnClose() }
+        socket.close()
+    }
+
     private func readFrames() throws {
         // What a broken connection still sends may end in the middle of a record.
         do { if case .closed = try tls.read(into: &unread) { isOver = true } } catch { isOver = true }

@@ -1,7 +1,8 @@
-import APNsSimulator
 import HTTP2
 import StrictJSON
 import Testing
+
+@testable import APNsSimulator
 
 @Suite("Channels and broadcasts follow Apple's pages", .timeLimit(.minutes(1)))
 struct BroadcastTests {
@@ -28,6 +29,59 @@ struct BroadcastTests {
             #expect(try client.send(test.push()).body == #"{"reason":"BadPath"}"#)
             #expect(client.limits.first == 1)
         }
+    }
+
+    @Test("Requests that a silent connection swallows do nothing, and stand in the journal as not answered")
+    func silent() async throws {
+        try await withSimulator { test in
+            let client = try ChannelRequests.manage(test)
+            let channel = try ChannelRequests.create(test, client)
+            test.simulator.setSilent(true)
+            // Commands and requests take different ways: a limit that follows the command shows that it has arrived.
+            test.simulator.setStreams(50)
+            try client.run { $0.limits.last == 50 }
+            let id = "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f"
+            let path = "/1/apps/\(Self.app)/channels"
+            try client.submit(ChannelRequests.request(test, "DELETE", path, channel: channel).with("apns-request-id", id))
+            try client.submit(ChannelRequests.request(test, "PATCH", "/1"))
+            try client.roundTrip(1)
+            let entries = test.simulator.journal()
+            #expect(entries.map(\.action) == [.answer, .silence, .silence])
+            #expect(entries.map(\.topic) == [Self.app, Self.app, ""])
+            #expect(entries[1].apnsID == id)
+            #expect(test.simulator.counters.unanswered == [.silence: 2])
+            #expect(test.simulator.counters.requests == 3)
+            let read = try ChannelRequests.manage(test).send(ChannelRequests.request(test, "GET", path, channel: channel))
+            #expect(read.status == 200)
+        }
+    }
+
+    @Test("A bundle id that is longer than any can be is a bad path, and is not kept", arguments: [255, 256, 7000])
+    func longBundleID(_ bytes: Int) async throws {
+        try await withSimulator { test in
+            let bundleID = String(repeating: "a", count: bytes)
+            let listed = try ChannelRequests.manage(test).send(ChannelRequests.request(test, "GET", "/1/apps/\(bundleID)/all-channels"))
+            let sent = try test.client().send(
+                ChannelRequests.request(test, "POST", "/4/broadcasts/apps/\(bundleID)", channel: "AAAA", "{}"))
+            #expect([listed.status, sent.status] == (bytes == 255 ? [200, 400] : [404, 404]))
+            #expect(test.simulator.journal().map(\.topic.utf8.count) == (bytes == 255 ? [255, 255] : [0, 0]))
+        }
+    }
+
+    @Test("There is an end to the channels of all apps, and one that is deleted or taken away makes room for another")
+    func channelsOfAll() throws {
+        var apps = BroadcastApps()
+        func key(_ name: String) -> BroadcastApps.Key { BroadcastApps.Key(environment: .sandbox, bundleID: name) }
+        func create(_ name: String) -> String? { apps.create(isStoring: true, limit: 10, limitOfAll: 3, key(name)) }
+        let first = try #require(create("a"))
+        #expect(["b", "c", "d"].map { create($0) != nil } == [true, true, false])
+        let deleted = (apps.delete(first, key("a")), apps.delete(first, key("a")))
+        #expect(deleted == (true, false))
+        #expect(Set(apps.keys) == [key("b"), key("c")])
+        #expect(create("d") != nil)
+        for isEnabled in [false, false, true] { apps.setEnabled(isEnabled, key("d")) }
+        #expect(Set(apps.keys) == [key("b"), key("c")])
+        #expect(["a", "d"].map { create($0) != nil } == [true, false])
     }
 
     @Test(

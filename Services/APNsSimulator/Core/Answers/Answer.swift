@@ -23,10 +23,8 @@ package struct Answer: Sendable, Equatable {
         self.init(status: reason.status, reason: reason.rawValue, timestamp: timestamp)
     }
 
-    package var isAccepted: Bool { status == 200 }
-
-    /// Requests about channels know more successes than 200.
-    var isSuccess: Bool { (200..<300).contains(status) }
+    /// Any success: requests about channels know more than 200, and so may scripts and scenarios.
+    package var isAccepted: Bool { (200..<300).contains(status) }
 
     /// The answer's body; nil where there is none. The same text rides in a GOAWAY.
     var body: [UInt8]? {

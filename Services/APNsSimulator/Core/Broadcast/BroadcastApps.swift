@@ -25,10 +25,13 @@ struct BroadcastApps {
 
     /// Per app and environment (APNS.md 6.1).
     static let maximumChannels = 10_000
+    /// Of all apps and both environments, for the simulator's own sake.
+    static let maximumChannelsOfAll = 200_000
     /// At most 8 hours, in milliseconds.
     static let longestStorage: Int64 = 8 * 3_600_000
 
     private var apps: [Key: App] = [:]
+    private var channelCount = 0
 
     func app(_ key: Key) -> App { apps[key] ?? App() }
 
@@ -41,12 +44,18 @@ struct BroadcastApps {
     /// Taken away, the capability takes all channels with it, for ever.
     mutating func setEnabled(_ isEnabled: Bool, _ key: Key) {
         apps[key, default: App()].isEnabled = isEnabled
-        if !isEnabled { apps[key]?.channels = [:] }
+        guard !isEnabled else { return forgetIfEmpty(key) }
+        channelCount -= app(key).channels.count
+        apps[key]?.channels = [:]
     }
 
-    /// - Returns: nil where the app has as many as it may have.
-    mutating func create(isStoring: Bool, limit: Int, _ key: Key) -> String? {
-        guard app(key).channels.count < limit else { return nil }
+    /// - Parameters:
+    ///   - limit: Of the app.
+    ///   - limitOfAll: Of all apps, so that whoever has a key cannot fill the memory with apps of any name.
+    /// - Returns: nil where there are as many as there may be.
+    mutating func create(isStoring: Bool, limit: Int, limitOfAll: Int = maximumChannelsOfAll, _ key: Key) -> String? {
+        guard app(key).channels.count < limit, channelCount < limitOfAll else { return nil }
+        channelCount += 1
         var random = SystemRandomNumberGenerator()
         let id = Data((0..<16).map { _ in random.next() as UInt8 }).base64EncodedString()
         apps[key, default: App()].channels[id] = Channel(isStoring: isStoring)
@@ -54,7 +63,15 @@ struct BroadcastApps {
     }
 
     mutating func delete(_ channelID: String, _ key: Key) -> Bool {
-        apps[key]?.channels.removeValue(forKey: channelID) != nil
+        guard apps[key]?.channels.removeValue(forKey: channelID) != nil else { return false }
+        channelCount -= 1
+        forgetIfEmpty(key)
+        return true
+    }
+
+    /// An app without channels is as good as one that was never heard of.
+    private mutating func forgetIfEmpty(_ key: Key) {
+        if let app = apps[key], app.isEnabled, app.channels.isEmpty { apps[key] = nil }
     }
 
     mutating func subscribe(_ token: TokenKey, to channelID: String, _ key: Key) {

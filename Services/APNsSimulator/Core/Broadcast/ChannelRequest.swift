@@ -13,6 +13,7 @@ struct ChannelRequest {
 
     private static let broadcastPath = "/4/broadcasts/apps/"
     private static let managementPath = "/1/apps/"
+    private static let maximumBundleIDBytes = 255
 
     static func isBroadcast(_ headers: HeaderList) -> Bool {
         headers[":path"]?.hasPrefix("/4/broadcasts/") ?? false
@@ -24,13 +25,13 @@ struct ChannelRequest {
         let (path, method) = (headers[":path"] ?? "", headers[":method"] ?? "")
         if !isManagement {
             bundleID = String(path.dropFirst(Self.broadcastPath.count))
-            guard path.hasPrefix(Self.broadcastPath), !bundleID.isEmpty, !bundleID.contains("/") else { throw ChannelAnswer(.badPath) }
+            guard path.hasPrefix(Self.broadcastPath), Self.isBundleID(bundleID), !bundleID.contains("/") else { throw ChannelAnswer(.badPath) }
             guard method == "POST" else { throw ChannelAnswer(.methodNotAllowed) }
             operation = .broadcast
             return
         }
         let parts = path.dropFirst(Self.managementPath.count).split(separator: "/", omittingEmptySubsequences: false)
-        guard path.hasPrefix(Self.managementPath), parts.count == 2, !parts[0].isEmpty else { throw ChannelAnswer(.badPath) }
+        guard path.hasPrefix(Self.managementPath), parts.count == 2, Self.isBundleID(parts[0]) else { throw ChannelAnswer(.badPath) }
         bundleID = String(parts[0])
         switch (parts[1], method) {
         case ("channels", "POST"): operation = .create
@@ -40,6 +41,11 @@ struct ChannelRequest {
         case ("channels", _), ("all-channels", _): throw ChannelAnswer(.methodNotAllowed)
         default: throw ChannelAnswer(.badPath)
         }
+    }
+
+    /// As long as a topic may be; checked before anybody's right to it, for it is kept with the request.
+    private static func isBundleID(_ text: some StringProtocol) -> Bool {
+        (1...maximumBundleIDBytes).contains(text.utf8.count)
     }
 
     /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (APNS.md section 10).

@@ -43,7 +43,7 @@ extension ServerConnection {
 
     /// Does what is wanted, unless something else is forced; a forced success does it, too.
     private func settle(_ wanted: Wanted, _ forced: ScriptedAnswer?, now: Int64) -> (ScriptedAnswer, ChannelReply) {
-        if let forced, forced.action != .answer || !forced.answer.isSuccess { return (forced, ChannelReply()) }
+        if let forced, forced.action != .answer || !forced.answer.isAccepted { return (forced, ChannelReply()) }
         let own: ChannelAnswer
         switch wanted {
         case .fault(let answer): own = answer

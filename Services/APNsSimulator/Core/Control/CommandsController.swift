@@ -42,10 +42,13 @@ struct CommandsController {
             return reader.integer("streams", in: 0...1_000_000).map { streams in { simulator.setStreams(Int(streams), selection) } }
         case .goAway:
             let reason = reader.optionalString("reason", maximumBytes: 200)
-            let lastStream = reader.optionalInteger("last_stream", in: 0...Int64(Int32.max)).map { Int32($0) }
+            let lastStream = reader.optionalInteger("last_stream", in: 0...Int64(Int32.max))
+            if let lastStream, !LastStream.isPossible(lastStream) {
+                reader.problem("last_stream", "unsupported_value", "0 or odd, as clients' streams are")
+            }
             let code = reader.optionalInteger("error_code", in: 0...Int64(UInt32.max)).map { UInt32($0) } ?? 0
             let debug = Answer(status: 503, reason: reason).body ?? []
-            return { simulator.post(.goAway(selection, lastStream: lastStream, code: code, debug: debug)) }
+            return { simulator.post(.goAway(selection, lastStream: lastStream.map { Int32($0) }, code: code, debug: debug)) }
         }
     }
 }

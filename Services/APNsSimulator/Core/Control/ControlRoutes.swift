@@ -61,15 +61,23 @@ struct ControlRoutes {
     private func mountPages(on router: Router<BasicRequestContext>) {
         router.get("/") { _, _ in ControlPage.response }
         router.get("/healthz") { [simulator] _, _ in
-            let failure = simulator.world.journalFile?.failure
-            return ControlAnswer.json(failure == nil ? .ok : .serviceUnavailable) { writer in
+            let trouble = simulator.trouble
+            return ControlAnswer.json(trouble == nil ? .ok : .serviceUnavailable) { writer in
                 writer.object { object in
-                    object.field("status", failure == nil ? "ok" : "journal_file_incomplete")
+                    object.field("status", trouble ?? "ok")
                     object.field("version", BuildVersion.current.number)
                     object.field("commit", BuildVersion.current.commit)
                 }
             }
         }
+    }
+}
+
+extension APNsSimulator {
+    /// Why it does not do all that it should; nil is well.
+    fileprivate var trouble: String? {
+        if service.hasFailed { return "event_loop_ended" }
+        return world.journalFile?.failure == nil ? nil : "journal_file_incomplete"
     }
 }
 

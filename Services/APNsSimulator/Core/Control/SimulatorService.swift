@@ -2,6 +2,7 @@ import Hummingbird
 package import Logging
 import NIOCore
 import ServiceLifecycle
+import SystemIO
 
 /// A simulator with its control API, from start to graceful shutdown: what the program runs.
 package struct SimulatorService: Service {
@@ -33,7 +34,12 @@ package struct SimulatorService: Service {
             onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
         // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.
         try await withGracefulShutdownHandler {
-            try await application.run()
+            do {
+                try await application.run()
+            } catch let error as IOError {
+                let problem = SystemError(operation: "bind \(configuration.host):\(configuration.controlPort ?? 0)", code: error.errnoCode)
+                throw SimulatorError(.listening, "the control port cannot be opened: \(problem)")
+            }
         } onGracefulShutdown: {
             // As Apple's servers say good-bye (APNS.md 5.4). It leaves before `stop` closes the connections: their loops take things in order.
             simulator.beginShutdown()

@@ -37,7 +37,7 @@ package struct Counters: Sendable, Equatable {
         if isShown { shown += 1 }
         if step.action != .answer {
             unanswered[step.action, default: 0] += 1
-        } else if step.answer.isSuccess {
+        } else if step.answer.isAccepted {
             accepted += 1
         } else {
             rejections[Kind(status: step.answer.status, reason: step.answer.reason), default: 0] += 1

@@ -8,9 +8,14 @@ package struct JournalFileReader {
     private var buffer: [UInt8] = []
     private var position = 0
 
-    /// - Throws: `SystemError` where the file cannot be read, ``SimulatorError`` where it is no journal.
+    /// - Throws: ``SimulatorError`` where the file cannot be read or is no journal.
     package init(path: String) throws {
-        file = try InputFile(path: path)
+        do throws(SystemError) {
+            file = try InputFile(path: path)
+            _ = try has(1)
+        } catch {
+            throw SimulatorError(.configuration, "\(path) cannot be read: \(error)")
+        }
         guard try has(JournalFile.magic.count), buffer.starts(with: JournalFile.magic) else {
             throw SimulatorError(.configuration, "\(path) is not a journal of the simulator")
         }

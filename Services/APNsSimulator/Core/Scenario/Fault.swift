@@ -41,6 +41,9 @@ enum LastStream: Sendable, Equatable {
     case all
     case number(Int32)
 
+    /// Whether a server's GOAWAY may bear this number: 0, or a client's stream, which is odd (RFC 9113 section 5.1.1).
+    static func isPossible(_ stream: Int64) -> Bool { (0...Int64(Int32.max)).contains(stream) && (stream == 0 || stream % 2 == 1) }
+
     /// - Parameter stream: The request's; nil where none caused it.
     func resolved(_ stream: Int32?) -> Int32? {
         switch self {

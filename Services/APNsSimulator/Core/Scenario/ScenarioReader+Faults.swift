@@ -109,14 +109,16 @@ extension ScenarioReader {
 
     private static func lastStream(_ reader: inout JSONObjectReader, byRequest: Bool) -> LastStream? {
         guard let value = reader.optionalValue("last_stream") else { return nil }
-        if let number = value.integerValue, let stream = Int32(exactly: number), stream >= 0 { return .number(stream) }
+        if let number = value.integerValue, let stream = Int32(exactly: number), LastStream.isPossible(number) {
+            return stream == .max ? .all : .number(stream)
+        }
         switch value.stringValue {
         case "before" where byRequest: return .before
         case "this" where byRequest: return .this
         case "all": return .all
         default:
             let words = byRequest ? "before, this, all" : "all"
-            reader.problem("last_stream", "unsupported_value", "a stream from 0 to \(Int32.max), or one of \(words)")
+            reader.problem("last_stream", "unsupported_value", "0 or odd, as clients' streams are, up to \(Int32.max), or one of \(words)")
             return nil
         }
     }

@@ -12,7 +12,7 @@ enum ScenarioReader {
         do {
             content = Array(try Data(contentsOf: URL(filePath: path)))
         } catch {
-            throw SimulatorError(.scenario, "\(path) cannot be read")
+            throw SimulatorError(.scenario, "the scenario file \(path) cannot be read")
         }
         do throws(SimulatorError) {
             return try parse(content)

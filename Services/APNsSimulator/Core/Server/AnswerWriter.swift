@@ -33,7 +33,7 @@ struct AnswerWriter {
     ) throws(HTTP2Error) {
         pending.id.write(into: &id, upperCase: pending.idWasGenerated)
         if hasUniqueID { unique.write(into: &uniqueID, upperCase: false) }
-        if answer.isAccepted, answer.reason == nil {
+        if answer.status == 200, answer.reason == nil {
             accepted.setValue(id, at: Self.apnsID)
             if hasUniqueID { accepted.setValue(uniqueID, at: Self.apnsUniqueID) }
             try http2.respond(pending.stream, headers: accepted)

@@ -26,6 +26,8 @@ extension ServerConnection {
 
     /// Now or later what was decided about a request, and what its connection suffers with it.
     func carryOut(_ next: PendingStep, effect: ConnectionEffect?) throws(HTTP2Error) {
+        // A late GOAWAY, too, is to say the truth about what comes until then.
+        if next.step.action == .goAway { http2?.leaveUnprocessed(above: lastStream(before: next)) }
         if let effect { try suffer(effect, with: next) }
         let isLate = next.delay != .zero
         if isLate { pending.append(next) } else { try perform(next) }
@@ -47,6 +49,8 @@ extension ServerConnection {
         case .answer:
             try write(pending, on: http2)
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
+            // APNs disconnects eventually whoever sends much that is wrong; when and how, it does not say (APNS.md 4.2).
+            if gate.rejections > 0, gate.rejections == service.configuration.rejectionsUntilDisconnect { try http2.goAway() }
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
         case .close: end()
@@ -54,7 +58,7 @@ extension ServerConnection {
         case .goAway where suffering.goAwayFor == pending.stream: break
         case .goAway:
             // This push and what came after it was not processed; what came before is answered.
-            try http2.goAway(lastStream: max(0, pending.stream - 2), code: .noError, debug: pending.step.answer.body ?? [])
+            try http2.goAway(lastStream: lastStream(before: pending), code: .noError, debug: pending.step.answer.body ?? [])
         }
     }
 
@@ -63,6 +67,8 @@ extension ServerConnection {
         if let channels = pending.channels { return try channels.write(pending, on: http2) }
         try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
     }
+
+    private func lastStream(before pending: PendingStep) -> Int32 { max(0, pending.stream - 2) }
 
     private var isAuthenticated: Bool { check.authority.isAuthenticated }
 
@@ -78,10 +84,7 @@ extension ServerConnection {
         sayGoodBye()
     }
 
-    func sayGoodBye() {
-        suffering.wasNoticed = true
-        goAway(lastStream: .max, code: 0, debug: Answer(.shutdown).body ?? [])
-    }
+    func sayGoodBye() { goAway(lastStream: .max, code: 0, debug: []) }
 
     func goAway(lastStream: Int32?, code: UInt32, debug: [UInt8]) {
         do throws(HTTP2Error) {

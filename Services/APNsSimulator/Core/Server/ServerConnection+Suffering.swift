@@ -9,14 +9,14 @@ struct Suffering {
     var refusesTLS = false
     /// Nothing is written any more.
     var isFrozen = false
+    /// Requests are swallowed.
+    var isSilent = false
     var freezesWhenEstablished = false
     var closesAfterCut = false
     /// Announced instead of the configured number.
     var streams: UInt32?
     /// Announced instead of the usual window.
     var window: Int?
-    /// Its last GOAWAY announced only that more is to follow: the connection goes on.
-    var wasNoticed = false
     /// The request whose GOAWAY was sent already.
     var goAwayFor: Int32?
 
@@ -68,7 +68,7 @@ extension ServerConnection {
             end()
         }
         if suffering.streams != nil { setStreams(UInt32(service.configuration.streams)) }
-        (suffering.window, suffering.streams) = (nil, nil)
+        (suffering.window, suffering.streams, suffering.isSilent) = (nil, nil, false)
     }
 
     /// By a request's fault.
@@ -84,7 +84,6 @@ extension ServerConnection {
     func suffer(_ effect: ConnectionEffect, causedBy stream: Int32?) throws(HTTP2Error) {
         switch effect {
         case .goAway(let last, let code, let debug, let closes):
-            suffering.wasNoticed = last == .all
             try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
             if closes { end() }
         case .close(let abruptly):
@@ -101,8 +100,8 @@ extension ServerConnection {
         case .window(let bytes):
             suffering.window = bytes
             try http2?.updateSettings(initialWindowSize: bytes)
-        case .silence: isSilent = true
-        case .answer: isSilent = false
+        case .silence: suffering.isSilent = true
+        case .answer: suffering.isSilent = false
         }
     }
 

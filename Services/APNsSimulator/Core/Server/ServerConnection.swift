@@ -9,6 +9,8 @@ final class ServerConnection {
     private static let maximumBacklog = 1 << 20
     /// One that sends more than this as a body is not answered any more but reset.
     private static let maximumBody = 65_536
+    /// How long one that was told to be idle may take to end.
+    private static let patienceWithIdle = Duration.seconds(60)
 
     let number: UInt32
     let environment: SimulatorEnvironment
@@ -27,13 +29,15 @@ final class ServerConnection {
     var gate: StreamGate
     var answers: AnswerWriter
     var random = FastRandom()
-    /// Requests are swallowed.
-    var isSilent = false
+    /// Requests are swallowed because somebody has said so.
+    private var isSilenced = false
     /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
     var isLeaving = false
     var pending: [PendingStep] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
+    /// When it was told that nothing comes any more.
+    var idleSince: ContinuousClock.Instant?
     private(set) var isOver = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
@@ -131,7 +135,7 @@ final class ServerConnection {
             guard case .bytes = result else { return }
             try http2.receive(scratch.plaintext.span)
             try http2.forEachEvent { event in
-                if case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
+                if !isOver, case .request(let stream, let headers, let body) = event { try take(stream, headers, body, now: now) }
             }
         }
     }
@@ -148,11 +152,12 @@ final class ServerConnection {
     func flush(_ scratch: inout ConnectionScratch) {
         do {
             var hasMore = true
-            while hasMore, tls.pendingOutput < Self.maximumBacklog {
-                hasMore = try encrypt(&scratch)
+            repeat {
+                // The bound is for what is made, not for what is sent: else a full backlog would never get smaller.
+                if tls.pendingOutput < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
                 guard try send() else { break }
-            }
-            if let http2, http2.isFinished, !suffering.wasNoticed, tls.pendingOutput == 0 { end() }
+            } while hasMore
+            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
         } catch {
             end()
         }
@@ -180,7 +185,22 @@ final class ServerConnection {
 
     // MARK: For the loop
 
+    /// Requests are swallowed: by command, by the scenario, or because nothing is written any more.
+    var isSilent: Bool { isSilenced || suffering.isSilent || suffering.isFrozen }
+
+    /// By command, which overrules the scenario.
+    func setSilent(_ isSilent: Bool) {
+        isSilenced = isSilent
+        if !isSilent { suffering.isSilent = false }
+    }
+
     func end() { isOver = true }
+
+    /// When it is to be told that nothing comes any more; once told, when it is to be closed whatever keeps it.
+    func idleDeadline(_ timeout: Duration) -> ContinuousClock.Instant {
+        guard let idleSince else { return lastArrival + timeout }
+        return max(lastArrival, idleSince) + min(timeout, Self.patienceWithIdle)
+    }
 
     func takePending() -> [PendingStep] {
         guard !pending.isEmpty else { return [] }

@@ -4,16 +4,6 @@ import SystemIO
 
 /// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; nobody else touches them.
 final class ServerLoop {
-    enum Task {
-        case act(connection: UInt32, PendingStep)
-        case handshakeDeadline(connection: UInt32)
-        case idleDeadline(connection: UInt32)
-        case resumeAccepting
-        case resumeHandshake(connection: UInt32)
-        case scenarioEvent(ScenarioRun, Int)
-        case endOfPatience
-    }
-
     private enum Key {
         static let wakeUp: UInt64 = 1
         /// Listener n of `SimulatorPort.all` is this plus n.
@@ -22,24 +12,26 @@ final class ServerLoop {
         static let connections: UInt64 = 16
     }
 
-    private static let handshakeTime = Duration.seconds(10)
+    static let handshakeTime = Duration.seconds(10)
+    static let acceptingPause = Duration.milliseconds(200)
     /// How long clients that were told to leave are waited for.
-    private static let patience = Duration.milliseconds(500)
+    static let patience = Duration.milliseconds(500)
 
     private let handle: LoopHandle
     private let peers: [LoopHandle]
-    private let listeners: [SimulatorPort: TCPListener]
-    private let service: SharedService
-    private let poller: Poller
-    private var scratch = ConnectionScratch()
-    private var connections: [UInt32: ServerConnection] = [:]
-    private var timers = TimerHeap<Task>()
+    var listeners: ListenerWatch
+    let service: SharedService
+    let poller: Poller
+    var scratch = ConnectionScratch()
+    var connections: [UInt32: ServerConnection] = [:]
+    var timers = LoopTimers()
+    var isSweepScheduled = false
     private var nextPeer = 0
     /// The clients have been told to leave.
-    private var isLeaving = false
+    var isLeaving = false
     /// When the loop ends at the latest; nil while nobody has said so.
-    private var end: ContinuousClock.Instant?
-    private var scenario: ScenarioRun?
+    var end: ContinuousClock.Instant?
+    var scenario: ScenarioRun?
 
     /// The thread's whole body.
     static func run(
@@ -51,6 +43,7 @@ final class ServerLoop {
         } catch {
             // Only the kernel refusing an epoll call leads here: the loop cannot serve, and says so.
             service.logger.critical("An event loop ended", metadata: [SimulatorLogKey.error: "\(error)"])
+            service.noteLoopFailed()
         }
         _ = handle.mailbox.close()
         for listener in listeners.values { listener.close() }
@@ -61,18 +54,18 @@ final class ServerLoop {
     ) throws(SystemError) {
         self.handle = handle
         self.peers = peers
-        self.listeners = listeners
+        self.listeners = ListenerWatch(listeners, firstKey: Key.listeners)
         self.service = service
         poller = try Poller()
         try poller.add(handle.wakeUp.descriptor, key: Key.wakeUp, interest: .read)
-        try watchListeners()
+        try self.listeners.resume(poller)
         if let run = service.scenario { begin(run) }
     }
 
     private func run() throws(SystemError) {
         while !isOver {
             let now = ContinuousClock.now
-            for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { try handle(event) }
+            for event in try poller.wait(timeout: timers.earliest.map { max(.zero, $0 - now) }) { handle(event) }
             runTimers()
         }
         for connection in connections.values {
@@ -84,12 +77,12 @@ final class ServerLoop {
 
     private var isOver: Bool { end.map { connections.isEmpty || $0 <= .now } ?? false }
 
-    private func handle(_ event: Poller.Event) throws(SystemError) {
+    private func handle(_ event: Poller.Event) {
         switch event.key {
         case Key.wakeUp:
             handle.wakeUp.clear()
             for command in handle.mailbox.takeAll() { obey(command) }
-        case Key.listeners..<Key.connections: try accept(SimulatorPort.all[Int(event.key - Key.listeners)])
+        case Key.listeners..<Key.connections: accept(SimulatorPort.all[Int(event.key - Key.listeners)])
         default:
             guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
             if event.isReadable { connection.receive(&scratch) }
@@ -100,38 +93,43 @@ final class ServerLoop {
 
     // MARK: Accepting
 
-    private func watchListeners() throws(SystemError) {
-        for (index, port) in SimulatorPort.all.enumerated() {
-            guard let listener = listeners[port] else { continue }
-            try poller.add(listener.descriptor, key: Key.listeners + UInt64(index), interest: .read)
-        }
-    }
-
-    private func accept(_ port: SimulatorPort) throws(SystemError) {
-        guard let listener = listeners[port] else { return }
+    private func accept(_ port: SimulatorPort) {
+        guard let listener = listeners.listener(on: port) else { return }
         do throws(SystemError) {
             while let socket = try listener.accept() {
+                guard service.admitConnection() else {
+                    refuse(socket)
+                    continue
+                }
                 let peer = peers[nextPeer % peers.count]
                 nextPeer += 1
                 if peer === handle { adopt(socket, port) } else { peer.post(.adopt(socket, port)) }
             }
         } catch {
-            // Out of descriptors, mostly: the queue would wake this loop without end, so it looks away for a moment.
+            // Out of descriptors, mostly.
             service.logger.warning("Cannot accept connections", metadata: [SimulatorLogKey.error: "\(error)"])
-            for listener in listeners.values { try poller.remove(listener.descriptor) }
-            timers.schedule(.resumeAccepting, at: .now + .milliseconds(200))
+            listeners.pause(poller)
+            schedule(.resumeAccepting, at: .now + Self.acceptingPause)
         }
     }
 
-    private func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
-        guard !isLeaving else { return socket.close() }
+    private func refuse(_ socket: TCPSocket) {
+        service.world.noteConnectionOpened()
+        service.world.noteConnectionClosed(handshakeFailed: true)
+        socket.close()
+    }
+
+    func adopt(_ socket: TCPSocket, _ port: SimulatorPort) {
+        guard !isLeaving else {
+            service.releaseConnection()
+            return socket.close()
+        }
         do {
             let number = service.nextConnectionNumber()
             let place = scenario?.admit(port.environment, now: service.configuration.clock())
             if place?.entrance == .refuse {
-                service.world.noteConnectionOpened()
-                service.world.noteConnectionClosed(handshakeFailed: true)
-                return socket.close()
+                service.releaseConnection()
+                return refuse(socket)
             }
             let connection = try ServerConnection(
                 number: number, port: port, socket: socket, service: service, scenario: place)
@@ -139,14 +137,13 @@ final class ServerLoop {
             connections[number] = connection
             service.world.noteConnectionOpened()
             if case .stallTLS(let time) = place?.entrance {
-                if let time { timers.schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
+                if let time { schedule(.resumeHandshake(connection: number), at: .now + .milliseconds(time)) }
             } else {
-                timers.schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
+                schedule(.handshakeDeadline(connection: number), at: .now + Self.handshakeTime)
             }
-            if let timeout = service.configuration.idleTimeout {
-                timers.schedule(.idleDeadline(connection: number), at: connection.lastArrival + timeout)
-            }
+            scheduleSweep()
         } catch {
+            service.releaseConnection()
             service.logger.warning("Cannot serve a connection", metadata: [SimulatorLogKey.error: "\(error)"])
         }
     }
@@ -154,9 +151,9 @@ final class ServerLoop {
     // MARK: Connections
 
     /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
-    private func settle(_ connection: ServerConnection) {
+    func settle(_ connection: ServerConnection) {
         for step in connection.takePending() {
-            timers.schedule(.act(connection: connection.number, step), at: .now + step.delay)
+            schedule(.act(connection: connection.number, step), at: .now + step.delay)
         }
         guard !connection.isOver else { return close(connection) }
         guard let interest = connection.takeChangedInterest() else { return }
@@ -167,7 +164,7 @@ final class ServerLoop {
         }
     }
 
-    private func close(_ connection: ServerConnection) {
+    func close(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: connection.number) != nil else { return }
         do throws(SystemError) {
             try poller.remove(connection.socket.descriptor)
@@ -176,102 +173,7 @@ final class ServerLoop {
         }
         // First the sum, then the end: whoever sees the end finds the sum.
         service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
+        service.releaseConnection()
         connection.socket.close()
-    }
-
-    private func runTimers() {
-        guard !timers.isEmpty else { return }
-        let now = ContinuousClock.now
-        while let task = timers.popDue(at: now) {
-            switch task {
-            case .act(let number, let step):
-                guard let connection = connections[number] else { continue }
-                connection.act(step)
-                connection.flush(&scratch)
-                settle(connection)
-            case .handshakeDeadline(let number):
-                if let connection = connections[number], !connection.isEstablished { close(connection) }
-            case .idleDeadline(let number): if let connection = connections[number] { endIfIdle(connection, now) }
-            case .resumeHandshake(let number):
-                guard let connection = connections[number] else { continue }
-                connection.resumeHandshake()
-                connection.flush(&scratch)
-                settle(connection)
-                timers.schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
-            case .scenarioEvent(let run, let index): strike(run, index)
-            case .endOfPatience: break
-            case .resumeAccepting:
-                do throws(SystemError) { try watchListeners() } catch { timers.schedule(task, at: now + .milliseconds(200)) }
-            }
-        }
-    }
-
-    /// A connection that was busy since its deadline was set gets another one.
-    private func endIfIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
-        guard let timeout = service.configuration.idleTimeout else { return }
-        let deadline = connection.lastArrival + timeout
-        guard deadline <= now else { return timers.schedule(.idleDeadline(connection: connection.number), at: deadline) }
-        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
-        connection.flush(&scratch)
-        settle(connection)
-    }
-
-    // MARK: Commands
-
-    private func obey(_ command: LoopCommand) {
-        switch command {
-        case .adopt(let socket, let port): adopt(socket, port)
-        case .goAway(let selection, let lastStream, let code, let debug):
-            forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
-        case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
-        case .setSilent(let selection, let isSilent): forEach(selection) { $0.isSilent = isSilent }
-        case .close(let selection): forEach(selection) { $0.end() }
-        case .begin(let run): begin(run)
-        case .leave:
-            isLeaving = true
-            forEach(.all) { $0.leave() }
-        case .stop:
-            end = isLeaving ? .now + Self.patience : .now
-            timers.schedule(.endOfPatience, at: end ?? .now)
-        }
-    }
-
-    // MARK: Scenario
-
-    private func begin(_ run: ScenarioRun) {
-        scenario = run
-        let now = service.configuration.clock()
-        for connection in connections.values.sorted(by: { $0.number < $1.number }) {
-            connection.begin(run.admit(connection.environment, now: now, isNew: false))
-            connection.flush(&scratch)
-            settle(connection)
-        }
-        for (index, event) in run.scenario.events.enumerated() {
-            timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(event.at))
-        }
-    }
-
-    /// The moment of an event: nothing where another scenario has taken over.
-    private func strike(_ run: ScenarioRun, _ index: Int) {
-        guard run === scenario else { return }
-        let event = run.scenario.events[index]
-        if let every = event.every { timers.schedule(.scenarioEvent(run, index), at: .now + .milliseconds(every)) }
-        // Every loop strikes its own connections; one of them counts.
-        if !listeners.isEmpty { run.noteStrike(run.eventIndex(index)) }
-        forEach(event.environment.map { .environment($0) } ?? .all) { connection in
-            do throws(HTTP2Error) {
-                try connection.suffer(event.effect, causedBy: nil)
-            } catch {
-                connection.end()
-            }
-        }
-    }
-
-    private func forEach(_ selection: APNsSimulator.Selection, _ body: (ServerConnection) -> Void) {
-        for connection in connections.values where connection.isMeant(by: selection) {
-            body(connection)
-            connection.flush(&scratch)
-            settle(connection)
-        }
     }
 }

@@ -12,6 +12,8 @@ final class SharedService: Sendable {
     /// A line per push. Asked once: the answer is needed for every push.
     let logsPushes: Bool
     private let connections = Atomic<UInt32>(0)
+    private let openConnections = Atomic<Int>(0)
+    private let failedLoops = Atomic<Int>(0)
     private let running = Mutex<ScenarioRun?>(nil)
 
     init(configuration: APNsSimulatorConfiguration, tls: TLSContext, world: World, keyRing: KeyRing, logger: Logger) {
@@ -28,6 +30,21 @@ final class SharedService: Sendable {
         get { running.withLock { $0 } }
         set { running.withLock { $0 = newValue } }
     }
+
+    /// Takes one of the places for connections, to be given back with `releaseConnection`.
+    /// - Returns: false where all are taken.
+    func admitConnection() -> Bool {
+        if openConnections.wrappingAdd(1, ordering: .relaxed).newValue <= configuration.connections { return true }
+        releaseConnection()
+        return false
+    }
+
+    func releaseConnection() { openConnections.wrappingSubtract(1, ordering: .relaxed) }
+
+    /// A loop has ended that was not told to.
+    func noteLoopFailed() { failedLoops.wrappingAdd(1, ordering: .relaxed) }
+
+    var hasFailed: Bool { failedLoops.load(ordering: .relaxed) > 0 }
 
     /// 1 for the first.
     func nextConnectionNumber() -> UInt32 {

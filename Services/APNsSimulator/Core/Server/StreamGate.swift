@@ -1,14 +1,16 @@
 /// How many streams a connection may have open: what APNs is seen to announce in SETTINGS (APNS.md 5.2).
 ///
-/// One until a request has shown a valid token; one again after a rejection, until a push is accepted. Pure: it says what to announce.
+/// One until a request has shown a valid token; one again after a 4xx, until a push is accepted. Pure: it says what to announce.
 struct StreamGate {
     /// `STREAM_GATE`: one stream until authenticated.
     private let isGated: Bool
-    /// `STREAM_PENALTY`: one stream after a rejection.
+    /// `STREAM_PENALTY`: one stream after a 4xx.
     private let isPenalised: Bool
     private var full: UInt32
     private var isAuthenticated = false
     private var isPunished = false
+    /// In a row.
+    private(set) var rejections = 0
     /// What was announced last.
     private(set) var limit: UInt32
 
@@ -19,15 +21,20 @@ struct StreamGate {
         limit = isGated ? min(1, streams) : streams
     }
 
-    /// - Parameter status: Of an answer; nil where the push is never answered, which neither punishes nor forgives.
+    /// - Parameter status: Of an answer; nil where the push is never answered. Only a 4xx punishes (APNS.md 4.2), and only a success forgives.
     /// - Returns: The limit to announce, if it changes.
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated
         switch status {
-        case let status? where (200..<300).contains(status): isPunished = false
-        // A token that is gone does not count as an error (APNS.md 4.2).
-        case 410, nil: break
-        default: isPunished = isPenalised
+        case .some(200..<300):
+            isPunished = false
+            rejections = 0
+        // A token that is gone does not count as an error.
+        case 410: break
+        case .some(400..<500):
+            isPunished = isPenalised
+            rejections += 1
+        default: break
         }
         return change()
     }

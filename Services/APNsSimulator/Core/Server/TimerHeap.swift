@@ -12,6 +12,7 @@ struct TimerHeap<Element> {
     private var lastNumber: UInt64 = 0
 
     var isEmpty: Bool { entries.isEmpty }
+    var count: Int { entries.count }
     var earliest: Instant? { entries.first?.due }
 
     mutating func schedule(_ element: Element, at due: Instant) {
@@ -29,12 +30,21 @@ struct TimerHeap<Element> {
         guard let first = entries.first, first.due <= now else { return nil }
         entries.swapAt(0, entries.count - 1)
         entries.removeLast()
-        var parent = 0
+        sink(0)
+        return first.element
+    }
+
+    mutating func removeAll(where isMeant: (Element) -> Bool) {
+        entries.removeAll { isMeant($0.element) }
+        for parent in stride(from: entries.count / 2 - 1, through: 0, by: -1) { sink(parent) }
+    }
+
+    private mutating func sink(_ start: Int) {
+        var parent = start
         while let child = smallerChild(of: parent), precedes(child, parent) {
             entries.swapAt(parent, child)
             parent = child
         }
-        return first.element
     }
 
     private func smallerChild(of parent: Int) -> Int? {

@@ -28,9 +28,11 @@ extension APNsSimulatorConfiguration {
         controlPort = try config.integer("control.port", default: 2199, in: 0...65_535)
         clientCAFile = try config.optionalFile("client.ca.file", logger: logger)
         scenario = try Self.scenario(config, logger)
+        connections = try config.integer("connections", default: 10_000, in: Self.allowedConnections)
         streams = try config.integer("streams", default: 1000, in: Self.allowedStreams)
         streamGate = try config.choice("stream.gate", default: Switch.on) == .on
         streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
+        rejectionsUntilDisconnect = try config.integer("rejections.until.disconnect", default: 0, in: 0...1_000_000)
         let idleSeconds = try config.integer("idle.timeout.seconds", default: 7200, in: 0...86_400)
         idleTimeout = idleSeconds == 0 ? nil : .seconds(idleSeconds)
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)

@@ -7,11 +7,13 @@ enum KeysFile {
     static let help = """
         The keys file lists the signing keys whose provider tokens are good:
 
-          {"v":1,"keys":[{"team_id":"TEAM123456","key_id":"KEY1234567","public_key_file":"key.pub",
-                          "environments":["production","sandbox"],"topics":["com.example.shop"]}]}
+          {"v":1,"keys":[{"team_id":"TEAM123456","key_id":"KEY1234567",
+            "public_key_file":"key.pub","environments":["production","sandbox"],
+            "topics":["com.example.shop"]}]}
 
-        Instead of "public_key_file", "key_file" may name the .p8 itself. Paths are relative to the keys file.
-        Without "topics" the key is team-scoped: good for every topic.
+        Instead of "public_key_file", "key_file" may name the .p8 itself. Paths are
+        relative to the keys file. Without "topics" the key is team-scoped: good for
+        every topic.
         """
 
     private static let maximumBytes = 1 << 20

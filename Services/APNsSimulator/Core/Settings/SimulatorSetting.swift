@@ -30,9 +30,13 @@ package struct SimulatorSetting: Sendable {
             "PEM: clients are asked for a certificate, and one by these authorities is as good as provider tokens"),
         SimulatorSetting("scenario", "calm", "what goes wrong from the start, by name: apns-simulator scenarios lists them"),
         SimulatorSetting("scenario.file", "(none)", "the same from a file of your own, instead of a name"),
+        SimulatorSetting(
+            "connections", "10000", "connections open at once, on all ports together; one more is closed as soon as it is accepted"),
         SimulatorSetting("streams", "1000", "MAX_CONCURRENT_STREAMS once a connection is authenticated"),
         SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
-        SimulatorSetting("stream.penalty", "on", "one stream after a rejection (410 excepted) until a push is accepted; on or off"),
+        SimulatorSetting("stream.penalty", "on", "one stream after a 4xx (410 excepted) until a push is accepted; on or off"),
+        SimulatorSetting(
+            "rejections.until.disconnect", "0", "so many 4xx in a row (410 excepted) end a connection with GOAWAY; 0 for never"),
         SimulatorSetting("idle.timeout.seconds", "7200", "a connection that says nothing for so long gets GOAWAY IdleTimeout; 0 for never"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
         SimulatorSetting(
@@ -43,15 +47,31 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("log.level", "info", "debug writes a line per push"),
     ]
 
-    /// The table in columns.
+    /// The table in columns, as wide as a terminal is that says nothing about itself.
     package static var help: String {
         let width = all.map(\.variable.count).max() ?? 0
         let second = all.map(\.fallback.count).max() ?? 0
+        let indent = 2 + width + 2 + second + 2
         let rows = all.map { setting in
             let (name, fallback) = (setting.variable, setting.fallback)
-            return "  " + name + String(repeating: " ", count: width - name.count + 2) + fallback
-                + String(repeating: " ", count: second - fallback.count + 2) + setting.meaning
+            let lead =
+                "  " + name + String(repeating: " ", count: width - name.count + 2) + fallback
+                + String(repeating: " ", count: second - fallback.count + 2)
+            let lines = wrapped(setting.meaning, to: columns - indent)
+            return lead + lines.joined(separator: "\n" + String(repeating: " ", count: indent))
         }
         return "Settings are environment variables:\n\n" + rows.joined(separator: "\n") + "\n\n" + KeysFile.help
+    }
+
+    private static let columns = 80
+
+    private static func wrapped(_ text: String, to width: Int) -> [String] {
+        text.split(separator: " ").reduce(into: [String]()) { lines, word in
+            if let last = lines.last, last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = last + " " + word
+            } else {
+                lines.append(String(word))
+            }
+        }
     }
 }

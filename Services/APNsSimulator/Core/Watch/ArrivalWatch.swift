@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 import StrictJSON
+import SystemIO
 
 /// Follows a running simulator's feed over its control API: `apns-simulator watch`.
 package struct ArrivalWatch: Sendable {
@@ -32,6 +33,9 @@ package struct ArrivalWatch: Sendable {
     /// Hands over what arrives from now on, until `body` returns false or the task is cancelled.
     /// - Parameter fromStart: Also what the simulator still knows of before.
     package func follow(fromStart: Bool = false, _ body: (Line) async throws -> Bool) async throws {
+        guard base.hasPrefix("http://") || base.hasPrefix("https://") else {
+            throw Failure(description: "\(base) is not the URL of a control API: one begins with http://, as http://127.0.0.1:2199 does")
+        }
         var configuration = HTTPClient.Configuration()
         // Where nobody listens, that is to be said now and not when the wait is over.
         configuration.connectionPool.retryConnectionEstablishment = false
@@ -65,6 +69,8 @@ package struct ArrivalWatch: Sendable {
                 HTTPClientRequest(url: base + "/v1/arrivals" + query), timeout: .seconds(Int64(patience) + 15))
         } catch is CancellationError {
             throw CancellationError()
+        } catch let error as IOError {
+            throw Failure(description: "No simulator answers at \(base): \(SystemError(operation: "connect", code: error.errnoCode))")
         } catch {
             throw Failure(description: "No simulator answers at \(base): \(error)")
         }

@@ -1,0 +1,41 @@
+import SystemIO
+
+/// The listening ports of one loop, watched for clients that wait. Paused where there are no descriptors for them: a queue that cannot be
+/// emptied would wake the loop without end.
+struct ListenerWatch {
+    private let listeners: [SimulatorPort: TCPListener]
+    private let firstKey: UInt64
+    /// Those that the poller knows.
+    private var watched: Set<SimulatorPort> = []
+
+    /// - Parameter firstKey: Listener n of `SimulatorPort.all` has this plus n.
+    init(_ listeners: [SimulatorPort: TCPListener], firstKey: UInt64) {
+        self.listeners = listeners
+        self.firstKey = firstKey
+    }
+
+    var isEmpty: Bool { listeners.isEmpty }
+
+    /// - Returns: nil while paused: an event may be of the moment before.
+    func listener(on port: SimulatorPort) -> TCPListener? {
+        watched.contains(port) ? listeners[port] : nil
+    }
+
+    /// Watches what is not watched yet; to be called again where it throws.
+    mutating func resume(_ poller: Poller) throws(SystemError) {
+        for (index, port) in SimulatorPort.all.enumerated() where !watched.contains(port) {
+            guard let listener = listeners[port] else { continue }
+            try poller.add(listener.descriptor, key: firstKey + UInt64(index), interest: .read)
+            watched.insert(port)
+        }
+    }
+
+    mutating func pause(_ poller: Poller) {
+        for port in watched {
+            guard let listener = listeners[port] else { continue }
+            // Fails only for one that the poller does not know, which is what is wanted.
+            do throws(SystemError) { try poller.remove(listener.descriptor) } catch {}
+        }
+        watched = []
+    }
+}

@@ -1,0 +1,50 @@
+/// What one loop is to do later. What is for connections that are gone is dropped before it outnumbers the rest, so that memory follows
+/// what is alive and not what has come and gone.
+struct LoopTimers {
+    enum Task {
+        case act(connection: UInt32, PendingStep)
+        case handshakeDeadline(connection: UInt32)
+        case resumeHandshake(connection: UInt32)
+        /// Looks at every connection: one for all of them.
+        case idleSweep
+        case resumeAccepting
+        case scenarioEvent(ScenarioRun, Int)
+        case endOfPatience
+
+        /// nil: for the loop itself.
+        var connection: UInt32? {
+            switch self {
+            case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection): connection
+            case .idleSweep, .resumeAccepting, .scenarioEvent, .endOfPatience: nil
+            }
+        }
+    }
+
+    private static let fewest = 64
+
+    private var heap = TimerHeap<Task>()
+    /// With so many the dead are dropped.
+    private var limit = fewest
+
+    var isEmpty: Bool { heap.isEmpty }
+    var count: Int { heap.count }
+    var earliest: ContinuousClock.Instant? { heap.earliest }
+
+    /// - Parameter isOpen: Whether there still is such a connection.
+    mutating func schedule(_ task: Task, at due: ContinuousClock.Instant, isOpen: (UInt32) -> Bool) {
+        if heap.count >= limit {
+            heap.removeAll { $0.connection.map { !isOpen($0) } ?? false }
+            limit = max(Self.fewest, 2 * heap.count)
+        }
+        heap.schedule(task, at: due)
+    }
+
+    mutating func popDue(at now: ContinuousClock.Instant) -> Task? { heap.popDue(at: now) }
+
+    /// The scenario is over: no event of it is to come.
+    mutating func dropEvents(of run: ScenarioRun?) {
+        heap.removeAll { task in
+            if case .scenarioEvent(let other, _) = task { other === run } else { false }
+        }
+    }
+}

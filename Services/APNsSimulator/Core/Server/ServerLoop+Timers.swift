@@ -1,0 +1,66 @@
+import SystemIO
+
+/// What a loop does when its moment has come.
+extension ServerLoop {
+    func schedule(_ task: LoopTimers.Task, at due: ContinuousClock.Instant) {
+        timers.schedule(task, at: due) { connections[$0] != nil }
+    }
+
+    func runTimers() {
+        guard !timers.isEmpty else { return }
+        let now = ContinuousClock.now
+        while let task = timers.popDue(at: now) { run(task, now) }
+    }
+
+    private func run(_ task: LoopTimers.Task, _ now: ContinuousClock.Instant) {
+        switch task {
+        case .act(let number, let step):
+            guard let connection = connections[number] else { return }
+            connection.act(step)
+            connection.flush(&scratch)
+            settle(connection)
+        case .handshakeDeadline(let number):
+            if let connection = connections[number], !connection.isEstablished { close(connection) }
+        case .idleSweep: sweepIdle(now)
+        case .resumeHandshake(let number):
+            guard let connection = connections[number] else { return }
+            connection.resumeHandshake()
+            connection.flush(&scratch)
+            settle(connection)
+            schedule(.handshakeDeadline(connection: number), at: now + Self.handshakeTime)
+        case .scenarioEvent(let run, let index): strike(run, index)
+        case .endOfPatience: break
+        case .resumeAccepting:
+            do throws(SystemError) { try listeners.resume(poller) } catch { schedule(task, at: now + Self.acceptingPause) }
+        }
+    }
+
+    // MARK: Idle connections
+
+    /// There is to be a sweep where there are connections.
+    func scheduleSweep() {
+        guard let timeout = service.configuration.idleTimeout, !isSweepScheduled else { return }
+        isSweepScheduled = true
+        schedule(.idleSweep, at: .now + timeout)
+    }
+
+    /// Tells the connections over which nothing comes any more, and comes again when the next one may be due.
+    private func sweepIdle(_ now: ContinuousClock.Instant) {
+        isSweepScheduled = false
+        guard let timeout = service.configuration.idleTimeout else { return }
+        for connection in connections.values where connection.idleDeadline(timeout) <= now { endIdle(connection, now) }
+        guard let next = connections.values.lazy.map({ $0.idleDeadline(timeout) }).min() else { return }
+        isSweepScheduled = true
+        // A sweep looks at all of them, so not one for each.
+        schedule(.idleSweep, at: max(next, now + timeout / 100))
+    }
+
+    private func endIdle(_ connection: ServerConnection, _ now: ContinuousClock.Instant) {
+        // Something keeps it open that nobody waits for: a stream without an answer, a peer that has vanished.
+        guard connection.idleSince == nil else { return close(connection) }
+        connection.idleSince = now
+        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
+        connection.flush(&scratch)
+        settle(connection)
+    }
+}

@@ -1,0 +1,84 @@
+import APNsSimulator
+import HTTP2
+import StrictJSON
+import Testing
+
+@Suite("What a GOAWAY names as the last stream", .timeLimit(.minutes(1)))
+struct LastStreamTests {
+    /// As a server that goes down begins (RFC 9113 section 6.8): nothing is refused yet.
+    private static let notice = #"{"v":1,"name":"test","events":[{"at_ms":0,"action":"goaway","last_stream":2147483647}]}"#
+
+    @Test("A notice, as a word or as its number, refuses nothing: requests on their way are answered")
+    func notice() async throws {
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
+            let client = try RawClient(port: test.simulator.productionPort)
+            #expect(try client.isAlive())
+            try test.simulator.play(Scenario(text: Self.notice))
+            let goAway = try client.wait { $0.kind == RawFrame.Kind.goAway.rawValue }
+            #expect(goAway?.payload.prefix(4) == [0x7f, 0xff, 0xff, 0xff])
+            let fields = [
+                (":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/3/device/aa"),
+                ("apns-topic", TestPush.topic), ("authorization", test.token),
+            ]
+            try client.send([RawFrame.headers(1, fields), RawFrame.data(1, TestPush.alert)])
+            #expect(try client.wait { $0.kind == RawFrame.Kind.headers.rawValue && $0.stream == 1 } != nil)
+            #expect(test.simulator.counters.accepted == 1)
+        }
+    }
+
+    @Test("After a notice every other GOAWAY ends the connection", arguments: ["command", "script", "idle"])
+    func afterNotice(_ other: String) async throws {
+        try await withSimulator {
+            $0.streamGate = false
+            if other == "idle" { $0.idleTimeout = .milliseconds(300) }
+        } _: { test in
+            let client = try test.client()
+            try client.roundTrip(1)
+            test.simulator.goAway(reason: nil, lastStream: .max)
+            switch other {
+            case "command":
+                try client.run { $0.goAways.count == 1 }
+                test.simulator.goAway()
+            case "script":
+                try test.simulator.script("aa", [.goAway()])
+                try client.submit(test.push().to("aa"))
+            default: break
+            }
+            try client.run { $0.isOver }
+            #expect(client.goAways.count == 2)
+        }
+    }
+
+    @Test("The number of no client's stream means the one below it")
+    func even() async throws {
+        try await withSimulator {
+            $0.streamGate = false
+        } _: { test in
+            let client = try test.client()
+            try test.simulator.script("aa", [.silence], then: .repeat)
+            let streams = try (0..<3).map { _ in try client.submit(test.push().to("aa")) }
+            try client.roundTrip(1)
+            test.simulator.goAway(lastStream: streams[1] + 1)
+            try client.run { !$0.goAways.isEmpty }
+            #expect(client.goAways.map(\.lastStream) == [streams[1]])
+            #expect(client.closed == [streams[2]: .refusedStream])
+        }
+    }
+
+    @Test("Files and commands that name such a number are told so")
+    func refused() async throws {
+        for field in ["2", "2147483646"] {
+            let error = #expect(throws: SimulatorError.self) {
+                try Scenario(text: #"{"v":1,"name":"x","requests":[{"do":[{"action":"goaway","last_stream":\#(field)}]}]}"#)
+            }
+            #expect(error?.description.contains("/requests/0/do/0/last_stream: 0 or odd") == true)
+        }
+        try await withControl { control in
+            let answer = try await control.call("POST", "/v1/commands", #"{"command":"goaway","last_stream":4}"#)
+            #expect(answer.status == 400)
+            #expect(answer.json?["errors"]?[0]?["pointer"]?.stringValue == "/last_stream")
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+@Suite("The program says in one sentence what is wrong, and where", .timeLimit(.minutes(2)))
+struct ProgramTests {
+    private static let good = ["TLS_CERTIFICATE_FILE": "C", "TLS_KEY_FILE": "K", "KEYS_FILE": "J"]
+
+    /// Names of files in the settings become paths of good ones.
+    private func settings(_ changes: [String: String]) throws -> [String: String] {
+        let identity = try TestIdentity.shared.get()
+        let folder = identity.directory + "/" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let keys = #"{"v":1,"keys":[{"team_id":"T","key_id":"K","public_key_file":"nowhere.pub","environments":["sandbox"]}]}"#
+        try Data(keys.utf8).write(to: URL(filePath: folder + "/bad-keys.json"))
+        try Data(#"{"v":1,"keys":[]}"#.utf8).write(to: URL(filePath: folder + "/keys.json"))
+        let files = [
+            "C": identity.certificateFile, "K": identity.keyFile, "J": folder + "/keys.json", "BAD KEYS": folder + "/bad-keys.json",
+        ]
+        let base = Self.good.merging(["PRODUCTION_PORT": "0", "SANDBOX_PORT": "0", "CONTROL_PORT": "0"]) { own, _ in own }
+        return base.merging(changes) { _, change in change }.mapValues { files[$0] ?? $0 }
+    }
+
+    @Test(
+        "A wrong flag, file or setting ends it with one sentence that names the place",
+        arguments: [
+            (["--bogus"], [:], "Unknown option '--bogus'"),
+            (["--scenario", "nope"], [:], "no scenario is called nope: there are calm, bad-day"),
+            (["--scenario-file", "/nowhere"], [:], "the scenario file /nowhere cannot be read"),
+            (["scenarios", "--check", "/nowhere"], [:], "the scenario file /nowhere cannot be read"),
+            (["journal", "/nowhere"], [:], "/nowhere cannot be read: open: No such file or directory"),
+            (["journal", "/"], [:], "/ cannot be read: read: Is a directory"),
+            (["watch", "bogus"], [:], "bogus is not the URL of a control API"),
+            (["watch", "http://127.0.0.1:1"], [:], "No simulator answers at http://127.0.0.1:1: connect: Connection refused"),
+            ([], ["KEYS_FILE": ""], "KEYS_FILE must be the path of a readable file"),
+            ([], ["KEYS_FILE": "BAD KEYS"], "nowhere.pub: No such file or directory"),
+            ([], ["TLS_CERTIFICATE_FILE": "J"], "keys.json: no start line"),
+            ([], ["PRODUCTION_PORT": "x"], "PRODUCTION_PORT must be a whole number from 0 to 65535"),
+            ([], ["REQUESTS_PER_SECOND": "-1"], "REQUESTS_PER_SECOND must be a whole number from 0 to"),
+            ([], ["JOURNAL_FILE": "/nowhere/j"], "journal file /nowhere/j: open: No such file or directory"),
+            ([], ["SCENARIO_FILE": "J"], "/name: missing, required"),
+        ] as [([String], [String: String], String)])
+    func wrong(_ arguments: [String], _ changes: [String: String], _ sentence: String) throws {
+        let ended = try TestProgram.run(arguments, settings: settings(changes))
+        #expect(ended.status != 0)
+        #expect(ended.output.isEmpty)
+        let first = try #require(ended.errors.split(separator: "\n").first)
+        #expect(first.hasPrefix("Error: "))
+        #expect(first.contains(sentence), "\(first)")
+    }
+
+    @Test("A port that is taken is named", arguments: ["PRODUCTION_PORT", "SANDBOX_MANAGEMENT_PORT", "CONTROL_PORT"])
+    func takenPort(_ variable: String) async throws {
+        try await withSimulator { test in
+            let port = test.simulator.productionPort
+            let ended = try TestProgram.run([], settings: settings([variable: "\(port)"]))
+            #expect(ended.status != 0)
+            let name = variable.dropLast("_PORT".count).lowercased().replacing("_", with: " ")
+            #expect(ended.errors.contains("Error: the \(name) port cannot be opened: bind 127.0.0.1:\(port): Address already in use"))
+        }
+    }
+
+    @Test("Its help fits a terminal, and names every setting")
+    func help() throws {
+        let help = try TestProgram.run(["--help"])
+        #expect(help.status == 0)
+        for setting in SimulatorSetting.all { #expect(help.output.contains("\n  " + setting.variable + "  ")) }
+        #expect(help.output.split(separator: "\n").allSatisfy { $0.count <= 80 })
+        // A line that was broken by somebody else would begin at the margin.
+        let table = help.output.split(separator: "\n").drop { !$0.hasPrefix("  HOST ") }.prefix { !$0.hasPrefix("The keys file") }
+        #expect(table.allSatisfy { $0.hasPrefix("  ") })
+    }
+
+    @Test("A ready-made scenario that is printed is a file that is good", arguments: ReadyScenario.allCases)
+    func scenarios(_ ready: ReadyScenario) throws {
+        let printed = try TestProgram.run(["scenarios", ready.rawValue])
+        let file = try TestIdentity.shared.get().directory + "/\(UUID().uuidString).json"
+        try Data(printed.output.utf8).write(to: URL(filePath: file))
+        let checked = try TestProgram.run(["scenarios", "--check", file])
+        #expect(checked.status == 0)
+        #expect(checked.output.contains("scenario \(ready.rawValue), seed"))
+    }
+}
