@@ -90,7 +90,9 @@ final class RunningProgram {
             let arrived = errors.fileHandleForReading.availableData
             try #require(!arrived.isEmpty, "the program has ended: \(log)")
             log += String(decoding: arrived, as: UTF8.self)
-            guard let line = log.split(separator: "\n").first(where: { $0.contains("port.production") && $0.hasSuffix("}") }) else { continue }
+            guard let line = log.split(separator: "\n").first(where: { $0.contains("port.production") && $0.hasSuffix("}") }) else {
+                continue
+            }
             let fields = try JSONValue.parse(Array(line.utf8))
             for name in ["production", "control"] { ports[name] = fields["port." + name]?.stringValue.flatMap { Int($0) } }
             return
