@@ -40,7 +40,7 @@ struct TestProgram {
         let process = Process()
         if let fileLimit {
             process.executableURL = URL(filePath: "/bin/sh")
-            process.arguments = ["-c", "ulimit -f \(fileLimit); exec \"$0\" \"$@\"", try path()] + arguments
+            process.arguments = ["-c", "ulimit -S -f \(fileLimit); exec \"$0\" \"$@\"", try path()] + arguments
         } else {
             process.executableURL = URL(filePath: try path())
             process.arguments = arguments
@@ -82,6 +82,8 @@ final class RunningProgram {
     }
 
     deinit { if process.isRunning { process.terminate() } }
+
+    var id: Int32 { process.processIdentifier }
 
     func port(_ name: String) -> Int { ports[name] ?? 0 }
 
