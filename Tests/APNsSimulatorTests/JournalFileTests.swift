@@ -119,6 +119,16 @@ struct JournalFileTests {
         #expect(log.components(separatedBy: "The journal's file takes nothing more").count == 2)
     }
 
+    @Test("A simulator that is started beside it by mistake does not take the file away")
+    func held() async throws {
+        try await withJournalFile { (test, path) async throws in
+            #expect(try test.client().send(test.push()).status == 200)
+            let error = #expect(throws: SimulatorError.self) { try APNsSimulator(test.simulator.configuration) }
+            #expect(error?.description == "journal file \(path): another simulator is writing it")
+            #expect(try entries(path).count == 1)
+        }
+    }
+
     @Test("A disk that takes nothing is told at the start")
     func fullDisk() throws {
         let identity = try TestIdentity.shared.get()
