@@ -6,7 +6,8 @@ import HTTP2
 enum FuzzRequest {
     private static let now: Int64 = 1_800_000_000_000
 
-    static func run(_ bytes: [UInt8]) {
+    /// Lines of `name: value`, an empty line, the body.
+    static func read(_ bytes: [UInt8]) -> (headers: HeaderList, body: [UInt8]) {
         var headers = HeaderList()
         var rest = bytes[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
@@ -15,11 +16,16 @@ enum FuzzRequest {
             guard let colon = line.dropFirst().firstIndex(of: UInt8(ascii: ":")) else { break }
             headers.append(Array(line[..<colon]), Array(line[line.index(after: colon)...].drop { $0 == UInt8(ascii: " ") }))
         }
+        return (headers, Array(rest))
+    }
+
+    static func run(_ bytes: [UInt8]) {
+        let (headers, body) = read(bytes)
         var check = RequestCheck(authority: ConnectionAuthority(environment: .production, keyRing: FuzzProviderToken.keyRing))
         // Twice: what is compared with the last request's takes another way the second time.
         for _ in 0..<2 {
             var facts = PushFacts()
-            let refusal = check.check(headers, body: Array(rest), now: now, facts: &facts)
+            let refusal = check.check(headers, body: body, now: now, facts: &facts)
             let world = World(unknownDevices: .reject, journalCapacity: 2, clock: { now })
             if let token = facts.token {
                 precondition(TokenKey(hex: token.hex) == token, "a token that was read is written as it was")

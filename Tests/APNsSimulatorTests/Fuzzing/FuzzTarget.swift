@@ -12,6 +12,10 @@ enum FuzzTarget: String, CaseIterable {
     case payload
     /// `METHOD PATH`, a line feed, the body.
     case control
+    /// A request about channels, or a broadcast: as `request`.
+    case channels
+    /// The topics in a client's certificate, read before it is known to be anybody's.
+    case certificate
 
     func run(_ bytes: [UInt8]) {
         switch self {
@@ -20,6 +24,8 @@ enum FuzzTarget: String, CaseIterable {
         case .providerToken: FuzzProviderToken.run(bytes)
         case .payload: _ = NotificationContent(payload: bytes)
         case .control: FuzzControl.run(bytes)
+        case .channels: FuzzChannels.run(bytes)
+        case .certificate: _ = ClientCertificate.strings(bytes)
         }
     }
 }

@@ -202,7 +202,8 @@ struct BroadcastTests {
             #expect(try test.simulator.inbox("aa").isEmpty)
             #expect(test.simulator.counters.shown == 1)
             #expect(try test.simulator.rotate("aa", to: "bb"))
-            let newer = ChannelRequests.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
+            let newer = ChannelRequests.broadcast(test, channel).body(
+                #"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
             #expect(try client.send(newer).status == 200)
             #expect(try test.simulator.inbox("bb").count == 1)
             #expect(try test.simulator.inbox("aa").isEmpty)
