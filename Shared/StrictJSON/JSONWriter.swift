@@ -85,6 +85,19 @@ package struct JSONWriter {
         bytes.append(contentsOf: json)
     }
 
+    /// One value, or the fields of an object up to the last one's value, which `append` writes itself; ``decimal(_:after:)`` may follow.
+    package mutating func raw(_ append: (inout [UInt8]) -> Void) {
+        separate()
+        append(&bytes)
+    }
+
+    /// A number right after what was written before.
+    /// - Parameter prefix: written before it as it is: a comma, a name, a colon.
+    package mutating func decimal(_ value: Int64, after prefix: String = "") {
+        if !prefix.isEmpty { bytes.append(contentsOf: prefix.utf8) }
+        appendDecimal(value)
+    }
+
     /// A string whose content `append` writes itself. It must need no escapes: hex, digits, ids.
     package mutating func plainString(_ append: (inout [UInt8]) -> Void) {
         separate()
@@ -225,6 +238,7 @@ package struct JSONWriter {
     }
 
     private mutating func appendDecimal(_ value: Int64) {
+        if 0..<10 ~= value { return bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)) }
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
         var magnitude = value.magnitude
         var digits = 1

@@ -54,6 +54,34 @@ struct ConsumerTests {
         }
     }
 
+    /// Twice, because the second consumer ends when nothing is left; and everything is settled with it in place.
+    @Test func holdsMoreThanThePrefetchWhileMessagesAreSmall() async throws {
+        try await withTestBroker { configuration, topology in
+            let subscription = Subscription(queue: topology.jobQueue(.now), prefetch: 20, moreWhileSmall: 30)
+            let watching = try Watching(configuration, topology, [subscription])
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    for _ in 0..<2 {
+                        try await fill(configuration, topology, .now, (0..<120).map { [$0] })
+                        let first = try await watching.messages.next(50)
+                        #expect(watching.messages.waiting.isEmpty)
+                        watching.consumer.acknowledge(first.map(\.receipt))
+                        let second = try await watching.messages.next(50)
+                        watching.consumer.acknowledge(second.map(\.receipt))
+                        let rest = try await watching.messages.next(20)
+                        #expect(Set((first + second + rest).map { $0.body[0] }).count == 120)
+                        watching.consumer.acknowledge(rest.map(\.receipt))
+                    }
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            #expect(watching.consumer.unsettled == 0)
+            #expect(try await TestBroker.messageCount(topology.jobQueue(.now), configuration) == 0)
+        }
+    }
+
     @Test func givesBackWhatIsNotWanted() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1]])

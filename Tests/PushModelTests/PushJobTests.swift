@@ -58,6 +58,35 @@ struct PushJobTests {
         }
     }
 
+    @Test("A decoder that has read other jobs, good and bad, reads each as if it were the first")
+    func remembersNothingWrong() throws {
+        var decoder = PushJobDecoder()
+        var jobs: [PushJob] = []
+        for (app, topic, type) in [("shop", "com.example.shop", PushType.alert), ("shoq", "com.example.shop", .voip), ("s", "com", .alert)] {
+            var job = try Sample.job()
+            job.app = try #require(AppSlug(app))
+            (job.topic, job.pushType) = (topic, type)
+            jobs.append(job)
+        }
+        for index in 0..<60 {
+            let job = jobs[index * 7 % 5 % 3]
+            var bytes = job.encoded()
+            #expect(try decoder.decode(bytes) == job)
+            // The topic as no text, as nothing, and an app that is none: refused, and forgotten.
+            let place = try #require(bytes.firstRange(of: Array(job.topic.utf8)))
+            bytes[place.lowerBound] = 0xff
+            #expect(throws: MessageError.self) { try decoder.decode(bytes) }
+            var nameless = job
+            nameless.topic = ""
+            #expect(throws: MessageError(.invalidField("topic"), "missing")) { try decoder.decode(nameless.encoded()) }
+            bytes = job.encoded()
+            let app = try #require(bytes.firstRange(of: Array(job.app.text.utf8)))
+            bytes[app.lowerBound] = UInt8(ascii: "9")
+            #expect(throws: MessageError.self) { try decoder.decode(bytes) }
+            #expect(throws: MessageError.self) { try decoder.decode([]) }
+        }
+    }
+
     @Test("A full job with the longest tokens survives, and one delivery more is refused")
     func limitsDeliveries() throws {
         var job = try Sample.job()

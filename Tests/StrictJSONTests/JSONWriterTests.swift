@@ -32,6 +32,23 @@ struct JSONWriterTests {
         #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 
+    @Test("What a caller writes itself is parted from its neighbours like any value")
+    func writesRawPieces() {
+        var writer = JSONWriter()
+        writer.array { writer in
+            for number in [0, 7, 10, -3, Int64.min, Int64.max, 1_763_700_000_000] {
+                writer.object { writer in
+                    writer.raw { $0.append(contentsOf: #""a":"x","n":"#.utf8) }
+                    writer.decimal(number)
+                    writer.decimal(number, after: #","m":"#)
+                    writer.field("z", number)
+                }
+            }
+        }
+        let objects = [0, 7, 10, -3, Int64.min, Int64.max, 1_763_700_000_000].map { #"{"a":"x","n":\#($0),"m":\#($0),"z":\#($0)}"# }
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == "[\(objects.joined(separator: ","))]")
+    }
+
     @Test(
         "Only what must be escaped is",
         arguments: [

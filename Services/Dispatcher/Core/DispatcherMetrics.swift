@@ -56,10 +56,23 @@ struct DispatcherMetrics: Sendable {
         if tally.deadLettered > 0 { deadLettered.increment(by: tally.deadLettered) }
         if tally.acknowledged > 0 { acknowledged.increment(by: tally.acknowledged) }
         if tally.givenBack > 0 { givenBack.increment(by: tally.givenBack) }
-        for done in tally.finished { durations[done.lane]?.recordMilliseconds(done.milliseconds) }
-        for taken in tally.queued { queueAges[taken.lane]?.recordMilliseconds(taken.milliseconds) }
+        record(tally.finished, durations)
+        record(tally.queued, queueAges)
         for lag in tally.settlements { settlement.recordMilliseconds(lag) }
         for (kind, count) in tally.controlApplied { fences[kind]?.increment(by: count) }
+    }
+
+    /// Neighbours are of the same lane, as a rule.
+    private func record(_ jobs: [CoreTally.Finished], _ timers: [Lane: Timer]) {
+        guard var lane = jobs.first?.lane else { return }
+        var timer = timers[lane]
+        for job in jobs {
+            if job.lane != lane {
+                lane = job.lane
+                timer = timers[lane]
+            }
+            timer?.recordMilliseconds(job.milliseconds)
+        }
     }
 
     /// Changed credentials were read.

@@ -3,7 +3,7 @@ import SystemIO
 
 extension ConnectionLoop {
     /// The connection is over: everything in flight gets the answer that is certain, and the pool is told.
-    func end() {
+    mutating func end() {
         let cause = ending ?? .drained
         context.parking.leave(id)
         if cause == .drained || cause == .cutOff { sayGoodbye() }
@@ -20,7 +20,7 @@ extension ConnectionLoop {
     }
 
     /// As far as the kernel takes it without waiting.
-    private func sayGoodbye() {
+    private mutating func sayGoodbye() {
         do {
             try session.goAway()
             plaintext.removeAll(keepingCapacity: true)
@@ -29,7 +29,7 @@ extension ConnectionLoop {
         } catch { /* The peer needs no reasons from a connection that fails while it is closed. */  }
     }
 
-    private func settleInFlight(_ cause: CloseCause) {
+    private mutating func settleInFlight(_ cause: CloseCause) {
         var left: [(stream: Int32, entry: InFlight)] = []
         inFlight.forEach { left.append(($0, $1)) }
         for (stream, entry) in left.sorted(by: { $0.stream < $1.stream }) {

@@ -2,7 +2,7 @@ import HTTP2
 import SystemIO
 
 extension ConnectionLoop {
-    func receive() throws {
+    mutating func receive() throws {
         plaintext.removeAll(keepingCapacity: true)
         let result = try link.read(into: &plaintext)
         if !plaintext.isEmpty {
@@ -16,16 +16,35 @@ extension ConnectionLoop {
     }
 
     /// - Returns: whether there were any.
-    func drainEvents() -> Bool {
+    mutating func drainEvents() -> Bool {
         var any = false
-        session.forEachEvent { event in
+        session.forEachEvent { note in
             any = true
-            handle(event)
+            switch note {
+            case .answered(let stream, let status): answered(stream, status)
+            case .event(let event): handle(event)
+            }
         }
         return any
     }
 
-    private func handle(_ event: HTTP2ClientEvent) {
+    /// By far the most answers: a status and nothing else.
+    private mutating func answered(_ stream: Int32, _ status: Int) {
+        if var entry = inFlight.remove(stream) {
+            entry.status = status
+            if status == 200 { accepted(entry) } else { answered(entry, nil) }
+        }
+        perform(state.streamEnded())
+    }
+
+    private mutating func accepted(_ entry: InFlight) {
+        totals.accepted += 1
+        totals.countAnswer(after: wall - entry.sentAt)
+        answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
+        perform(state.accepted())
+    }
+
+    private mutating func handle(_ event: HTTP2ClientEvent) {
         switch event {
         case .headers(let stream, let status, let fields, _):
             guard inFlight.setStatus(status, of: stream), status != 200 else { return }
@@ -48,15 +67,12 @@ extension ConnectionLoop {
         }
     }
 
-    private func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
+    private mutating func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
         // Those that timed out have had their answer.
         guard let entry = inFlight.remove(stream) else { return }
         if entry.status == 200 {
-            totals.accepted += 1
-            totals.countAnswer(after: wall - entry.sentAt)
-            answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
-            perform(state.accepted())
+            accepted(entry)
         } else if entry.status != 0 {
             answered(entry, partial)
         } else if code == .refusedStream || written.isCertainlyNotProcessed {
@@ -67,7 +83,7 @@ extension ConnectionLoop {
         }
     }
 
-    private func answered(_ entry: InFlight, _ partial: PartialAnswer?) {
+    private mutating func answered(_ entry: InFlight, _ partial: PartialAnswer?) {
         let body = APNsErrorBody(partial?.body ?? [])
         totals.countRefusal(status: entry.status, reason: body.reason)
         totals.countAnswer(after: wall - entry.sentAt)
@@ -78,7 +94,7 @@ extension ConnectionLoop {
     }
 
     /// Gives up what has waited too long. APNs is told, or it would count the stream as open for ever (APNS.md section 5.6, 10).
-    func expireOverdue() {
+    mutating func expireOverdue() {
         guard let due = nextDeadline, now >= due else { return }
         var overdue: [Int32] = []
         var next: ContinuousClock.Instant?
@@ -101,7 +117,7 @@ extension ConnectionLoop {
         }
     }
 
-    private func timedOut(_ entry: InFlight, _ progress: RequestProgress) {
+    private mutating func timedOut(_ entry: InFlight, _ progress: RequestProgress) {
         if entry.status != 0 {
             // The status is an answer; only its text is missing.
             answer(

@@ -3,7 +3,7 @@ import OpenSSL
 
 extension ConnectionLoop {
     /// Takes as many requests as there are free streams, and hands them to HTTP/2.
-    func fill() {
+    mutating func fill() {
         while ending == nil {
             let free = state.freeStreams
             guard free > 0 else { return }
@@ -22,7 +22,7 @@ extension ConnectionLoop {
         }
     }
 
-    private func submit(_ share: Share, _ authorization: [UInt8]?) {
+    private mutating func submit(_ share: Share, _ authorization: [UInt8]?) {
         let batch = share.batch
         let place = shares.open(share)
         let deadline = deadline(of: batch)
@@ -64,7 +64,7 @@ extension ConnectionLoop {
     }
 
     /// Empty where a certificate speaks for us. Nil: the key does not sign, which no other connection will change.
-    private func authorization() -> [UInt8]? {
+    private mutating func authorization() -> [UInt8]? {
         guard token != nil else { return [] }
         do {
             return try token?.authorization(now: now, wall: wall)
@@ -75,7 +75,7 @@ extension ConnectionLoop {
     }
 
     /// Gathers frames into whole TLS records, and gives them to the kernel as far as it takes them.
-    func send() throws {
+    mutating func send() throws {
         while ending == nil {
             let isFlushed = try link.flush { mayHaveLeft = session.outputPosition }
             isWriteBlocked = !isFlushed
@@ -91,14 +91,14 @@ extension ConnectionLoop {
 
     // MARK: Answers and what is given back
 
-    func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
+    mutating func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
         if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result)) {
             finishedBatches.append(finished)
         }
     }
 
     /// What became finished in this round, told at once: to the dispatcher's core each telling is a lock, and maybe a wake-up.
-    func tellFinished() {
+    mutating func tellFinished() {
         guard !finishedBatches.isEmpty else { return }
         context.onFinished(finishedBatches)
         finishedBatches.removeAll(keepingCapacity: true)
@@ -106,7 +106,7 @@ extension ConnectionLoop {
 
     /// Certainly not processed: another connection may have it.
     /// - Parameter isReturn: it had been handed to HTTP/2, which is not tried without end.
-    func giveBack(_ place: Int, _ requests: Range<Int>, isReturn: Bool) {
+    mutating func giveBack(_ place: Int, _ requests: Range<Int>, isReturn: Bool) {
         guard let (share, finished) = shares.giveBack(place, requests) else { return }
         var returned = share
         if isReturn { returned.returns += 1 }
@@ -118,7 +118,7 @@ extension ConnectionLoop {
     private static var maximumReturns: Int { 3 }
 
     /// Puts what was given back in this round where the other connections find it.
-    func handBack() {
+    mutating func handBack() {
         guard !givenBack.isEmpty else { return }
         noteNews()
         var again: [Share] = []

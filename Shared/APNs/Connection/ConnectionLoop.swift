@@ -4,7 +4,10 @@ import SystemIO
 
 /// One connection to APNs on one thread, from dialling to the end. Only this thread touches what is in here; others reach it through its
 /// mailbox and the parking. It performs what `ConnectionState` decides.
-final class ConnectionLoop {
+///
+/// A value, and never copied: the compiler then proves that no two accesses overlap, which for a class is checked while running, several
+/// times for each answer.
+struct ConnectionLoop: ~Copyable {
     let id: ConnectionID
     let context: PoolContext
     let wakeUp: WakeUp
@@ -56,7 +59,24 @@ final class ConnectionLoop {
     /// How often the snapshot hears from a busy connection.
     private static let reportInterval: Duration = .milliseconds(250)
 
-    init(id: ConnectionID, _ context: PoolContext, link: SecureLink, wakeUp: WakeUp, commands: Mailbox<ConnectionCommand>) throws {
+    static func over(
+        _ link: SecureLink, id: ConnectionID, _ context: PoolContext, wakeUp: WakeUp, commands: Mailbox<ConnectionCommand>
+    ) throws -> ConnectionLoop {
+        let configuration = context.configuration
+        let session = try HTTP2ClientSession(
+            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
+            maximumResponseBody: APNsErrorBody.maximumBytes)
+        let poller = try Poller(capacity: 2)
+        try poller.add(wakeUp.descriptor, key: Key.wakeUp, interest: .read)
+        try poller.add(link.socket.descriptor, key: Key.socket, interest: .read)
+        try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
+        return ConnectionLoop(id: id, context, link: link, session, poller, wakeUp: wakeUp, commands: commands)
+    }
+
+    private init(
+        id: ConnectionID, _ context: PoolContext, link: SecureLink, _ session: HTTP2ClientSession, _ poller: Poller, wakeUp: WakeUp,
+        commands: Mailbox<ConnectionCommand>
+    ) {
         self.id = id
         self.context = context
         self.link = link
@@ -73,17 +93,12 @@ final class ConnectionLoop {
             now: now)
         token = context.signer.map(ProviderTokenSlot.init)
         headers = RequestHeaders(authority: context.authority)
-        session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
-            maximumResponseBody: APNsErrorBody.maximumBytes)
-        poller = try Poller(capacity: 2)
-        try poller.add(wakeUp.descriptor, key: Key.wakeUp, interest: .read)
-        try poller.add(link.socket.descriptor, key: Key.socket, interest: .read)
-        try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
+        self.session = session
+        self.poller = poller
     }
 
     /// The thread's work until the connection is over. Nothing it had taken is left without an answer or an owner.
-    func run() {
+    mutating func run() {
         // SETTINGS may have come with the handshake's last bytes, which no poller would tell.
         round(isReadable: true)
         while ending == nil {
@@ -107,7 +122,7 @@ final class ConnectionLoop {
     }
 
     /// One pass: what came in, what became due, what goes out.
-    private func round(isReadable: Bool) {
+    private mutating func round(isReadable: Bool) {
         now = context.clock.now()
         wall = context.clock.wall()
         do {
@@ -130,22 +145,22 @@ final class ConnectionLoop {
         reportIfDue()
     }
 
-    private func obey(_ command: ConnectionCommand) {
+    private mutating func obey(_ command: ConnectionCommand) {
         switch command {
         case .drain: perform(state.drain())
         case .cutOff: perform(state.cutOff())
         }
     }
 
-    func lose(_ what: String) {
+    mutating func lose(_ what: String) {
         perform(state.connectionLost(what))
     }
 
-    func perform(_ actions: [ConnectionState.Action]) {
+    mutating func perform(_ actions: [ConnectionState.Action]) {
         for action in actions { perform(action) }
     }
 
-    func perform(_ action: ConnectionState.Action?) {
+    mutating func perform(_ action: ConnectionState.Action?) {
         switch action {
         case nil: break
         case .becameUsable: tell(.opened)
@@ -166,7 +181,7 @@ final class ConnectionLoop {
         context.report(ConnectionReport(id: id, address: link.address.description, news: news))
     }
 
-    private func watchForWriting() throws(SystemError) {
+    private mutating func watchForWriting() throws(SystemError) {
         guard isWriteBlocked != isWriteWatched else { return }
         try poller.modify(link.socket.descriptor, key: Key.socket, interest: isWriteBlocked ? [.read, .write] : .read)
         isWriteWatched = isWriteBlocked
@@ -179,17 +194,17 @@ final class ConnectionLoop {
         return next.map { max(.zero, $0 - now) }
     }
 
-    func noteNews() {
+    mutating func noteNews() {
         hasNews = true
     }
 
-    private func reportIfDue() {
+    private mutating func reportIfDue() {
         guard hasNews else { return }
         if let lastReport, now < lastReport + Self.reportInterval { return }
         reportNow()
     }
 
-    func reportNow() {
+    mutating func reportNow() {
         hasNews = false
         lastReport = now
         let connection = APNsPoolSnapshot.Connection(

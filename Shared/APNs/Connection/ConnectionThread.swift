@@ -12,7 +12,8 @@ enum ConnectionThread {
             return
         }
         do {
-            try ConnectionLoop(id: id, context, link: link, wakeUp: wakeUp, commands: commands).run()
+            var loop = try ConnectionLoop.over(link, id: id, context, wakeUp: wakeUp, commands: commands)
+            loop.run()
         } catch {
             link.close()
             context.dialer.addresses.closed(link.address)

@@ -15,8 +15,6 @@ struct RequestHeaders {
     private var collapseIndex: Int?
     /// Whose headers stand in the block. Held, not only compared: another batch could come to lie at the same address.
     private var batch: APNsBatch?
-    private var path: [UInt8]
-    private var id: [UInt8] = []
     /// Names already in APNs' compression table: their values, which change all the time, stay out of it (APNS.md section 2.3).
     private var knowsID = false
     private var knowsExpiration = false
@@ -25,12 +23,11 @@ struct RequestHeaders {
     private static let pathPrefix = Array("/3/device/".utf8)
     /// As long as the paths and ids to come, so that they fit in place.
     private static let pathPlaceholder = pathPrefix + Array(repeating: UInt8(ascii: "0"), count: 64)
-    private static let idPlaceholder = Array(repeating: UInt8(ascii: "0"), count: 36)
+    private static let idPlaceholder = Array("00000000-0000-0000-0000-000000000000".utf8)
 
     init(authority: String) {
         self.authority = authority
         base = block.mark
-        path = Self.pathPrefix
     }
 
     /// Prepares for requests of a batch. Cheap when it is the same one as before, or says the same.
@@ -43,18 +40,18 @@ struct RequestHeaders {
         }
         self.batch = batch
         block.truncate(to: base)
-        block.append("apns-topic", batch.topic)
-        block.append("apns-push-type", batch.pushType.rawValue)
-        block.append("apns-priority", String(batch.priority))
+        block.append(fixed: "apns-topic", batch.topic)
+        block.append(fixed: "apns-push-type", batch.pushType.rawValue)
+        block.append(fixed: "apns-priority", String(batch.priority))
         if let expiration = batch.expiration {
-            block.append("apns-expiration", String(expiration), indexing: knowsExpiration ? .withoutIndexing : .incremental)
+            block.append(fixed: "apns-expiration", String(expiration), indexing: knowsExpiration ? .withoutIndexing : .incremental)
         }
         collapseIndex = nil
         let indexing: HeaderIndexing = knowsCollapseID ? .withoutIndexing : .incremental
         if let collapseID = batch.collapseID {
-            block.append("apns-collapse-id", collapseID, indexing: indexing)
+            block.append(fixed: "apns-collapse-id", collapseID, indexing: indexing)
         } else if batch.collapsesByID {
-            collapseIndex = block.append("apns-collapse-id", Self.idPlaceholder, indexing: indexing)
+            collapseIndex = block.append(fixed: "apns-collapse-id", Self.idPlaceholder, indexing: indexing)
         }
     }
 
@@ -65,13 +62,14 @@ struct RequestHeaders {
 
     /// Writes the request's own path and id.
     mutating func set(_ request: APNsRequest) {
-        path.removeSubrange(Self.pathPrefix.count...)
-        request.token.appendHex(to: &path)
-        block.setValue(path, at: pathIndex)
-        id.removeAll(keepingCapacity: true)
-        request.id.append(to: &id)
-        block.setValue(id, at: idIndex)
-        if let collapseIndex { block.setValue(id, at: collapseIndex) }
+        let prefix = Self.pathPrefix.count
+        let count = prefix + request.token.hexCount
+        if block.valueCount(at: pathIndex) != count {
+            block.setValue(Self.pathPrefix + Array(repeating: UInt8(ascii: "0"), count: request.token.hexCount), at: pathIndex)
+        }
+        block.rewriteValue(at: pathIndex) { request.token.writeHex(to: &$0, at: $1 + prefix) }
+        block.rewriteValue(at: idIndex) { request.id.write(to: &$0, at: $1) }
+        if let collapseIndex { block.rewriteValue(at: collapseIndex) { request.id.write(to: &$0, at: $1) } }
     }
 
     /// After a request with this block has been submitted. Only the first of each kind on a connection changes anything.
@@ -94,12 +92,12 @@ struct RequestHeaders {
     private mutating func rebuild(_ authorization: [UInt8]) {
         self.authorization = authorization
         block = HeaderBlock()
-        block.append(":method", "POST")
-        block.append(":scheme", "https")
-        block.append(":authority", authority)
-        pathIndex = block.append(":path", Self.pathPlaceholder)
-        if !authorization.isEmpty { block.append("authorization", authorization) }
-        idIndex = block.append("apns-id", Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
+        block.append(fixed: ":method", "POST")
+        block.append(fixed: ":scheme", "https")
+        block.append(fixed: ":authority", authority)
+        pathIndex = block.append(fixed: ":path", Self.pathPlaceholder)
+        if !authorization.isEmpty { block.append(fixed: "authorization", authorization) }
+        idIndex = block.append(fixed: "apns-id", Self.idPlaceholder, indexing: knowsID ? .withoutIndexing : .incremental)
         base = block.mark
     }
 }

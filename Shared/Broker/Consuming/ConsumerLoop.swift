@@ -9,12 +9,14 @@ final class ConsumerLoop {
     /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
     private static let longestWait = Duration.milliseconds(2500)
 
-    private let core: ConsumerCore
+    let core: ConsumerCore
     private let rest: Rest
     private var connection: RabbitMQConnection?
     /// Grows with every connection: receipts of an older one are recognised by it.
     private var generation: UInt64 = 0
-    private var batcher: AckBatcher
+    private(set) var batcher: AckBatcher
+    /// Per subscription.
+    var allowances: [SmallMessageAllowance]
     private var actions: [AckBatcher.Action] = []
     private var events: [RabbitMQEvent] = []
     /// Per subscription: the last stream offset that was handed over.
@@ -30,6 +32,7 @@ final class ConsumerLoop {
         rest = try Rest(wokenBy: core.wakeUp)
         batcher = AckBatcher(prefetch: core.settings.subscriptions.reduce(0) { $0 + Int($1.prefetch) })
         lastOffsets = core.settings.subscriptions.map { _ in nil }
+        allowances = core.settings.subscriptions.map { SmallMessageAllowance(prefetch: $0.prefetch, more: $0.moreWhileSmall) }
     }
 
     /// Goes round until a stop was asked for and everything is settled, or its time is up.
@@ -87,6 +90,7 @@ final class ConsumerLoop {
 
     private func subscribe(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         for (index, subscription) in core.settings.subscriptions.enumerated() {
+            allowances[index].reset()
             var arguments = subscription.arguments
             if let last = lastOffsets[index] { arguments[Subscription.streamOffset] = .integer(last + 1) }
             try connection.limitUnacknowledged(subscription.prefetch)
@@ -152,11 +156,12 @@ final class ConsumerLoop {
     private func exchange(_ connection: RabbitMQConnection, _ patience: Duration) {
         do throws(RabbitMQError) {
             if !isTaking, !isCancelled {
-                for index in core.settings.subscriptions.indices { try connection.cancel(consumer: index) }
+                try cancelAll(connection)
                 isCancelled = true
             }
             try connection.receive(into: &events)
             try handleEvents()
+            if isTaking { try adjustAllowances(connection) }
             batcher.flush(now: .now, force: !isTaking, into: &actions)
             try perform(connection)
             // Nothing is to come any more that would wake this thread: the end is now.
@@ -214,17 +219,17 @@ final class ConsumerLoop {
     }
 
     private func queueName(_ consumer: Int) -> String {
-        core.settings.subscriptions.indices.contains(consumer) ? core.settings.subscriptions[consumer].queue : "?"
+        subscriptionIndex(of: consumer).map { core.settings.subscriptions[$0].queue } ?? "?"
     }
 
     /// - Returns: nil when the message is not for the caller: it is answered for here.
     private func received(_ delivery: RabbitMQDelivery) -> ReceivedMessage? {
         batcher.delivered()
-        guard isTaking, core.settings.subscriptions.indices.contains(delivery.consumer) else {
+        guard isTaking, let index = subscriptionIndex(of: delivery.consumer) else {
             batcher.refuse(delivery.tag, requeue: true, into: &actions)
             return nil
         }
-        let subscription = core.settings.subscriptions[delivery.consumer]
+        let subscription = core.settings.subscriptions[index]
         if delivery.isOversized {
             batcher.refuse(delivery.tag, requeue: false, into: &actions)
             core.metrics.oversized.increment()
@@ -233,16 +238,17 @@ final class ConsumerLoop {
                 metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
             return nil
         }
+        allowances[index].received(delivery.body.count)
         var offset: Int64?
         if subscription.isStream {
             offset = delivery.properties.header(Subscription.streamOffset)?.integer
             if let offset {
                 // The broker begins with the chunk that holds the wanted offset.
-                if let last = lastOffsets[delivery.consumer], offset <= last {
+                if let last = lastOffsets[index], offset <= last {
                     batcher.finish(delivery.tag)
                     return nil
                 }
-                lastOffsets[delivery.consumer] = offset
+                lastOffsets[index] = offset
             }
         }
         return ReceivedMessage(

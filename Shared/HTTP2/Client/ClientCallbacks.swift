@@ -48,8 +48,9 @@ enum ClientCallbacks {
 
 extension HTTP2ClientSession {
     fileprivate func header(_ stream: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-        guard let slot = wire.slot(of: stream) else { return }
         if name.count == 7, name[0] == UInt8(ascii: ":") {
+            guard let slot = wire.slot(of: stream) else { return }
+            recentSlot = slot
             // nghttp2 lets no other pseudo-header than :status into an answer, and no other value than three digits.
             streams.base[slot].status = value.reduce(0) { $0 * 10 + Int($1 & 0x0f) }
             streams.base[slot].fieldBytes = 0
@@ -57,10 +58,18 @@ extension HTTP2ClientSession {
             return
         }
         for wanted in wantedHeaders where wanted.count == name.count && name.elementsEqual(wanted) {
+            guard let slot = openSlot(of: stream) else { return }
             let size = name.count + value.count + 32
             guard streams.base[slot].fieldBytes + size <= maximumHeaderList else { return }
             if streams.base[slot].fields.append(name, value) { streams.base[slot].fieldBytes += size }
         }
+    }
+
+    /// The slot of a stream that nghttp2 has just spoken of.
+    @inline(__always)
+    private func openSlot(of stream: Int32) -> Int? {
+        if recentSlot < streams.highWater, streams.base[recentSlot].stream == stream { return recentSlot }
+        return wire.slot(of: stream)
     }
 
     fileprivate func received(_ frame: UnsafePointer<nghttp2_frame>) {
@@ -81,13 +90,18 @@ extension HTTP2ClientSession {
     }
 
     private func receivedHeaders(_ head: nghttp2_frame_hd) {
-        guard let slot = wire.slot(of: head.stream_id) else { return }
+        guard let slot = openSlot(of: head.stream_id) else { return }
         let status = streams.base[slot].status
         // Interim answers are not told; trailers come after the status has been (RFC 9113 section 8.1).
         guard status >= 200 else { return }
         let endStream = head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
-        events.append(.headers(stream: head.stream_id, status: status, fields: streams.base[slot].fields, endStream: endStream))
         streams.base[slot].status = 0
+        if endStream, streams.base[slot].fields.isEmpty, streams.base[slot].endPosition >= 0 {
+            // Both sides are done: nghttp2 closes the stream right after this.
+            streams.base[slot].bareStatus = Int32(status)
+        } else {
+            events.append(.headers(stream: head.stream_id, status: status, fields: streams.base[slot].fields, endStream: endStream))
+        }
     }
 
     private func receivedGoAway(_ frame: nghttp2_goaway) {
@@ -115,7 +129,7 @@ extension HTTP2ClientSession {
 
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
         // A stream that was given up before it left has been told already, and its slot may have a new user.
-        guard let slot = wire.slot(of: stream), streams.base[slot].stream == stream else { return }
+        guard let slot = openSlot(of: stream), streams.base[slot].stream == stream else { return }
         close(slot: slot, code, written: progress(slot: slot))
     }
 
@@ -134,8 +148,17 @@ extension HTTP2ClientSession {
     fileprivate func readBody(
         slot: Int, _ buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
-        let count = streams.base[slot].body.read(into: buffer, room, flags)
-        if streams.base[slot].body.bytes.isEmpty { endingSlot = slot }
+        // A request that was given up while it waited is never asked for its body. Where it is, there is none.
+        guard streams.base[slot].body >= 0 else {
+            flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
+            return 0
+        }
+        let (count, isLast) = bodies.read(streams.base[slot].body, &streams.base[slot].bodyOffset, into: buffer, room)
+        if isLast {
+            flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
+            closeBody(slot: slot)
+            endingSlot = slot
+        }
         return count
     }
 }

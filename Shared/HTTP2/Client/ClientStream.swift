@@ -2,28 +2,26 @@
 struct ClientStream {
     /// 0: the slot is free.
     var stream: Int32 = 0
-    var body = OutgoingBody()
-    var hasBody = false
+    /// Among the session's bodies; -1 when all of it has been sent, or there is none.
+    var body = -1
+    /// How much of the body has been sent.
+    var bodyOffset = 0
     /// Where the request's end lies in the output; -1 while it has not been given out.
     var endPosition: Int64 = -1
     var status = 0
     var fields = HeaderList()
     var fieldBytes = 0
     var receivedBytes = 0
+    /// The status of an answer that is told of together with its end; 0: there is none.
+    var bareStatus: Int32 = 0
 
-    mutating func begin(_ stream: Int32, _ bytes: [UInt8]) {
+    mutating func begin(_ stream: Int32, body: Int) {
         self.stream = stream
-        body.bytes = bytes
-        body.offset = 0
-        hasBody = !bytes.isEmpty
+        self.body = body
+        bodyOffset = 0
         endPosition = -1
         status = 0
         receivedBytes = 0
-    }
-
-    /// Forgets what the stream held; a shared payload is let go.
-    mutating func end() {
-        stream = 0
-        body.bytes = []
+        bareStatus = 0
     }
 }

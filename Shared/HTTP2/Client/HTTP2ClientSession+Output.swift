@@ -91,9 +91,25 @@ extension HTTP2ClientSession {
 
     func close(slot: Int, _ code: HTTP2ErrorCode, written: RequestProgress) {
         let stream = streams.base[slot].stream
-        streams.base[slot].end()
+        streams.base[slot].stream = 0
+        closeBody(slot: slot)
         streams.release(slot)
         openStreams -= 1
-        events.append(.streamClosed(stream: stream, errorCode: code, written: written))
+        let status = streams.base[slot].bareStatus
+        if status == 0 {
+            events.append(.streamClosed(stream: stream, errorCode: code, written: written))
+        } else if code == .noError, case .complete(let position) = written {
+            events.append(answered: stream, status: status, position: position)
+        } else {
+            events.append(.headers(stream: stream, status: Int(status), fields: HeaderList(), endStream: true))
+            events.append(.streamClosed(stream: stream, errorCode: code, written: written))
+        }
+    }
+
+    /// The stream has sent its body, or will not send the rest.
+    func closeBody(slot: Int) {
+        guard streams.base[slot].body >= 0 else { return }
+        bodies.close(streams.base[slot].body)
+        streams.base[slot].body = -1
     }
 }

@@ -18,8 +18,11 @@ package final class HTTP2ClientSession {
 
     // One thread, and no callback of nghttp2 is entered while one of these is being changed: checking that for each event is a twentieth of
     // a request's cost.
-    @exclusivity(unchecked) var events: [HTTP2ClientEvent] = []
-    private var spare: [HTTP2ClientEvent] = []
+    @exclusivity(unchecked) var events = ClientEventQueue()
+    private var spare = ClientEventQueue()
+    @exclusivity(unchecked) var bodies = SharedBodies()
+    /// Whose header came last: most callbacks are about the stream that the one before was about.
+    @exclusivity(unchecked) var recentSlot = 0
     /// Bytes given out so far. See `RequestProgress.complete`.
     package internal(set) var outputPosition: Int64 = 0
     /// The stream whose END_STREAM lies in the frame that is being made.
@@ -81,14 +84,16 @@ package final class HTTP2ClientSession {
         let slot = streams.allocate()
         var source = nghttp2_data_provider(source: nghttp2_data_source(fd: Int32(slot)), read_callback: ClientCallbacks.readBody)
         let hasBody = !body.isEmpty
+        let place = hasBody ? bodies.open(body) : -1
         let stream = headerArray.with(headers, &source) { fields, count, source in
             nghttp2_submit_request(wire.handle, nil, fields, count, hasBody ? source : nil, userData(slot: slot))
         }
         guard stream > 0 else {
+            if hasBody { bodies.close(place) }
             streams.release(slot)
             throw .library(Int(stream), "nghttp2_submit_request")
         }
-        streams.base[slot].begin(stream, body)
+        streams.base[slot].begin(stream, body: place)
         openStreams += 1
         return stream
     }
@@ -101,22 +106,23 @@ package final class HTTP2ClientSession {
 
     /// What has happened since the last call, oldest first.
     package func takeEvents() -> [HTTP2ClientEvent] {
-        defer { events = [] }
-        return events
+        defer { events.removeAll() }
+        return events.all
     }
 
-    /// As `takeEvents`, without an allocation. `body` may submit and reset; what that causes is for the next call.
-    package func forEachEvent<E: Error>(_ body: (HTTP2ClientEvent) throws(E) -> Void) throws(E) {
+    /// As `takeEvents`, without an allocation, and in short where an answer is but a status. `body` may submit and reset; what that causes
+    /// is for the next call.
+    package func forEachEvent<E: Error>(_ body: (HTTP2ClientNote) throws(E) -> Void) throws(E) {
         guard !events.isEmpty else { return }
-        // Two arrays take turns, each moved, never shared: so both keep their storage.
-        var batch: [HTTP2ClientEvent] = []
+        // Two queues take turns, each moved, never shared: so both keep their storage.
+        var batch = ClientEventQueue()
         swap(&batch, &spare)
         swap(&batch, &events)
         defer {
-            batch.removeAll(keepingCapacity: true)
+            batch.removeAll()
             swap(&batch, &spare)
         }
-        for event in batch { try body(event) }
+        try batch.forEach(body)
     }
 
 }

@@ -1,9 +1,11 @@
 internal import CNGHTTP2
 
-/// The `nghttp2_nv` array of one submit, kept between submits. nghttp2 copies names and values before the call returns.
+/// The `nghttp2_nv` array of one submit, kept between submits. nghttp2 copies values, and names
+/// that are not the program's own text, before the call returns.
 final class HeaderArray {
     private var storage: UnsafeMutablePointer<nghttp2_nv>
     private var capacity = 32
+    private static let keepsName = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
 
     init() { storage = .allocate(capacity: capacity) }
 
@@ -22,9 +24,16 @@ final class HeaderArray {
                 block.fields.withUnsafeBufferPointer { fields in
                     for index in 0..<count {
                         let field = fields[index]
-                        storage[index] = nghttp2_nv(
-                            name: base + field.name.lowerBound, value: base + field.value.lowerBound, namelen: field.name.count,
-                            valuelen: field.value.count, flags: field.flags)
+                        if let name = field.fixedName {
+                            // Text of the program outlives every session.
+                            storage[index] = nghttp2_nv(
+                                name: UnsafeMutablePointer(mutating: name.utf8Start), value: base + field.value.lowerBound,
+                                namelen: name.utf8CodeUnitCount, valuelen: field.value.count, flags: field.flags | Self.keepsName)
+                        } else {
+                            storage[index] = nghttp2_nv(
+                                name: base + field.name.lowerBound, value: base + field.value.lowerBound, namelen: field.name.count,
+                                valuelen: field.value.count, flags: field.flags)
+                        }
                     }
                 }
             }

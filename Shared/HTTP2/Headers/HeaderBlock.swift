@@ -14,6 +14,8 @@ package enum HeaderIndexing: Sendable {
 /// replaced in place (`setValue`), wherever it stands, or appended after a mark and cut off again (`truncate`).
 package struct HeaderBlock: Sendable {
     struct Field: Sendable {
+        /// The name where it is the program's own text, which nghttp2 may refer to instead of copying it; else it lies in `bytes`.
+        var fixedName: StaticString?
         var name: Range<Int>
         var value: Range<Int>
         /// Up to where the value may grow in place.
@@ -47,11 +49,40 @@ package struct HeaderBlock: Sendable {
     package mutating func append(_ name: String, _ value: some Collection<UInt8>, indexing: HeaderIndexing = .incremental) -> Int {
         let start = bytes.count
         bytes.append(contentsOf: name.utf8)
-        let middle = bytes.count
+        return append(nil, start..<bytes.count, value, indexing)
+    }
+
+    /// The same with a name that stands in the program's text, as most do: a submit need not copy it.
+    @discardableResult
+    package mutating func append(fixed name: StaticString, _ value: String, indexing: HeaderIndexing = .incremental) -> Int {
+        append(name, 0..<0, value.utf8, indexing)
+    }
+
+    @discardableResult
+    package mutating func append(
+        fixed name: StaticString, _ value: some Collection<UInt8>, indexing: HeaderIndexing = .incremental
+    ) -> Int {
+        append(name, 0..<0, value, indexing)
+    }
+
+    private mutating func append(
+        _ fixedName: StaticString?, _ name: Range<Int>, _ value: some Collection<UInt8>, _ indexing: HeaderIndexing
+    ) -> Int {
+        let start = bytes.count
         bytes.append(contentsOf: value)
         let end = bytes.count
-        fields.append(Field(name: start..<middle, value: middle..<end, valueCapacityEnd: end, flags: indexing.flags))
+        fields.append(Field(fixedName: fixedName, name: name, value: start..<end, valueCapacityEnd: end, flags: indexing.flags))
         return fields.count - 1
+    }
+
+    /// How long a value is.
+    package func valueCount(at index: Int) -> Int { fields[index].value.count }
+
+    /// Lends a value to be overwritten where it stands, its length as it is: the block's bytes, and where in them it begins.
+    package mutating func rewriteValue(at index: Int, _ body: (inout MutableSpan<UInt8>, Int) -> Void) {
+        let start = fields[index].value.lowerBound
+        var text = bytes.mutableSpan
+        body(&text, start)
     }
 
     /// Replaces a value, in place where it fits: values of one length (paths with a token, `apns-id`) never allocate.

@@ -4,14 +4,14 @@ import Glibc
 /// nghttp2's memory for one session (`nghttp2_mem`): blocks that are freed wait for the next stream instead of going back to malloc, which
 /// is about a twelfth of a request's cost otherwise. One thread, like the session. Holds what the session held at its peak, until its end.
 struct MemoryPool: ~Copyable {
-    /// Before every block; a multiple of sixteen, so that blocks are aligned as malloc's are.
+    /// Before every block; a multiple of sixteen, so that blocks are aligned as malloc's are. Written once: a block stays in its class.
     private struct Header {
         /// 0: too large for the pool, malloc's own.
         var sizeClass: Int
         var size: Int
     }
 
-    /// Classes 1 to 32 hold blocks of up to 64, 128, … 2048 bytes. Entry 0 chains the slabs.
+    /// Classes 1 to 32 hold blocks of up to 64, 128, … 2048 bytes; a free block begins with the next one's address. Entry 0 chains the slabs.
     private typealias Lists = UnsafeMutablePointer<UnsafeMutableRawPointer?>
 
     private static let classes = 32
@@ -54,19 +54,21 @@ struct MemoryPool: ~Copyable {
 extension MemoryPool {
     /// Nil when memory has run out.
     private static func allocate(_ size: Int, _ owner: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-        let sizeClass = size > classes * step ? .max : max(1, (size + step - 1) / step)
-        let header = MemoryLayout<Header>.size
-        guard size >= 0, sizeClass <= classes, let owner else {
-            let (total, overflow) = size.addingReportingOverflow(header)
-            guard size >= 0, !overflow, let start = malloc(total) else { return nil }
-            start.storeBytes(of: Header(sizeClass: 0, size: size), as: Header.self)
-            return start + header
-        }
+        // A negative size is a huge one here, and sizes of nothing are malloc's as well.
+        let sizeClass = (UInt(bitPattern: size) &+ UInt(step - 1)) / UInt(step)
+        guard sizeClass &- 1 < UInt(classes), let owner else { return allocateLarge(size) }
         let lists = owner.assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
-        guard let start = lists[sizeClass] ?? refill(lists, sizeClass) else { return nil }
-        lists[sizeClass] = start.load(as: UnsafeMutableRawPointer?.self)
-        start.storeBytes(of: Header(sizeClass: sizeClass, size: sizeClass * step), as: Header.self)
-        return start + header
+        guard let block = lists[Int(sizeClass)] ?? refill(lists, Int(sizeClass)) else { return nil }
+        lists[Int(sizeClass)] = block.load(as: UnsafeMutableRawPointer?.self)
+        return block
+    }
+
+    @inline(never)
+    private static func allocateLarge(_ size: Int) -> UnsafeMutableRawPointer? {
+        let (total, overflow) = size.addingReportingOverflow(MemoryLayout<Header>.size)
+        guard size >= 0, !overflow, let start = malloc(total) else { return nil }
+        start.storeBytes(of: Header(sizeClass: 0, size: size), as: Header.self)
+        return start + MemoryLayout<Header>.size
     }
 
     private static func allocateZeroed(_ count: Int, _ size: Int, _ owner: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
@@ -81,8 +83,8 @@ extension MemoryPool {
         let sizeClass = start.load(as: Header.self).sizeClass
         guard sizeClass > 0, let owner else { return free(start) }
         let lists = owner.assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
-        start.storeBytes(of: lists[sizeClass], as: UnsafeMutableRawPointer?.self)
-        lists[sizeClass] = start
+        block.storeBytes(of: lists[sizeClass], as: UnsafeMutableRawPointer?.self)
+        lists[sizeClass] = block
     }
 
     private static func reallocate(
@@ -106,8 +108,10 @@ extension MemoryPool {
         var first: UnsafeMutableRawPointer?
         var offset = MemoryLayout<Header>.size
         while offset + stride <= slabBytes {
-            (slab + offset).storeBytes(of: first, as: UnsafeMutableRawPointer?.self)
-            first = slab + offset
+            (slab + offset).storeBytes(of: Header(sizeClass: sizeClass, size: sizeClass * step), as: Header.self)
+            let block = slab + offset + MemoryLayout<Header>.size
+            block.storeBytes(of: first, as: UnsafeMutableRawPointer?.self)
+            first = block
             offset += stride
         }
         return first

@@ -15,19 +15,18 @@ struct ProtobufReader {
     /// As deep as groups may be nested, which nobody writes any more.
     private static let maximumDepth = 100
 
-    private let source: [UInt8]
     private var position = 0
     private var end: Int
 
-    init(_ source: [UInt8]) {
-        self.source = source
-        end = source.count
+    /// - Parameter count: of the bytes that every call is given. They are not kept: each read of a kept array would count a reference.
+    init(count: Int) {
+        end = count
     }
 
     /// The next field of the message, its value to be read or skipped next; nil at the message's end.
-    mutating func next() throws(MessageError) -> Tag? {
+    mutating func next(_ source: Span<UInt8>) throws(MessageError) -> Tag? {
         guard position < end else { return nil }
-        let number = try varint()
+        let number = try varint(source)
         // At most 29 bits of field number (Encoding, Message Structure).
         guard number >> 3 != 0, number <= UInt64(UInt32.max), let type = WireType(rawValue: UInt8(truncatingIfNeeded: number & 7)) else {
             throw Self.malformed
@@ -35,7 +34,7 @@ struct ProtobufReader {
         return Tag(field: Int(number >> 3), type: type)
     }
 
-    mutating func varint() throws(MessageError) -> UInt64 {
+    mutating func varint(_ source: Span<UInt8>) throws(MessageError) -> UInt64 {
         var value: UInt64 = 0
         var shift: UInt64 = 0
         while position < end, shift < 64 {
@@ -48,7 +47,7 @@ struct ProtobufReader {
         throw Self.malformed
     }
 
-    mutating func fixed64() throws(MessageError) -> UInt64 {
+    mutating func fixed64(_ source: Span<UInt8>) throws(MessageError) -> UInt64 {
         guard end - position >= 8 else { throw Self.malformed }
         var value: UInt64 = 0
         for index in 0..<8 { value |= UInt64(source[position + index]) << UInt64(8 * index) }
@@ -57,53 +56,46 @@ struct ProtobufReader {
     }
 
     /// Where a value of type `bytes` lies.
-    mutating func range() throws(MessageError) -> Range<Int> {
-        let count = try varint()
+    mutating func range(_ source: Span<UInt8>) throws(MessageError) -> Range<Int> {
+        let count = try varint(source)
         guard count <= UInt64(end - position) else { throw Self.malformed }
         defer { position += Int(count) }
         return position..<position + Int(count)
     }
 
-    mutating func bytes() throws(MessageError) -> [UInt8] { Array(source[try range()]) }
-
-    mutating func string() throws(MessageError) -> String {
-        guard let text = String(validating: source[try range()], as: UTF8.self) else { throw Self.malformed }
-        return text
+    /// Begins to read a message inside this one.
+    /// - Returns: what ``leave(_:)`` wants when all of it has been read.
+    mutating func enter(_ source: Span<UInt8>) throws(MessageError) -> Int {
+        let inner = try range(source)
+        defer { (position, end) = (inner.lowerBound, inner.upperBound) }
+        return end
     }
 
-    func bytes(_ range: Range<Int>) -> [UInt8] { Array(source[range]) }
-
-    /// Reads a message inside this one: what `body` reads ends where that ends.
-    mutating func message<R>(_ body: (inout ProtobufReader) throws(MessageError) -> R) throws(MessageError) -> R {
-        let inner = try range()
-        let outerEnd = end
-        position = inner.lowerBound
-        end = inner.upperBound
-        let result = try body(&self)
-        position = inner.upperBound
+    /// Goes on with the message around it.
+    mutating func leave(_ outerEnd: Int) {
+        position = end
         end = outerEnd
-        return result
     }
 
     /// Bytes of this message that are still to be read.
     var remaining: Int { end - position }
 
     /// Steps over a value that nobody wants.
-    mutating func skip(_ tag: Tag, depth: Int = 0) throws(MessageError) {
+    mutating func skip(_ tag: Tag, _ source: Span<UInt8>, depth: Int = 0) throws(MessageError) {
         switch tag.type {
-        case .varint: _ = try varint()
+        case .varint: _ = try varint(source)
         case .fixed64: try skip(8)
         case .fixed32: try skip(4)
-        case .bytes: _ = try range()
+        case .bytes: _ = try range(source)
         case .startGroup:
             guard depth < Self.maximumDepth else { throw Self.malformed }
             while true {
-                guard let inner = try next() else { throw Self.malformed }
+                guard let inner = try next(source) else { throw Self.malformed }
                 if inner.type == .endGroup {
                     guard inner.field == tag.field else { throw Self.malformed }
                     return
                 }
-                try skip(inner, depth: depth + 1)
+                try skip(inner, source, depth: depth + 1)
             }
         case .endGroup: throw Self.malformed
         }
@@ -114,5 +106,5 @@ struct ProtobufReader {
         position += count
     }
 
-    private static let malformed = MessageError(.malformed, "not a Protocol Buffers message of a job")
+    static let malformed = MessageError(.malformed, "not a Protocol Buffers message of a job")
 }

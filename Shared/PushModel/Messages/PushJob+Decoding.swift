@@ -1,29 +1,69 @@
+/// Reads jobs one after another. Most jobs say what the one before said, but for ids, token and payload: such texts are read once.
+package struct PushJobDecoder: Sendable {
+    fileprivate var app = Known<AppSlug>()
+    fileprivate var pushType = Known<PushType>()
+    fileprivate var topic = Known<String>()
+
+    package init() {}
+
+    /// As ``PushJob/init(decoding:)``.
+    package mutating func decode(_ bytes: [UInt8]) throws(MessageError) -> PushJob {
+        guard bytes.count <= PushJob.maximumBytes else { throw MessageError(.malformed, "longer than \(PushJob.maximumBytes) bytes") }
+        let fields = try JobFields(bytes, &self)
+        try MessageVersion.check(Int(fields.version), atMost: PushJob.currentVersion)
+        return try PushJob(fields)
+    }
+
+    /// The last text of one field, and what it means; nil: nothing that this program knows.
+    fileprivate struct Known<Value: Sendable>: Sendable {
+        private var text = ""
+        private(set) var value: Value?
+
+        /// - Throws: where it is not UTF-8.
+        mutating func read(_ range: Range<Int>, of bytes: [UInt8], _ parse: (String) -> Value?) throws(MessageError) -> Value? {
+            if range.isEmpty || !Self.isSame(text.utf8.span, bytes.span, range) {
+                text = try PushJobDecoder.text(range, of: bytes)
+                value = parse(text)
+            }
+            return value
+        }
+
+        private static func isSame(_ text: Span<UInt8>, _ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+            guard text.count == range.count else { return false }
+            for index in text.indices where text[index] != bytes[range.lowerBound + index] { return false }
+            return true
+        }
+    }
+
+    fileprivate static func text(_ range: Range<Int>, of bytes: [UInt8]) throws(MessageError) -> String {
+        guard let text = String(validating: bytes[range], as: UTF8.self) else { throw ProtobufReader.malformed }
+        return text
+    }
+}
+
 /// Reading the wire form of `push_job.proto`, whose numbers stand here a second time: the dispatcher decodes every job, and nothing in a job
 /// is worth an object of its own on the way.
 extension PushJob {
     /// Unknown fields are passed over.
     /// - Throws: ``MessageError``, for any bytes whatever that are not a job of a version up to ``currentVersion``.
     package init(decoding bytes: [UInt8]) throws(MessageError) {
-        guard bytes.count <= Self.maximumBytes else { throw MessageError(.malformed, "longer than \(Self.maximumBytes) bytes") }
-        var reader = ProtobufReader(bytes)
-        let fields = try JobFields(&reader)
-        try MessageVersion.check(Int(fields.version), atMost: Self.currentVersion)
-        try self.init(fields)
+        var decoder = PushJobDecoder()
+        self = try decoder.decode(bytes)
     }
 
-    private init(_ fields: borrowing JobFields) throws(MessageError) {
+    fileprivate init(_ fields: borrowing JobFields) throws(MessageError) {
         guard fields.deliveryCount <= Self.maximumDeliveries else {
             throw MessageError(.invalidField("deliveries"), "more than \(Self.maximumDeliveries)")
         }
         guard (1...10).contains(fields.priority) else { throw MessageError(.invalidField("priority"), "from 1 to 10") }
         guard fields.attempt >= 0 else { throw MessageError(.invalidField("attempt"), "not negative") }
-        guard !fields.topic.isEmpty else { throw MessageError(.invalidField("topic"), "missing") }
+        guard let topic = fields.topic, !topic.isEmpty else { throw MessageError(.invalidField("topic"), "missing") }
         guard !fields.payload.isEmpty else { throw MessageError(.invalidField("payload"), "missing") }
         self.init(
             notification: try Wire.id(fields.notificationHigh, fields.notificationLow, "notification"),
-            app: try Wire.known(AppSlug(fields.app), "app"),
+            app: try Wire.known(fields.app, "app"),
             lane: try Wire.known(WireLane(rawValue: Int(fields.lane)).flatMap(Lane.init), "lane"),
-            pushType: try Wire.known(PushType(rawValue: fields.pushType), "push_type"), topic: fields.topic,
+            pushType: try Wire.known(fields.pushType, "push_type"), topic: topic,
             priority: Int(fields.priority), collapseID: fields.collapseID, apnsExpiration: fields.apnsExpiration,
             expiresAt: fields.expiresAt, acceptedAt: fields.acceptedAt, attempt: Int(fields.attempt),
             onUnknown: try Wire.known(WireOnUnknown(rawValue: Int(fields.onUnknown)).flatMap(OnUnknown.init), "on_unknown"),
@@ -38,10 +78,11 @@ private struct JobFields: ~Copyable {
     var version: Int32 = 0
     var notificationHigh: UInt64 = 0
     var notificationLow: UInt64 = 0
-    var app = ""
+    /// Nil where it is missing, or none.
+    var app: AppSlug?
     var lane: Int32 = 0
-    var pushType = ""
-    var topic = ""
+    var pushType: PushType?
+    var topic: String?
     var priority: Int32 = 0
     var collapseID: String?
     var apnsExpiration: Int64?
@@ -56,33 +97,37 @@ private struct JobFields: ~Copyable {
     /// The first thing wrong with a delivery.
     var deliveryFault: MessageError?
 
-    init(_ reader: inout ProtobufReader) throws(MessageError) {
-        while let tag = try reader.next() {
+    init(_ bytes: [UInt8], _ known: inout PushJobDecoder) throws(MessageError) {
+        let source = bytes.span
+        var reader = ProtobufReader(count: bytes.count)
+        while let tag = try reader.next(source) {
             switch (tag.field, tag.type) {
-            case (1, .varint): version = Int32(truncatingIfNeeded: try reader.varint())
-            case (2, .fixed64): notificationHigh = try reader.fixed64()
-            case (3, .fixed64): notificationLow = try reader.fixed64()
-            case (4, .bytes): app = try reader.string()
-            case (5, .varint): lane = Int32(truncatingIfNeeded: try reader.varint())
-            case (6, .bytes): pushType = try reader.string()
-            case (7, .bytes): topic = try reader.string()
-            case (8, .varint): priority = Int32(truncatingIfNeeded: try reader.varint())
-            case (9, .bytes): collapseID = try reader.string()
-            case (10, .varint): apnsExpiration = Int64(bitPattern: try reader.varint())
-            case (11, .varint): expiresAt = Int64(bitPattern: try reader.varint())
-            case (12, .varint): acceptedAt = Int64(bitPattern: try reader.varint())
-            case (13, .varint): attempt = Int32(truncatingIfNeeded: try reader.varint())
-            case (14, .varint): onUnknown = Int32(truncatingIfNeeded: try reader.varint())
-            case (15, .bytes): payload = try reader.bytes()
-            case (16, .bytes): try add(&reader)
-            default: try reader.skip(tag)
+            case (1, .varint): version = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (2, .fixed64): notificationHigh = try reader.fixed64(source)
+            case (3, .fixed64): notificationLow = try reader.fixed64(source)
+            case (4, .bytes): app = try known.app.read(try reader.range(source), of: bytes) { AppSlug($0) }
+            case (5, .varint): lane = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (6, .bytes): pushType = try known.pushType.read(try reader.range(source), of: bytes) { PushType(rawValue: $0) }
+            case (7, .bytes): topic = try known.topic.read(try reader.range(source), of: bytes) { $0 }
+            case (8, .varint): priority = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (9, .bytes): collapseID = try PushJobDecoder.text(try reader.range(source), of: bytes)
+            case (10, .varint): apnsExpiration = Int64(bitPattern: try reader.varint(source))
+            case (11, .varint): expiresAt = Int64(bitPattern: try reader.varint(source))
+            case (12, .varint): acceptedAt = Int64(bitPattern: try reader.varint(source))
+            case (13, .varint): attempt = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (14, .varint): onUnknown = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (15, .bytes): payload = Array(bytes[try reader.range(source)])
+            case (16, .bytes): try add(&reader, source, bytes)
+            default: try reader.skip(tag, source)
             }
         }
     }
 
-    private mutating func add(_ reader: inout ProtobufReader) throws(MessageError) {
+    private mutating func add(_ reader: inout ProtobufReader, _ source: Span<UInt8>, _ bytes: [UInt8]) throws(MessageError) {
         let before = reader.remaining
-        let fields = try reader.message { (reader) throws(MessageError) in try DeliveryFields(&reader) }
+        let outerEnd = try reader.enter(source)
+        let fields = try DeliveryFields(&reader, source)
+        reader.leave(outerEnd)
         deliveryCount += 1
         guard deliveryCount <= PushJob.maximumDeliveries, deliveryFault == nil else { return }
         if deliveries.isEmpty {
@@ -90,7 +135,7 @@ private struct JobFields: ~Copyable {
             deliveries.reserveCapacity(min(PushJob.maximumDeliveries, 1 + reader.remaining / (before - reader.remaining)))
         }
         do throws(MessageError) {
-            deliveries.append(try PushJob.Delivery(fields, reader))
+            deliveries.append(try PushJob.Delivery(fields, bytes))
         } catch {
             deliveryFault = error
         }
@@ -107,28 +152,28 @@ private struct DeliveryFields {
     var ownerEpoch: Int64 = 0
     var environmentTrial: Int32 = 0
 
-    init(_ reader: inout ProtobufReader) throws(MessageError) {
-        while let tag = try reader.next() {
+    init(_ reader: inout ProtobufReader, _ source: Span<UInt8>) throws(MessageError) {
+        while let tag = try reader.next(source) {
             switch (tag.field, tag.type) {
-            case (1, .fixed64): idHigh = try reader.fixed64()
-            case (2, .fixed64): idLow = try reader.fixed64()
-            case (3, .bytes): token = try reader.range()
-            case (4, .varint): environment = Int32(truncatingIfNeeded: try reader.varint())
-            case (5, .fixed64): installationHigh = try reader.fixed64()
-            case (6, .fixed64): installationLow = try reader.fixed64()
-            case (7, .varint): ownerEpoch = Int64(bitPattern: try reader.varint())
-            case (8, .varint): environmentTrial = Int32(truncatingIfNeeded: try reader.varint())
-            default: try reader.skip(tag)
+            case (1, .fixed64): idHigh = try reader.fixed64(source)
+            case (2, .fixed64): idLow = try reader.fixed64(source)
+            case (3, .bytes): token = try reader.range(source)
+            case (4, .varint): environment = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (5, .fixed64): installationHigh = try reader.fixed64(source)
+            case (6, .fixed64): installationLow = try reader.fixed64(source)
+            case (7, .varint): ownerEpoch = Int64(bitPattern: try reader.varint(source))
+            case (8, .varint): environmentTrial = Int32(truncatingIfNeeded: try reader.varint(source))
+            default: try reader.skip(tag, source)
             }
         }
     }
 }
 
 extension PushJob.Delivery {
-    fileprivate init(_ fields: DeliveryFields, _ reader: ProtobufReader) throws(MessageError) {
+    fileprivate init(_ fields: DeliveryFields, _ bytes: [UInt8]) throws(MessageError) {
         self.init(
             id: try Wire.id(fields.idHigh, fields.idLow, "deliveries.id"),
-            token: try Wire.known(DeviceToken(bytes: reader.bytes(fields.token)), "deliveries.token"),
+            token: try Wire.known(DeviceToken(bytes: Array(bytes[fields.token])), "deliveries.token"),
             environment: try Wire.known(
                 WireEnvironment(rawValue: Int(fields.environment)).flatMap(APNsEnvironment.init), "deliveries.environment"),
             installation: try Wire.id(fields.installationHigh, fields.installationLow, "deliveries.installation"),

@@ -47,22 +47,33 @@ package struct DeviceToken: Hashable, Sendable {
 
     /// Appends the whole token as lower-case ASCII hex; the hot path's way to write `:path`.
     package func appendHex(to buffer: inout [UInt8]) {
-        var place = buffer.count
-        buffer.append(contentsOf: repeatElement(0, count: bytes.count * 2))
+        let place = buffer.count
+        buffer.append(contentsOf: repeatElement(0, count: hexCount))
         var text = buffer.mutableSpan
+        writeHex(to: &text, at: place)
+    }
+
+    /// How many digits ``hex`` has.
+    package var hexCount: Int { bytes.count * 2 }
+
+    /// The same over what is there.
+    package func writeHex(to text: inout MutableSpan<UInt8>, at place: Int) {
+        let bytes = bytes.span
         let whole = bytes.count & ~3
+        var place = place
         var index = 0
         while index < whole {
             let word =
                 UInt32(bytes[index]) << 24 | UInt32(bytes[index + 1]) << 16 | UInt32(bytes[index + 2]) << 8 | UInt32(bytes[index + 3])
-            write(hexDigits(word), 0..<8, to: &text, at: place)
+            write(hexDigits(word), to: &text, at: place)
             place += 8
             index += 4
         }
-        for byte in bytes[whole...] {
-            text[place] = hexDigit(byte >> 4)
-            text[place + 1] = hexDigit(byte & 0x0f)
+        while index < bytes.count {
+            text[place] = hexDigit(bytes[index] >> 4)
+            text[place + 1] = hexDigit(bytes[index] & 0x0f)
             place += 2
+            index += 1
         }
     }
 }

@@ -27,10 +27,13 @@ func hexDigits(_ word: UInt32) -> UInt64 {
     return nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 39
 }
 
-/// Writes some of the eight digits of ``hexDigits(_:)``.
+/// Writes the eight digits of ``hexDigits(_:)``, or the first or last four of them.
 @inline(__always)
-func write(_ digits: UInt64, _ which: Range<Int>, to text: inout MutableSpan<UInt8>, at place: Int) {
-    for index in which { text[place + index - which.lowerBound] = UInt8(truncatingIfNeeded: digits >> UInt64(56 - 8 * index)) }
+func write<Digits: FixedWidthInteger>(_ digits: Digits, to text: inout MutableSpan<UInt8>, at place: Int) {
+    let count = Digits.bitWidth / 8
+    // Checked once, so that the compiler can make one store of them.
+    precondition(place >= 0 && place <= text.count - count)
+    for index in 0..<count { text[place &+ index] = UInt8(truncatingIfNeeded: digits &>> Digits(8 * (count - 1 - index))) }
 }
 
 /// Reads hex digits one after another without a branch per digit; ask ``isValid`` at the end.

@@ -70,18 +70,24 @@ package struct PushID: Hashable, Sendable, Comparable {
     /// Appends the 36 lower-case ASCII characters; the hot path's way to write an id.
     package func append(to buffer: inout [UInt8]) {
         let place = buffer.count
-        buffer.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: 36))
+        buffer.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: Self.textCount))
         var text = buffer.mutableSpan
-        let first = hexDigits(UInt32(truncatingIfNeeded: high >> 32))
+        write(to: &text, at: place)
+    }
+
+    /// How many characters the text has.
+    package static let textCount = 36
+
+    /// Writes the hexadecimal digits of the 36 characters; the four hyphens between them must be there already.
+    package func write(to text: inout MutableSpan<UInt8>, at place: Int) {
         let second = hexDigits(UInt32(truncatingIfNeeded: high))
         let third = hexDigits(UInt32(truncatingIfNeeded: low >> 32))
-        let fourth = hexDigits(UInt32(truncatingIfNeeded: low))
-        write(first, 0..<8, to: &text, at: place)
-        write(second, 0..<4, to: &text, at: place + 9)
-        write(second, 4..<8, to: &text, at: place + 14)
-        write(third, 0..<4, to: &text, at: place + 19)
-        write(third, 4..<8, to: &text, at: place + 24)
-        write(fourth, 0..<8, to: &text, at: place + 28)
+        PushModel.write(hexDigits(UInt32(truncatingIfNeeded: high >> 32)), to: &text, at: place)
+        PushModel.write(UInt32(truncatingIfNeeded: second >> 32), to: &text, at: place + 9)
+        PushModel.write(UInt32(truncatingIfNeeded: second), to: &text, at: place + 14)
+        PushModel.write(UInt32(truncatingIfNeeded: third >> 32), to: &text, at: place + 19)
+        PushModel.write(UInt32(truncatingIfNeeded: third), to: &text, at: place + 24)
+        PushModel.write(hexDigits(UInt32(truncatingIfNeeded: low)), to: &text, at: place + 28)
     }
 
     package static func < (left: PushID, right: PushID) -> Bool {

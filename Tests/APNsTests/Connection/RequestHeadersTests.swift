@@ -13,9 +13,13 @@ struct RequestHeadersTests {
     private func remembered(_ headers: RequestHeaders) -> Set<String> {
         var names: Set<String> = []
         for field in headers.block.fields where field.flags == HeaderIndexing.incremental.flags {
-            names.insert(String(decoding: headers.block.bytes[field.name], as: UTF8.self))
+            names.insert(name(field, headers))
         }
         return names
+    }
+
+    private func name(_ field: HeaderBlock.Field, _ headers: RequestHeaders) -> String {
+        field.fixedName?.description ?? String(decoding: headers.block.bytes[field.name], as: UTF8.self)
     }
 
     private func send(_ batch: APNsBatch, _ headers: inout RequestHeaders) -> Set<String> {
@@ -64,7 +68,7 @@ struct RequestHeadersTests {
         headers.set(batch.requests[0])
         var values: [String: String] = [:]
         for field in headers.block.fields {
-            values[String(decoding: headers.block.bytes[field.name], as: UTF8.self)] = String(
+            values[name(field, headers)] = String(
                 decoding: headers.block.bytes[field.value], as: UTF8.self)
         }
         #expect(values["authorization"] == "bearer another")
@@ -98,7 +102,7 @@ struct RequestHeadersTests {
             defer { headers.submitted(batch) }
             var values: [String: String] = [:]
             for field in headers.block.fields {
-                values[String(decoding: headers.block.bytes[field.name], as: UTF8.self)] = String(
+                values[name(field, headers)] = String(
                     decoding: headers.block.bytes[field.value], as: UTF8.self)
             }
             return values

@@ -19,9 +19,10 @@ extension DispatcherCore {
             }
             tally.jobsTaken[job.lane, default: 0] += 1
             tally.deliveriesTaken += job.deliveries.count
-            noteQueueAge(of: job, message.headers, at: now)
+            let headers = message.headers
+            noteQueueAge(of: job, headers, at: now)
             var progress = JobInProgress(
-                number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(message.headers), takenAt: now,
+                number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(headers), takenAt: now,
                 pending: DeliverySet(all: job.deliveries.count))
             var next = NextSteps()
             sift(progress.pending, of: &progress, at: now)
@@ -29,14 +30,14 @@ extension DispatcherCore {
             stepBack(progress.pending, of: &progress, next: &next, at: now)
             send(progress.pending, of: &progress, next: &next, at: now)
             conclude(&progress, next, at: now)
-            keep(progress, at: now)
+            keep(consume progress, at: now)
         }
     }
 
     /// 2. What no version of this program can read goes to the dead letters as it came.
     private mutating func decode(_ message: ReceivedMessage, as number: UInt64, at now: Int64) -> PushJob? {
         do throws(MessageError) {
-            return try PushJob(decoding: message.body)
+            return try decoder.decode(message.body)
         } catch {
             let reason =
                 if case .unsupportedVersion = error.code { OwnReason.unsupportedVersion } else { OwnReason.undecodable }
@@ -87,7 +88,7 @@ extension DispatcherCore {
         // The gate was closed when the pool asked; here it is known whether it still is.
         send(next.held, of: &job, next: &next, at: now)
         conclude(&job, next, at: now)
-        keep(job, at: now)
+        keep(consume job, at: now)
     }
 
     /// 6. What each answer means, by the one table.
@@ -178,7 +179,7 @@ extension DispatcherCore {
             handOver(job, at: now)
         } else {
             let number = job.number
-            jobs[number] = job
+            jobs[number] = consume job
         }
     }
 }

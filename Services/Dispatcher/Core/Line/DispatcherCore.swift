@@ -16,6 +16,7 @@ struct DispatcherCore {
     var jobs: [UInt64: JobInProgress] = [:]
     var ledger = SettlementLedger<Receipt>()
     var gathered = OutcomeGatherer()
+    var decoder = PushJobDecoder()
     /// What the next flush publishes.
     var outbox: [OutboundMessage] = []
     /// What the broker has not confirmed.
@@ -72,8 +73,9 @@ struct DispatcherCore {
     }
 
     mutating func takeActions() -> [CoreAction] {
-        defer { actions.removeAll() }
-        return actions
+        var taken: [CoreAction] = []
+        if !actions.isEmpty { swap(&taken, &actions) }
+        return taken
     }
 
     mutating func takeTally() -> CoreTally {

@@ -100,6 +100,8 @@ final class CoreLoop: Sendable {
 
     /// In their order, except that each pool gets all batches that come one after another in one call.
     private func perform(_ actions: [CoreAction]) {
+        // An answer leads to nothing at once, as a rule.
+        guard !actions.isEmpty else { return }
         var open: [(pool: PoolNumber, batches: [APNsBatch])] = []
         for action in actions {
             if case .submit(let batch, let pool) = action {

@@ -1,0 +1,66 @@
+/// What has happened on a client's connection, oldest first.
+///
+/// By far most answers are a status and nothing else that anybody wants: of those only numbers are kept, one note for answer and end.
+struct ClientEventQueue {
+    private struct Note {
+        /// 0: the next of `others`.
+        let stream: Int32
+        let status: Int32
+        /// Where the request ended in the output.
+        let position: Int64
+    }
+
+    private var notes: [Note] = []
+    private var others: [HTTP2ClientEvent] = []
+
+    var isEmpty: Bool { notes.isEmpty }
+
+    mutating func append(_ event: HTTP2ClientEvent) {
+        notes.append(Note(stream: 0, status: 0, position: 0))
+        others.append(event)
+    }
+
+    /// A whole answer to a whole request: no body, no wanted header, ended without an error.
+    mutating func append(answered stream: Int32, status: Int32, position: Int64) {
+        notes.append(Note(stream: stream, status: status, position: position))
+    }
+
+    mutating func removeAll() {
+        notes.removeAll(keepingCapacity: true)
+        if !others.isEmpty { others.removeAll(keepingCapacity: true) }
+    }
+
+    func forEach<E: Error>(_ body: (HTTP2ClientNote) throws(E) -> Void) throws(E) {
+        var next = 0
+        for note in notes {
+            if note.stream != 0 {
+                try body(.answered(stream: note.stream, status: Int(note.status)))
+            } else {
+                try body(.event(others[next]))
+                next += 1
+            }
+        }
+    }
+
+    /// Everything spelled out.
+    var all: [HTTP2ClientEvent] {
+        var events: [HTTP2ClientEvent] = []
+        var next = others.makeIterator()
+        for note in notes {
+            if note.stream != 0 {
+                events.append(.headers(stream: note.stream, status: Int(note.status), fields: HeaderList(), endStream: true))
+                events.append(.streamClosed(stream: note.stream, errorCode: .noError, written: .complete(position: note.position)))
+            } else if let event = next.next() {
+                events.append(event)
+            }
+        }
+        return events
+    }
+}
+
+/// An event, or in short the two that say of one stream that it had an answer without a body and has ended.
+package enum HTTP2ClientNote: Sendable {
+    /// The whole answer, of which nothing but the status is wanted.
+    case answered(stream: Int32, status: Int)
+    case event(HTTP2ClientEvent)
+}

@@ -1,0 +1,62 @@
+/// The bodies that open streams have to send, each kept once for all streams that it was submitted to one after another. Streams count as
+/// plain numbers here: a reference of its own for each would cost more than copying a payload.
+struct SharedBodies {
+    private struct Entry {
+        var bytes: [UInt8] = []
+        /// Streams that have not sent all of it.
+        var users = 0
+
+        // Through spans: lending the array itself would retain it.
+
+        /// The same memory: while this holds it, nobody else's array can lie there.
+        @inline(__always)
+        func isSame(_ other: [UInt8]) -> Bool {
+            let base = other.span.withUnsafeBufferPointer { $0.baseAddress }
+            return bytes.span.withUnsafeBufferPointer { $0.baseAddress } == base
+        }
+
+        @inline(__always)
+        func copy(from offset: Int, _ count: Int, to buffer: UnsafeMutablePointer<UInt8>?) {
+            bytes.span.withUnsafeBufferPointer { source in
+                if let buffer, let base = source.baseAddress, count > 0 { buffer.update(from: base + offset, count: count) }
+            }
+        }
+    }
+
+    private let entries = StreamTable<Entry> { Entry() }
+    /// Of the last submit; it may be free again.
+    private var last = 0
+
+    /// For a stream that is about to be opened.
+    /// - Returns: what `read` and `close` go by.
+    mutating func open(_ bytes: [UInt8]) -> Int {
+        if last >= entries.highWater || entries.base[last].users == 0 || !entries.base[last].isSame(bytes) {
+            last = entries.allocate()
+            entries.base[last].bytes = bytes
+        }
+        entries.base[last].users += 1
+        return last
+    }
+
+    /// Copies the next piece into nghttp2's frame. (nghttp2_data_source_read_callback)
+    /// - Parameter offset: how much of it this stream has sent; moved on.
+    /// - Returns: its length, and whether it was the last one: then the stream is to be closed here.
+    @inline(__always)
+    func read(
+        _ place: Int, _ offset: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int
+    ) -> (count: Int, isLast: Bool) {
+        let total = entries.base[place].bytes.count
+        let count = min(room, total - offset)
+        entries.base[place].copy(from: offset, count, to: buffer)
+        offset += count
+        return (count, offset == total)
+    }
+
+    /// A stream needs it no more.
+    func close(_ place: Int) {
+        entries.base[place].users -= 1
+        guard entries.base[place].users == 0 else { return }
+        entries.base[place].bytes = []
+        entries.release(place)
+    }
+}
