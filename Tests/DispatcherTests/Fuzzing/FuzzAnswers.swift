@@ -87,6 +87,18 @@ final class FuzzAnswers {
         precondition(inFlight.count <= open.count, "nothing is waited for that has ended")
     }
 
+    private func obey(_ note: HTTP2ClientNote) {
+        switch note {
+        case .event(let event): obey(event)
+        case .answered(let stream, let status):
+            precondition(open.remove(stream) != nil, "an answer to nothing")
+            precondition((200...999).contains(status), "a final status")
+            _ = inFlight.setStatus(status, of: stream)
+            ended(stream)
+            perform(state.streamEnded())
+        }
+    }
+
     private func obey(_ event: HTTP2ClientEvent) {
         switch event {
         case .headers(let stream, let status, let fields, _):
