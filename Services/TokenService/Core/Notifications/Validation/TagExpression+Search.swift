@@ -10,6 +10,15 @@ extension TagExpression {
         }
     }
 
+    /// - Parameter text: What an accepted notification stores. Nil where it is longer than what a request may say.
+    static func stored(_ text: String) -> TagExpression? {
+        do {
+            return try TagExpression(text)
+        } catch {
+            return nil
+        }
+    }
+
     /// Tags of which whoever fulfils the expression has at least one, as few as can be told; nil where there are none.
     var neededTags: [String]? {
         switch self {
