@@ -93,7 +93,8 @@ struct ExplanationTests {
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"mute","tokens":[]}"#)
             try await shop.register(installation(4), user: "gone", token: token(4))
             try await running.execute(
-                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1", [.id(installation(4))])
+                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1",
+                [.id(installation(4))])
             var ids: [String: String] = [:]
             for user in ["out", "mute", "late", "gone", "nobody"] { ids[user] = try await Self.send(#"{"user":"\#(user)"}"#, shop) }
             try await shop.register(installation(3), user: "late", token: token(3))
@@ -169,7 +170,9 @@ struct ExplanationTests {
                 return try PushJob(decoding: try await signal.next().body)
             }
             let id = job.notification.description
-            _ = try await eventually { try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NOT NULL") == 1 ? true : nil }
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NOT NULL") == 1 ? true : nil
+            }
             func part(_ number: Int) -> PushJob {
                 var part = job
                 part.deliveries = job.deliveries.filter { $0.token.hex == token(number) }

@@ -17,7 +17,8 @@ struct IdempotentRepeatTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let first = try await shop.send(
-                #"{"user":"ada"}"#, more: #","not_before":"\#(RFC3339.text(milliseconds: UnixClock.now() + 3_600_000))""#, headers: Self.key)
+                #"{"user":"ada"}"#, more: #","not_before":"\#(RFC3339.text(milliseconds: UnixClock.now() + 3_600_000))""#, headers: Self.key
+            )
             #expect(first.status == 202)
             // As if an hour had passed: what was accepted said a time that is over now.
             let passed = #"{"to":{"user":"ada"},"payload":{"aps":{"alert":"hello"}},"not_before":"2026-01-01T00:00:00Z"}"#

@@ -151,7 +151,8 @@ struct NotificationListTests {
                 #expect(try await shop.get("\(Self.path)?\(other)cursor=\(cursor)").code == "cursor_of_another_list", "\(other)")
             }
             for (query, code) in [
-                ("state=sent", "unsupported_value"), ("since=today", "invalid_time"), ("user=", "out_of_range"), ("limit=0", "out_of_range"),
+                ("state=sent", "unsupported_value"), ("since=today", "invalid_time"), ("user=", "out_of_range"),
+                ("limit=0", "out_of_range"),
                 ("tag=red", "unknown_parameter"), ("cursor=x", "invalid_cursor"),
             ] {
                 let answer = try await shop.get("\(Self.path)?\(query)")

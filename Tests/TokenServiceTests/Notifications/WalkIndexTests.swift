@@ -9,7 +9,9 @@ import TokenService
 
 @Suite("Walks by tags, and what the metrics say of walks", .serialized, .timeLimit(.minutes(2)))
 struct WalkIndexTests {
-    private static func tokens(_ expression: String, _ count: Int, _ running: RunningService, _ shop: APITestClient) async throws -> Set<String> {
+    private static func tokens(_ expression: String, _ count: Int, _ running: RunningService, _ shop: APITestClient) async throws -> Set<
+        String
+    > {
         let tokens = try await running.jobs(.bulk) { signal in
             _ = try await shop.send(#"{"tags":"\#(expression)"}"#)
             var tokens: [String] = []
@@ -48,16 +50,18 @@ struct WalkIndexTests {
         }
     }
 
-    @Test("A tag that too many have is walked installation by installation") func commonTag() async throws {
+    @Test("Of the tags that every match needs, the rarest leads; those that too many have lead nowhere") func commonTag() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(AudienceStore.maximumRare + 1, app: try await running.app())
             try await running.execute("UPDATE installations SET tags = '{common}'")
-            for (expression, tags) in [("common", nil), ("common AND rare", ["common"]), ("rare", ["rare"])] as [(String, [String]?)] {
+            for (expression, tags) in [
+                ("common", nil), ("common AND rare", ["rare"]), ("rare AND (common OR other)", ["rare"]), ("rare OR common", nil),
+                ("NOT rare", nil), ("common AND NOT rare", nil), ("rare OR other", ["rare", "other"]),
+            ] as [(String, [String]?)] {
                 let id = try #require(try await shop.send(#"{"tags":"\#(expression)"}"#).json.text("id").flatMap { PushID($0) })
                 let audience = try await running.pool.session { session in try AudienceStore(session: session).audience(of: id) }
-                // Of two tags that are needed the first is taken: both are one tag long.
-                #expect(audience?.rareTags == (tags == ["common"] ? nil : tags), "\(expression)")
+                #expect(try #require(audience).rareTags == tags, "\(expression)")
             }
         }
     }
@@ -75,7 +79,8 @@ struct WalkIndexTests {
             let sent = try await shop.send(#"{"all":true}"#)
             #expect(try await oldest() == sent.json.text("accepted_at").flatMap { RFC3339.milliseconds($0) })
             // As if somebody had it.
-            try await running.execute("UPDATE notifications SET lease_until = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
+            try await running.execute(
+                "UPDATE notifications SET lease_until = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
             #expect(try await oldest() != nil)
             try await running.execute("UPDATE notifications SET published_at = now() WHERE target_all")
             #expect(try await oldest() == nil)

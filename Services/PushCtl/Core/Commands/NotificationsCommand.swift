@@ -115,7 +115,9 @@ extension NotificationsCommand {
             }
             guard !options.json else { return print(answer.jsonText) }
             print("\(answer["explanation"]?.stringValue ?? "?")\n\n\(stepTable(answer))")
-            if answer["is_cut_short"]?.boolValue == true { print("Not everything was looked at: there are too many devices or deliveries.") }
+            if answer["is_cut_short"]?.boolValue == true {
+                print("Not everything was looked at: there are too many devices or deliveries.")
+            }
         }
     }
 }

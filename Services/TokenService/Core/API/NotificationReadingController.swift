@@ -17,7 +17,8 @@ struct NotificationReadingController: Sendable {
         try call.allowQuery(["state", "user", "since", "until", "limit", "cursor"])
         let app = try call.app()
         let list = NotificationList(
-            state: try call.choice("state", of: NotificationState.self), user: try call.words("user", maximumBytes: StatedUser.maximumBytes),
+            state: try call.choice("state", of: NotificationState.self),
+            user: try call.words("user", maximumBytes: StatedUser.maximumBytes),
             since: try call.moment("since"), until: try call.moment("until"))
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
@@ -53,7 +54,11 @@ struct NotificationReadingController: Sendable {
                 object.array("deliveries") { array in
                     for delivery in page.deliveries { delivery.write(to: &array, tokens: shown) }
                 }
-                if let next = page.next { object.field("next_cursor", list.cursor(after: next, app: app)) } else { object.null("next_cursor") }
+                if let next = page.next {
+                    object.field("next_cursor", list.cursor(after: next, app: app))
+                } else {
+                    object.null("next_cursor")
+                }
             }
         }
     }

@@ -61,7 +61,8 @@ extension AudienceStore {
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone
-            FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place) JOIN installations i ON i.app_id = n.app_id AND i.id = tagged.id
+            FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place)
+            CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
             WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ n.target_query
             ORDER BY place OFFSET 0
         ) AS i

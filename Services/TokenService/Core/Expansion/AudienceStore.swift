@@ -10,6 +10,8 @@ package struct AudienceStore {
 
     /// Of an expression's tags: with more installations of all apps together, the walk goes through the app's installations instead.
     package static let maximumRare = 50_000
+    /// Of an expression, how many ways into the index are compared.
+    private static let maximumCandidates = 4
 
     let session: PostgresSession
 
@@ -29,9 +31,11 @@ package struct AudienceStore {
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
-        guard let text, let needed = TagExpression.stored(text)?.neededTags else { return nil }
-        let found = try session.execute(Self.countTagged, [.textArray(needed)]).only().int64(0)
-        return found <= Self.maximumRare ? needed : nil
+        guard let text, let expression = TagExpression.stored(text) else { return nil }
+        let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
+        guard !candidates.isEmpty else { return nil }
+        let counts = try session.pipeline(candidates.map { (Self.countTagged, [.textArray($0)]) }).map { try $0.only().int64(0) }
+        return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
     /// Reads the next page.

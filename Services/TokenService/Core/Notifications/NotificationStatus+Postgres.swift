@@ -22,7 +22,8 @@ extension NotificationStatus {
         if receipts == .failures { counts["pending"] = Int(try row.int32(4)) }
         let deliveries = try session.execute(selectDeliveries, [.id(id), .int64(Int64(maximumDeliveries))])
         return NotificationStatus(
-            receipt: receipt, target: target, receipts: receipts, total: Int(try row.int32(3)), state: try row.text(0), completedAt: try row.optionalTimestampMilliseconds(7),
+            receipt: receipt, target: target, receipts: receipts, total: Int(try row.int32(3)), state: try row.text(0),
+            completedAt: try row.optionalTimestampMilliseconds(7),
             counts: counts, reasons: reasons,
             pending: counts["pending"] ?? 0, deliveries: try deliveries.map { row in try Self.delivery(row) })
     }

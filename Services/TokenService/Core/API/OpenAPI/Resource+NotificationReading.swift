@@ -69,7 +69,8 @@ extension Resource {
         .optional("reason", .string().example("Unregistered"), "APNs' word, or ours where it was not asked."), .required("count", .count))
 
     private static let deliveryPage = JSONSchema.answer(
-        .required("receipts", .receiptsKept), .required("deliveries", .array(.reference("Delivery"))), .required("next_cursor", .nextCursor))
+        .required("receipts", .receiptsKept), .required("deliveries", .array(.reference("Delivery"))), .required("next_cursor", .nextCursor)
+    )
 
     private static let explanation = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("user", user), .required("state", .notificationState),

@@ -10,7 +10,8 @@ extension DeviceAccount {
         case .installation, .installations, .tokens:
             guard installation.isNamed else {
                 return (
-                    step(notification.acceptedAt, .notNamed, "It names certain installations or tokens, and none of this device."), .notAddressed
+                    step(notification.acceptedAt, .notNamed, "It names certain installations or tokens, and none of this device."),
+                    .notAddressed
                 )
             }
             guard let epoch = installation.namedEpoch, installation.times[epoch] == nil else { return nil }
@@ -22,7 +23,8 @@ extension DeviceAccount {
             return (
                 step(
                     nil, .tagsDoNotMatch,
-                    "The installation's tags do not match the expression as they are now; what they were then is not recorded."), .notAddressed
+                    "The installation's tags do not match the expression as they are now; what they were then is not recorded."),
+                .notAddressed
             )
         case .user, .users, .all: return nil
         }
@@ -35,7 +37,8 @@ extension DeviceAccount {
         guard !stays.contains(where: { ($0.from ?? .min) <= end && ($0.isNow || ($0.to ?? .min) >= notification.acceptedAt) }) else {
             return nil
         }
-        if let ended = stays.compactMap(\.to).filter({ $0 < notification.acceptedAt }).max(), stays.allSatisfy({ ($0.from ?? .min) <= end }) {
+        if let ended = stays.compactMap(\.to).filter({ $0 < notification.acceptedAt }).max(), stays.allSatisfy({ ($0.from ?? .min) <= end })
+        {
             let why = installation.isSignedIn ? "" : installation.signedOutReason.map { " (\($0))" } ?? ""
             return (
                 step(ended, .signedOutBefore, "The user was signed out here before it was accepted\(why)."), .unreachable
@@ -66,7 +69,9 @@ extension DeviceAccount {
         }
         if retired.quarantinedAt != nil {
             return (
-                step(retired.at, .tokenInQuarantine, "Its token \(last.hint) is in quarantine; it can be restored.") { $0.hint = last.hint },
+                step(retired.at, .tokenInQuarantine, "Its token \(last.hint) is in quarantine; it can be restored.") {
+                    $0.hint = last.hint
+                },
                 .unreachable
             )
         }

@@ -100,7 +100,9 @@ extension DeviceAccount {
             return step(nil, .pending, "It waits to be tried again.") { $0.until = retryAt }
         }
         if let until = installation.throttledUntil {
-            return step(nil, .pending, "It has no outcome yet: APNs asked to leave the device alone until \(text(until)).") { $0.until = until }
+            return step(nil, .pending, "It has no outcome yet: APNs asked to leave the device alone until \(text(until)).") {
+                $0.until = until
+            }
         }
         return step(nil, .pending, "It has no outcome yet.")
     }

@@ -11,7 +11,9 @@ extension Explanation {
             fates.append(.notAddressed)
         } else if notification.namesUser {
             steps.append(
-                Step(at: notification.acceptedAt, what: .addressed, why: "It is addressed to \(facts.user): to every device signed in as them."))
+                Step(
+                    at: notification.acceptedAt, what: .addressed,
+                    why: "It is addressed to \(facts.user): to every device signed in as them."))
         }
         if facts.installations.isEmpty {
             steps.append(
@@ -89,7 +91,8 @@ extension Explanation.What {
         case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled].contains(self)
         case .notSent:
             [
-                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .stoppedBefore, .cancelled, .superseded,
+                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .stoppedBefore, .cancelled,
+                .superseded,
                 .expired, .neverSignedIn,
             ].contains(self)
         case .notAddressed: [.notAddressed, .notNamed, .ownerDiffers, .tagsDoNotMatch].contains(self)

@@ -40,7 +40,8 @@ extension ExplanationFacts.Notification {
             steps.append(
                 Explanation.Step(
                     at: acceptedAt, what: .notRecorded,
-                    why: "It keeps exact counters and receipts of what failed; of a delivery that went well at once only that is known, not when."
+                    why:
+                        "It keeps exact counters and receipts of what failed; of a delivery that went well at once only that is known, not when."
                 ))
         }
         return steps

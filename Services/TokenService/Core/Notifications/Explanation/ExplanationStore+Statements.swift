@@ -29,8 +29,9 @@ extension ExplanationStore {
                 OR coalesce(i.id = ANY (n.target_holders), false),
             n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)],
             CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END
-        FROM unnest($2::uuid[]) AS wanted (id) JOIN installations i ON i.app_id = $1 AND i.id = wanted.id
-        JOIN notifications n ON n.id = $3
+        FROM notifications n CROSS JOIN unnest($2::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = $1 AND id = wanted.id OFFSET 0) AS i
+        WHERE n.id = $3
         """
     static let tokens: PostgresStatement = """
         SELECT id, token, environment, purpose, registered_at, retired_at, retired_reason, quarantined_at, installation

@@ -8,7 +8,11 @@ package struct DeliveryList: Hashable, Sendable {
         case ended(OutcomeClass)
 
         package init?(_ text: String) {
-            if text == "pending" { self = .pending } else if let outcome = OutcomeClass(rawValue: text) { self = .ended(outcome) } else {
+            if text == "pending" {
+                self = .pending
+            } else if let outcome = OutcomeClass(rawValue: text) {
+                self = .ended(outcome)
+            } else {
                 return nil
             }
         }

@@ -59,7 +59,8 @@ extension NotificationReading {
             to_char(n.local_time, 'YYYY-MM-DD"T"HH24:MI'), n.expires_at, n.completed_at, n.cancelled_at, n.cancel_reason, n.total,
             n.pending, n.target_user, n.target_installation, cardinality(n.target_users), cardinality(n.target_installations),
             cardinality(n.target_tokens), n.target_tags, coalesce(n.target_all, false)
-        FROM unnest($2::uuid[]) AS wanted (id) JOIN notifications n ON n.id = wanted.id
+        FROM unnest($2::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT * FROM notifications WHERE id = wanted.id OFFSET 0) AS n
         WHERE n.app_id = $1 AND ($3::text IS NULL OR n.state = $3)
         ORDER BY n.id DESC LIMIT $4
         """

@@ -48,7 +48,8 @@ package struct NotificationReading {
         let place: [PostgresValue] = [.int64(app.id), .text(user), .id(before), .id(list.lowest)]
         let lists = isWalk ? Self.inListsWalked : Self.inLists
         let answers = try session.pipeline([
-            (Self.ofUser, place), (Self.byReceipts, place), (lists, place), (Self.horizon, [.int64(app.id), .id(before), .id(list.lowest)]),
+            (Self.ofUser, place), (Self.byReceipts, place), (lists, place),
+            (Self.horizon, [.int64(app.id), .id(before), .id(list.lowest)]),
         ])
         guard isWalk || answers[2].count <= Self.maximumListed else { return nil }
         var ids: Set<PushID> = []

@@ -20,7 +20,8 @@ extension NotificationWarning {
         guard let text else { return [] }
         return (try JSONValue.parse(Array(text.utf8)).arrayValue ?? []).compactMap { stored in
             // A newer release may know other codes.
-            guard let code = stored["code"]?.stringValue.flatMap({ Code(rawValue: $0) }), let pointer = stored["pointer"]?.stringValue else {
+            guard let code = stored["code"]?.stringValue.flatMap({ Code(rawValue: $0) }), let pointer = stored["pointer"]?.stringValue
+            else {
                 return nil
             }
             return NotificationWarning(code, at: pointer)

@@ -32,4 +32,12 @@ extension TagExpression {
             }
         }
     }
+
+    /// The same said in other ways: whoever fulfils the expression has one tag of each of these.
+    var neededAlternatives: [[String]] {
+        switch self {
+        case .all(let operands): operands.flatMap(\.neededAlternatives)
+        case .tag, .not, .any: neededTags.map { [$0] } ?? []
+        }
+    }
 }
