@@ -138,6 +138,22 @@ struct ExplanationTests {
         }
     }
 
+    @Test("A newer notification with the same key: what stopped the older one is told") func superseded() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let key = #","supersede_key":"courier""#
+            let older = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
+            let newer = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
+            let told = try await Self.why(older, "ada", shop)
+            #expect(told.verdict == "not_sent" && Set(told.steps).isSuperset(of: ["stopped_before", "superseded"]))
+            #expect(told.explanation.contains("newer notification with the same supersede key"))
+            #expect(try await Self.why(newer, "ada", shop).verdict == "waiting")
+            let listed = try await shop.get("/v1/apps/shop/notifications?state=cancelled").json["notifications"]
+            #expect(listed?.arrayValue?.map { $0.text("cancel_reason") } == ["superseded"])
+        }
+    }
+
     @Test("Quiet hours: until when it waits") func quietHours() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
