@@ -109,6 +109,27 @@ struct ExplanationTests {
         }
     }
 
+    @Test("A token that came too late is told from one that is only registered again; then nobody knows what was") func laterTokens()
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            _ = try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"late","tokens":[]}"#)
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let late = try await Self.send(#"{"user":"late"}"#, shop)
+            let lost = try await Self.send(#"{"user":"ada"}"#, shop)
+            try await shop.register(installation(1), user: "late", token: token(1))
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            // As if its receipt had been removed, after it was published.
+            try await running.execute("DELETE FROM deliveries")
+            try await running.execute("UPDATE notifications SET published_at = accepted_at WHERE id = $1::text::uuid", [.text(lost)])
+            let tooLate = try await Self.why(late, "late", shop)
+            #expect(tooLate.verdict == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
+            let unknown = try await Self.why(lost, "ada", shop)
+            #expect(unknown.verdict == "not_recorded" && unknown.steps.contains("not_recorded"))
+        }
+    }
+
     @Test("Tags, other installations, other owners: what the target left out") func targets() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
@@ -209,6 +230,11 @@ struct ExplanationTests {
             #expect(try await Self.why(id, "late", shop).verdict != "sent")
             // Whoever was there is still told of.
             #expect(try await Self.why(id, "ada", shop).verdict == "sent")
+            // A reinstall takes the token along: what it got is the old installation's, and told once.
+            try await shop.register(installation(4), user: "ada", token: token(1))
+            let moved = try await Self.why(id, "ada", shop)
+            #expect(moved.verdict == "sent" && moved.steps.count { $0 == "delivery_made" } == 1)
+            #expect(moved.step("ended")?["detail"]?.text("installation") == installation(1).description)
         }
     }
 

@@ -56,15 +56,16 @@ extension DeviceAccount {
             return (step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one."), .unreachable)
         }
         let end = notification.publishedAt ?? now
-        let alive = installation.tokens.filter { $0.registeredAt <= end && ($0.retired?.at ?? .max) >= notification.acceptedAt }
+        let alive = installation.tokens.filter { token in
+            (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
+        }
         guard alive.isEmpty else { return nil }
         let last = installation.tokens.filter { $0.retired != nil }.max { ($0.retired?.at ?? 0) < ($1.retired?.at ?? 0) }
         guard let last, let retired = last.retired, retired.at < notification.acceptedAt else {
             return (
                 step(
                     installation.tokens.map(\.registeredAt).min(), .noTokenThen,
-                    "The device registered its \(purpose) token only when it had been resolved already, or registered it again since."),
-                .unreachable
+                    "The device registered its \(purpose) token only when it had been resolved already."), .unreachable
             )
         }
         if retired.quarantinedAt != nil {
@@ -81,6 +82,13 @@ extension DeviceAccount {
                 $0.reason = retired.reason
             }, .unreachable
         )
+    }
+
+    /// A registration tells nothing of that: it stamps the token anew each time.
+    func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
+        installation.history.contains { entry in
+            entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && tells(entry, of: token)
+        }
     }
 
     /// Its turn has not come, or never did.

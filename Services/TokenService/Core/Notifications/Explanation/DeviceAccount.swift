@@ -29,7 +29,7 @@ struct DeviceAccount {
         let deliveries = installation.deliveries.filter(isOfUser)
         let receipted = Set(deliveries.map(\.tokenID))
         // A chunk knows tokens only: whose they were tells when the user was signed in.
-        let chunks = overlaps ? installation.chunks.filter { !receipted.contains($0.tokenID) } : []
+        let chunks = overlaps ? installation.chunks.filter { !receipted.contains($0.tokenID) && !cameLater($0.tokenID) } : []
         let counted = notification.receipts == .failures ? chunks : []
         wasReached = !deliveries.isEmpty || !counted.isEmpty
         guard wasReached else {
@@ -65,6 +65,12 @@ struct DeviceAccount {
         }
     }
 
+    /// It was meant for another device then.
+    private func cameLater(_ id: Int64) -> Bool {
+        guard let token = token(id), let end = notification.publishedAt else { return false }
+        return came(token, after: end)
+    }
+
     func step(
         _ at: Int64?, _ what: Explanation.What, _ why: String, _ fill: (inout Explanation.Detail) -> Void = { _ in }
     ) -> Step {
@@ -78,9 +84,16 @@ struct DeviceAccount {
 
     func token(_ id: Int64) -> ReachabilityState.Token? { installation.tokens.first { $0.id == id } }
 
+    /// A token that was new when its line was written has no number there.
+    func tells(_ entry: HistoryEntry, of token: ReachabilityState.Token) -> Bool {
+        guard let told = entry.token else { return false }
+        return told.id.map { $0 == token.id } ?? (told.hint == token.hint && told.environment == token.environment)
+    }
+
     /// What happened to the device since: told without names, because they may be another user's.
     private var changes: [Step] {
-        let reached = Set(installation.deliveries.map(\.tokenID) + installation.chunks.map(\.tokenID))
+        let numbers = Set(installation.deliveries.map(\.tokenID) + installation.chunks.map(\.tokenID))
+        let reached = installation.tokens.filter { numbers.contains($0.id) }
         return installation.history.compactMap { entry in
             switch entry.event {
             case .signedOut:
@@ -94,7 +107,7 @@ struct DeviceAccount {
                 }
             case .tokenAdded, .tokenMovedHere, .tokenMovedAway, .tokenReplaced, .tokenRemoved, .tokenRetired, .tokenQuarantined,
                 .tokenRestored, .environmentCorrected:
-                guard let token = entry.token, token.id.map({ reached.contains($0) }) ?? false else { return nil }
+                guard let token = entry.token, reached.contains(where: { tells(entry, of: $0) }) else { return nil }
                 let words = entry.event.rawValue.replacing("_", with: " ")
                 return step(entry.at, .tokenChanged, "Its token \(token.hint): \(words).") {
                     $0.hint = token.hint

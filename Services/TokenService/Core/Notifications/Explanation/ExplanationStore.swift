@@ -89,6 +89,15 @@ package struct ExplanationStore {
         of notification: ExplanationFacts.Notification, holders: [Int64: PushID],
         into installations: inout [PushID: ExplanationFacts.Installation], facts: inout ExplanationFacts
     ) throws {
+        // What was over before can be in no chunk; what has moved away since was meant where it was.
+        var holders = holders.filter { id, holder in
+            installations[holder]?.tokens.contains { $0.id == id && ($0.retired?.at ?? .max) >= notification.acceptedAt } ?? false
+        }
+        for installation in installations.values {
+            for move in installation.history where move.event == .tokenMovedAway && move.at > notification.publishedAt ?? .max {
+                if let token = move.token?.id { holders[token] = installation.id }
+            }
+        }
         let answers = try session.pipeline([
             (Self.chunks, [.id(notification.id), .int64Array(holders.keys.sorted())]), (Self.chunkHorizon, [.id(notification.id)]),
         ])
