@@ -8,7 +8,7 @@ import TokenService
 
 @testable import PushCtl
 
-@Suite("pushctl quarantine, users and installations, against a service", .serialized, .timeLimit(.minutes(2)))
+@Suite("pushctl quarantine, users, installations and notifications, against a service", .serialized, .timeLimit(.minutes(2)))
 struct OperatorCommandTests {
     /// The options that name a service and a key.
     private static func connection(_ running: RunningService, _ client: APITestClient, _ body: ([String]) async throws -> Void) async throws
@@ -40,6 +40,32 @@ struct OperatorCommandTests {
             try await Self.connection(running, running.client.makeKey(app: "shop", scopes: ["send"])) { connection in
                 await #expect(throws: CommandFailure.self) {
                     try await Self.run(QuarantineCommand.Restore.self, ["shop", "--yes"] + connection)
+                }
+            }
+        }
+    }
+
+    @Test func aNotificationIsFoundShownAndExplained() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let user = "ada/1 ü&x"
+            try await shop.register(installation(1), user: user, token: token(1))
+            let sent = try await shop.send(#"{"user":"\#(user)"}"#)
+            let id = try #require(sent.json.text("id"))
+            try await Self.connection(running, shop) { connection in
+                for json in [[], ["--json"]] {
+                    let found = ["--user", user, "--since", "2026-01-01T00:00:00+00:00", "--limit", "5"]
+                    try await Self.run(NotificationsCommand.List.self, ["shop"] + found + json + connection)
+                    try await Self.run(NotificationsCommand.Show.self, ["shop", id] + json + connection)
+                    let filter = ["--state", "pending", "--installation", installation(1).description]
+                    try await Self.run(NotificationsCommand.Deliveries.self, ["shop", id] + filter + json + connection)
+                    try await Self.run(NotificationsCommand.Why.self, ["shop", id, "--user", user] + json + connection)
+                }
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(NotificationsCommand.List.self, ["shop", "--state", "sent"] + connection)
+                }
+                await #expect(throws: CommandFailure.self) {
+                    try await Self.run(NotificationsCommand.Why.self, ["shop", PushID.random().description, "--user", user] + connection)
                 }
             }
         }

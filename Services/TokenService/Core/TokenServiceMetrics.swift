@@ -69,6 +69,18 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    package func observe(_ walks: WalkWatch) {
+        registry.observe(MetricName.walksLive, "Walks through audiences that are under way in this process.") { Double(walks.live) }
+        registry.observe(MetricName.walkOldest, "How long the oldest unfinished walk of the fleet has been due, in seconds.") {
+            walks.oldestAge(now: UnixTime.milliseconds())
+        }
+    }
+
+    func walked(read: Int, chunks: Int) {
+        count(MetricName.walkRead, [], by: read)
+        count(MetricName.walkChunks, [], by: chunks)
+    }
+
     func answered(route: String, status: Int, took: Duration) {
         let series = requests.series(route: route, status: status) {
             RequestSeries.Series(
@@ -132,6 +144,8 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.signOuts, "Installations signed out by request."),
         (MetricName.accepted, "Notifications answered 202, by lane and whether it was a replay."),
         (MetricName.published, "Notifications whose jobs the broker has confirmed."),
+        (MetricName.walkRead, "Installations, and entries of lists, that walks have looked at."),
+        (MetricName.walkChunks, "Chunks that walks have written."),
         (MetricName.outcomes, "Deliveries that got their final outcome, by class."),
         (MetricName.repeatedOutcomes, "Final outcomes that had been applied before, or of unknown deliveries."),
         (MetricName.undecodableOutcomes, "Outcome messages that could not be read and were dead-lettered."),

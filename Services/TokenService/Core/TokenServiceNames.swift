@@ -35,6 +35,10 @@ package enum MetricName {
     package static let accepted = "push_token_service_notifications_accepted_total"
     package static let published = "push_token_service_notifications_published_total"
     package static let backlog = "push_token_service_publish_backlog"
+    package static let walksLive = "push_token_service_walks_live"
+    package static let walkRead = "push_token_service_walk_installations_total"
+    package static let walkChunks = "push_token_service_walk_chunks_total"
+    package static let walkOldest = "push_token_service_walk_oldest_age_seconds"
     package static let outcomes = "push_token_service_outcomes_total"
     package static let repeatedOutcomes = "push_token_service_outcomes_repeated_total"
     package static let undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
@@ -72,6 +76,10 @@ package enum MetricName {
         accepted,
         published,
         backlog,
+        walksLive,
+        walkRead,
+        walkChunks,
+        walkOldest,
         outcomes,
         repeatedOutcomes,
         undecodableOutcomes,

@@ -22,9 +22,12 @@ func statusLine(_ status: JSONValue) -> String {
 }
 
 /// One row per delivery of a notification's status document.
-func deliveryTable(_ status: JSONValue) -> Table {
+func deliveryTable(_ status: JSONValue) -> Table { deliveryTable(status["deliveries"]?.arrayValue ?? []) }
+
+/// One row per delivery.
+func deliveryTable(_ deliveries: [JSONValue]) -> Table {
     var table = Table("INSTALLATION", "TOKEN", "ENVIRONMENT", "STATE", "STATUS", "REASON", "ATTEMPTS")
-    for delivery in status["deliveries"]?.arrayValue ?? [] {
+    for delivery in deliveries {
         let waiting = delivery["state"]?.stringValue == "pending" ? delivery["last_attempt"] : nil
         let state = waiting?["class"]?.stringValue.map { "waiting (\($0))" } ?? delivery["state"]?.stringValue ?? "?"
         let answer = waiting ?? delivery

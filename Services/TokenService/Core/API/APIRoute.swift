@@ -57,6 +57,9 @@ package struct APIRoute: Hashable, Sendable {
     package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
+    package static let listNotifications = APIRoute(.get, "/v1/apps/{app}/notifications", .read)
+    package static let listDeliveries = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/deliveries", .read)
+    package static let explainNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/why", .read)
 
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
@@ -74,6 +77,7 @@ package struct APIRoute: Hashable, Sendable {
         searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser,
         setQuietHours, readQuietHours, removeQuietHours, eraseUser,
         exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
+        listNotifications, listDeliveries, explainNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
     ]
 }

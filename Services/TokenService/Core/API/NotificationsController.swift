@@ -26,18 +26,35 @@ struct NotificationsController: Sendable {
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
         let now = UnixTime.milliseconds()
         let idempotency = try Self.idempotency(call, body: body)
-        var request = try Self.request(of: call, body, now: now)
+        var request: NotificationRequest
+        do {
+            request = try Self.request(of: call, body, now: now)
+        } catch let fault as APIError {
+            guard let idempotency, let earlier = try await repeated(idempotency, app: app) else { throw fault }
+            return earlier
+        }
         if request.pushType == .background {
             request.warnings += try await pool.session { [request] session in
                 let recent = try AudienceCount(session: session, app: app).recentBackgroundPushes(request.target, now: now)
                 return request.warnings(recentBackgroundPushes: recent)
             }
         }
-        var acceptance = try await intake.accept(
+        let acceptance = try await intake.accept(
             request, app: app, idempotency: idempotency, traceparent: Self.traceparent(call), now: now)
-        acceptance.receipt.warnings = request.warnings
         metrics.accepted(lane: request.lane, isReplay: acceptance.isReplay)
         return Self.answer(acceptance)
+    }
+
+    /// The answer to a repeat of what is refused now and was accepted then: its `not_before` has passed, or the key has lost a scope.
+    private func repeated(_ idempotency: IdempotencyKey, app: App) async throws -> Response? {
+        let verdict = try await pool.session { session in try NotificationStore(session: session).earlier(idempotency, app: app) }
+        switch verdict {
+        case .replay(let receipt):
+            metrics.accepted(lane: receipt.lane, isReplay: true)
+            return Self.answer(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
+        case .mismatch: throw IdempotencyMismatch()
+        case .resolved, .walked, nil: return nil
+        }
     }
 
     /// The same body, judged and not sent.

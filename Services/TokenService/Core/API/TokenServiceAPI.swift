@@ -11,6 +11,7 @@ struct TokenServiceAPI {
     let signOut: SignOutController
     let quietHours: QuietHoursController
     let notifications: NotificationsController
+    let notificationReading: NotificationReadingController
     let quarantine: QuarantineController
     let privacy: PrivacyController
     let deadLetters: DeadLettersController
@@ -24,6 +25,7 @@ struct TokenServiceAPI {
         signOut.bind(to: router)
         quietHours.bind(to: router)
         notifications.bind(to: router)
+        notificationReading.bind(to: router)
         DocumentationController().bind(to: router)
         quarantine.bind(to: router)
         privacy.bind(to: router)

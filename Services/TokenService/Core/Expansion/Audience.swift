@@ -13,6 +13,8 @@ package struct Audience: Sendable {
     package var mayTryOtherEnvironment: Bool
     /// How many entries the target lists; nil where it is found among all installations of the app.
     package var listed: Int?
+    /// Tags of which everybody who is meant has one, where so few installations have them that their index is the shorter way.
+    package var rareTags: [String]?
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
@@ -29,6 +31,8 @@ package struct Audience: Sendable {
         package var end: Checkpoint
         package var isLast: Bool
         package var chunks: [Draft]
+        /// Installations, or entries of the list, that were looked at.
+        package var read = 0
         package var count: Int { chunks.reduce(0) { $0 + $1.deliveries.count } }
     }
 

@@ -6,7 +6,7 @@ extension AudienceStore {
     static let select: PostgresStatement = """
         SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_to, n.walked_entries, n.chunks,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
-                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END
+                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags
         FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
         """
     static let selectVariants: PostgresStatement =
@@ -14,7 +14,8 @@ extension AudienceStore {
 
     /// Where a page of an app's installations ends.
     static let pageEnd: PostgresStatement = """
-        SELECT id FROM (SELECT id FROM installations WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3) AS page ORDER BY id DESC LIMIT 1
+        SELECT id, count(*) OVER () FROM (SELECT id FROM installations WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3) AS page
+        ORDER BY id DESC LIMIT 1
         """
     /// Columns of all pages: token id, token, environment, installation, owner epoch, whether APNs accepted the token nowhere yet, locale,
     /// and when it is due where that is another moment than now.
@@ -35,6 +36,39 @@ extension AudienceStore {
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
                 -- It moved here from where the walk has been.
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
+            OFFSET 0
+        ) AS t
+        LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
+        LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+        WHERE n.id = $1
+        """
+    /// By the index on tags, which knows those of every app, in no order. Counted no further than ``maximumRare``.
+    static let countTagged: PostgresStatement = """
+        SELECT count(*) FROM (SELECT FROM installations WHERE tags && $1::text[] AND tags <> '{}' LIMIT 50001) AS found
+        """
+    /// The next $3 of the app's installations with one of these tags.
+    static let taggedInstallations: PostgresStatement = """
+        WITH found AS MATERIALIZED (SELECT app_id, id FROM installations WHERE tags && $4::text[] AND tags <> '{}')
+        SELECT id FROM found WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3
+        """
+    static let pageOfTagged: PostgresStatement = """
+        SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $4 THEN i.locale END,
+            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
+                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
+                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                    coalesce(z.name, 'UTC')), now()) END
+        FROM notifications n
+        CROSS JOIN LATERAL (
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone
+            FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place)
+            CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
+            WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ n.target_query
+            ORDER BY place OFFSET 0
+        ) AS i
+        CROSS JOIN LATERAL (
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $3 AND t.state = 'active'
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
             OFFSET 0
         ) AS t

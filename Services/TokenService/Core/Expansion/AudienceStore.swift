@@ -8,6 +8,11 @@ package struct AudienceStore {
     /// Entries of a list that one page looks at.
     package static let entriesOfPage = 100
 
+    /// Of an expression's tags: with more installations of all apps together, the walk goes through the app's installations instead.
+    package static let maximumRare = 50_000
+    /// Of an expression, how many ways into the index are compared.
+    private static let maximumCandidates = 4
+
     let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
@@ -20,9 +25,17 @@ package struct AudienceStore {
         return Audience(
             template: template, app: try row.int64(0), content: NotificationContent(payload: template.payload, variants: variants),
             keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
-            listed: try row.optionalInt32(7).map { Int($0) },
+            listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)),
             checkpoint: Audience.Checkpoint(
                 installation: try row.id(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
+    }
+
+    private func rareTags(of text: String?) throws -> [String]? {
+        guard let text, let expression = TagExpression.stored(text) else { return nil }
+        let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
+        guard !candidates.isEmpty else { return nil }
+        let counts = try session.pipeline(candidates.map { (Self.countTagged, [.textArray($0)]) }).map { try $0.only().int64(0) }
+        return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
     /// Reads the next page.
@@ -35,21 +48,35 @@ package struct AudienceStore {
         let id = PostgresValue.id(audience.template.notification)
         let rows: PostgresRows
         var isLast = false
+        var read = 0
         if let listed = audience.listed {
             end.entries = min(listed, end.entries + Self.entriesOfPage)
             isLast = end.entries == listed
+            read = end.entries - audience.checkpoint.entries
             rows = try session.execute(
                 Self.pageOfList,
                 [id, .int32(Int32(clamping: audience.checkpoint.entries)), .int32(Int32(clamping: end.entries)), purpose, wantsLocale])
+        } else if let tags = audience.rareTags {
+            let found = try session.execute(
+                Self.taggedInstallations,
+                [.int64(audience.app), .id(end.installation), .int64(Int64(Self.installationsOfPage)), .textArray(tags)]
+            ).map { row in try row.id(0) }
+            guard let last = found.last else { return Audience.Page(end: end, isLast: true, chunks: []) }
+            end.installation = last
+            read = found.count
+            rows = try session.execute(Self.pageOfTagged, [id, .ids(found), purpose, wantsLocale])
         } else {
             let last = try session.execute(
                 Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(Self.installationsOfPage))])
             guard let last = last.first else { return Audience.Page(end: end, isLast: true, chunks: []) }
             end.installation = try last.id(0)
+            read = Int(try last.int64(1))
             rows = try session.execute(
                 Self.pageOfApp, [id, .id(audience.checkpoint.installation), .id(end.installation), purpose, wantsLocale])
         }
-        return audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
+        var page = audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
+        page.read = read
+        return page
     }
 
     /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.

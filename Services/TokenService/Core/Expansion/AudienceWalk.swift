@@ -12,17 +12,21 @@ package struct AudienceWalk: Sendable {
     private let pool: PostgresPool
     private let jobs: JobPublisher
     private let lease: Duration
+    private let watch: WalkWatch
     private let logger: Logger
 
-    package init(pool: PostgresPool, jobs: JobPublisher, lease: Duration, logger: Logger) {
+    package init(pool: PostgresPool, jobs: JobPublisher, lease: Duration, watch: WalkWatch, logger: Logger) {
         self.pool = pool
         self.jobs = jobs
         self.lease = lease
+        self.watch = watch
         self.logger = logger
     }
 
     /// Walks until the end, until the broker is away, or until the task is cancelled. What is left has its lease and is taken up again.
     package func run(_ notification: PushID) async {
+        watch.began()
+        defer { watch.ended() }
         do {
             try await walk(notification)
         } catch is WalkedElsewhere {
@@ -50,6 +54,7 @@ package struct AudienceWalk: Sendable {
                 try await pool.transaction { session in
                     try AudienceStore(session: session).commit(page, of: reading, leaseSeconds: leaseSeconds, now: now)
                 }
+                watch.wrote(page)
                 audience.checkpoint = page.end
                 let due = publishable(page, of: audience, now: now)
                 group.addTask { await jobs.publish(due) }

@@ -14,7 +14,7 @@ package struct Notification: Equatable, Sendable {
 }
 
 /// `accepted → sending → completed`, or one of the ends where nothing is sent (DESIGN.md section 4).
-package enum NotificationState: String, Sendable {
+package enum NotificationState: String, CaseIterable, Sendable {
     case accepted, scheduled, expanding, sending, completed, cancelled, expired
     case noTargets = "no_targets"
 }

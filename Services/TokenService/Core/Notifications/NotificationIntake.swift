@@ -109,7 +109,7 @@ extension Notification {
         let timing = request.timing
         return NotificationReceipt(
             id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries,
-            isScheduled: !timing.isAtOnce, acceptedAt: acceptedAt, expiresAt: request.expiresAt)
+            isScheduled: !timing.isAtOnce, acceptedAt: acceptedAt, expiresAt: request.expiresAt, warnings: request.warnings)
     }
 }
 

@@ -4,22 +4,38 @@ package import StrictJSON
 /// What became of a notification, delivery by delivery. Times are UNIX milliseconds.
 package struct NotificationStatus: Equatable, Sendable {
     package var receipt: NotificationReceipt
+    package var target: NotificationAddress
+    /// What is kept of each delivery.
+    package var receipts: NotificationRequest.Receipts
     /// Deliveries so far.
     package var total: Int
     package var state: String
     package var completedAt: Int64?
     /// Exact at the moment of asking: counted from the deliveries.
     package var counts: [String: Int]
+    /// The same, told apart by what APNs said; the most frequent first.
+    package var reasons: [Reason]
     package var pending: Int
     /// At most ``maximumDeliveries``, pending ones first.
     package var deliveries: [Delivery]
 
     package static let maximumDeliveries = 1000
 
+    /// How many deliveries ended in one way.
+    package struct Reason: Equatable, Sendable {
+        package var outcome: String
+        /// APNs' status; nil where it was not asked or did not answer.
+        package var status: Int?
+        /// APNs' word, or ours where APNs was not asked.
+        package var reason: String?
+        package var count: Int
+    }
+
     package struct Delivery: Equatable, Sendable {
         package var id: PushID
         package var installation: PushID
-        package var hint: String
+        /// Nil where it was erased, or removed since.
+        package var token: DeviceToken?
         package var environment: String
         /// Nil while it is pending.
         package var outcome: String?
@@ -47,6 +63,9 @@ extension NotificationStatus {
             object.field("state", state)
             object.field("lane", receipt.lane.rawValue)
             object.field("push_type", receipt.pushType.rawValue)
+            object.name("to")
+            target.write(to: &object)
+            object.field("receipts", receipts.rawValue)
             object.time("accepted_at", receipt.acceptedAt)
             object.time("expires_at", receipt.expiresAt)
             object.time("completed_at", completedAt)
@@ -54,6 +73,9 @@ extension NotificationStatus {
                 counts.field("total", total)
                 counts.field("pending", pending)
                 for outcome in OutcomeClass.allCases { counts.field(outcome.rawValue, self.counts[outcome.rawValue] ?? 0) }
+            }
+            object.array("reasons") { array in
+                for reason in reasons { reason.write(to: &array) }
             }
             if deliveries.count < total { object.field("deliveries_truncated", true) }
             object.array("deliveries") { array in
@@ -63,12 +85,24 @@ extension NotificationStatus {
     }
 }
 
-extension NotificationStatus.Delivery {
+extension NotificationStatus.Reason {
     fileprivate func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("class", outcome)
+            object.field("status", status)
+            object.field("reason", reason)
+            object.field("count", count)
+        }
+    }
+}
+
+extension NotificationStatus.Delivery {
+    package func write(to writer: inout JSONWriter, tokens shown: TokenDisplay = .hints) {
         writer.object { object in
             object.field("id", id.description)
             object.field("installation", installation.description)
-            object.field("hint", hint)
+            if shown == .full { object.field("token", token?.hex) }
+            object.field("hint", token?.hint ?? "")
             object.field("environment", environment)
             object.field("state", outcome ?? "pending")
             object.field("status", status)

@@ -3,17 +3,19 @@ import Postgres
 extension NotificationStore {
     /// Keys come in ascending order, so that whoever waits for another's key never holds one that the other waits for.
     static let claimKeys: PostgresStatement = """
-        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, fingerprint, notification, expires_at)
-        SELECT app, caller, key, fingerprint, notification, now() + interval '24 hours'
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::uuid[]) AS e (app, caller, key, fingerprint, notification)
+        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, fingerprint, notification, expires_at, warnings)
+        SELECT app, caller, key, fingerprint, notification, now() + interval '24 hours', warnings
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::uuid[], $6::text[])
+            AS e (app, caller, key, fingerprint, notification, warnings)
         ON CONFLICT (app_id, api_key_id, key) DO UPDATE SET
-            fingerprint = excluded.fingerprint, notification = excluded.notification, expires_at = excluded.expires_at
+            fingerprint = excluded.fingerprint, notification = excluded.notification, expires_at = excluded.expires_at,
+            warnings = excluded.warnings
         WHERE r.expires_at <= now()
         RETURNING notification
         """
     static let selectKey: PostgresStatement = """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
-            n.not_before IS NOT NULL OR n.local_time IS NOT NULL
+            n.not_before IS NOT NULL OR n.local_time IS NOT NULL, r.warnings, r.expires_at > now()
         FROM idempotency_records r JOIN notifications n ON n.id = r.notification
         WHERE r.app_id = $1 AND r.api_key_id = $2 AND r.key = $3
         """

@@ -72,6 +72,7 @@ package struct NotificationStore {
             [
                 .int64Array(ordered.map(\.key.app)), .textArray(ordered.map(\.key.caller)), .textArray(ordered.map(\.key.key)),
                 .bytesArray(ordered.map { $0.value.idempotency?.fingerprint ?? [] }), .ids(ordered.map(\.value.notification.id)),
+                .textArray(ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) }),
             ])
         return Set(try rows.map { row in try row.id(0) })
     }
@@ -84,6 +85,14 @@ package struct NotificationStore {
         static func < (left: KeyOfApp, right: KeyOfApp) -> Bool {
             (left.app, left.caller, left.key) < (right.app, right.caller, right.key)
         }
+    }
+
+    /// What was accepted with the key within its 24 hours: ``Verdict/replay(_:)``, ``Verdict/mismatch``, or nil.
+    package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict? {
+        let rows = try session.execute(Self.selectKey, [.int64(app.id), .text(idempotency.caller), .text(idempotency.key)])
+        guard let row = rows.first, try row.bool(10) else { return nil }
+        guard try row.bytes(0) == idempotency.fingerprint else { return .mismatch }
+        return .replay(try Self.receipt(row, app: app))
     }
 
     /// What the key was used for. Nil where that notification is one of this transaction's own.
@@ -102,7 +111,8 @@ package struct NotificationStore {
         }
         return NotificationReceipt(
             id: try row.id(1), app: app.slug, lane: lane, pushType: type, deliveries: try row.bool(7) ? nil : Int(try row.int32(4)),
-            isScheduled: try row.bool(8), acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6))
+            isScheduled: try row.bool(8), acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6),
+            warnings: try NotificationWarning.restored(row.optionalText(9)))
     }
 
     /// Columns: delivery id, token, environment, installation, owner epoch, whether the other environment may be tried.

@@ -28,17 +28,19 @@ package struct ReceiptRemoval {
     }
 
     /// Removes deliveries of these notifications; where none is left, their chunks; where none of these is left, the notifications and
-    /// their idempotency records too. Chunks are locked before notifications, as by outcomes: they have a step of their own.
+    /// their idempotency records too. Deliveries are locked before chunks, and those before notifications, as by outcomes.
     package func removeBatch(of notifications: [PushID]) throws -> Count {
         let found = try session.execute(Self.ofNotifications, [.ids(notifications), .int64(Int64(Self.batch))]).map { row in try row.id(0) }
-        guard found.isEmpty else { return Count(deliveries: try remove(found)) }
+        guard found.count < Self.batch else { return Count(deliveries: try remove(found)) }
+        if !found.isEmpty { try session.execute(Self.lockDeliveries, [.ids(found)]) }
         let chunks = try session.execute(Self.deleteChunks, [.ids(notifications), .int64(Int64(Self.batch))]).affected
-        var count = Count(isDone: chunks < Self.batch)
-        if count.isDone {
-            let ids: [PostgresValue] = [.ids(notifications)]
-            count.notifications = try session.execute(Self.deleteNotifications, ids).affected
-            count.idempotencyRecords = try session.execute(Self.deleteIdempotencyRecords, ids).affected
-        }
+        guard chunks < Self.batch else { return Count(deliveries: try remove(found)) }
+        // The last step takes everything at once: what goes with its notification need not be discounted from it first.
+        let ids: [PostgresValue] = [.ids(notifications)]
+        var count = Count(isDone: true)
+        if !found.isEmpty { count.deliveries = try session.execute(Self.deleteFound, [.ids(found)]).affected }
+        count.notifications = try session.execute(Self.deleteNotifications, ids).affected
+        count.idempotencyRecords = try session.execute(Self.deleteIdempotencyRecords, ids).affected
         return count
     }
 
@@ -69,6 +71,7 @@ package struct ReceiptRemoval {
         """
     private static let lockDeliveries: PostgresStatement =
         "SELECT count(*) FROM (SELECT id FROM deliveries WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE) AS locked"
+    private static let deleteFound: PostgresStatement = "DELETE FROM deliveries WHERE id = ANY ($1::uuid[])"
     private static let deleteDeliveries: PostgresStatement = """
         WITH gone AS (DELETE FROM deliveries WHERE id = ANY ($1::uuid[]) RETURNING notification, class)
         SELECT notification, count(*)::int, (count(*) FILTER (WHERE class IS NULL))::int FROM gone

@@ -27,10 +27,13 @@ package struct Outbox: Sendable {
         let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
+        let walks = WalkWatch(metrics: metrics)
+        metrics.observe(walks)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements,
             backlog: backlog,
             pulse: pulse,
-            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
+            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), watch: walks,
+            logger: logger)
     }
 }

@@ -27,6 +27,15 @@ extension OutboxStore {
             + (SELECT count(*) FROM (
                 SELECT 1 FROM chunks WHERE published_at IS NULL AND lease_until <= now() + interval '1 minute' LIMIT $1) AS waiting)
         """
+    /// What is under way has a lease that ends within $1 seconds; what is scheduled for later a longer one, or its state says so.
+    static let oldestWalk: PostgresStatement = """
+        SELECT min(due) FROM (
+            SELECT greatest(accepted_at, not_before, local_time AT TIME ZONE 'Etc/GMT-14') AS due FROM notifications
+            WHERE published_at IS NULL AND is_walked AND lane IN ('now', 'soon', 'bulk') AND lease_until <= now() + make_interval(secs => $1)
+                AND (state <> 'scheduled' OR lease_until <= now())
+            LIMIT 1000
+        ) AS unfinished
+        """
     static let claim: PostgresStatement = """
         WITH free AS (
             SELECT id FROM notifications WHERE published_at IS NULL AND is_walked = $1 AND lane = $2 AND lease_until <= now()

@@ -47,6 +47,11 @@ package struct OutboxStore {
         Int(try session.execute(Self.backlog, [.int64(Int64(limit))]).only().int64(0))
     }
 
+    /// Since when the oldest walk that is due has not come to its end, in UNIX milliseconds.
+    package func oldestWalk(leaseSeconds: Double) throws -> Int64? {
+        try session.execute(Self.oldestWalk, [.double(leaseSeconds)]).only().optionalTimestampMilliseconds(0)
+    }
+
     /// Takes over notifications of a lane that nobody has a lease on.
     /// - Parameter walked: Those whose targets are still to be found, or those that have their deliveries.
     package func claim(_ count: Int, of lane: Lane, walked: Bool, leaseSeconds: Double) throws -> [PushID] {

@@ -27,6 +27,7 @@ package final class Relay: Service {
     private let timing: Timing
     private let logger: Logger
     private let walk: AudienceWalk
+    private let watch: WalkWatch
     private let walks = Mutex<[PushID: Lane]>([:])
 
     package struct Timing: Sendable {
@@ -41,7 +42,8 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
+        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing,
+        watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -53,7 +55,8 @@ package final class Relay: Service {
         self.pulse = pulse
         self.timing = timing
         self.logger = logger
-        walk = AudienceWalk(pool: pool, jobs: jobs, lease: timing.lease, logger: logger)
+        self.watch = watch
+        walk = AudienceWalk(pool: pool, jobs: jobs, lease: timing.lease, watch: watch, logger: logger)
     }
 
     package func run() async throws {
@@ -77,8 +80,13 @@ package final class Relay: Service {
         do {
             let limit = backlog.limit + 1
             let moment = backlog.beginMeasuring()
-            backlog.measured(
-                try await pool.session { session in try OutboxStore(session: session).backlog(limit: limit) }, since: moment)
+            let leaseSeconds = timing.lease / .seconds(1)
+            let (waiting, oldest) = try await pool.session { session in
+                let store = OutboxStore(session: session)
+                return (try store.backlog(limit: limit), try store.oldestWalk(leaseSeconds: leaseSeconds))
+            }
+            backlog.measured(waiting, since: moment)
+            watch.measured(oldestDue: oldest)
             if publisher.state == .ready {
                 try await publishFences()
                 try await cancellation.publishLeftOver()

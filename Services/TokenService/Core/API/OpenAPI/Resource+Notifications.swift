@@ -57,8 +57,10 @@ extension Resource {
 
     private static let notification = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
-        .required("push_type", .words(PushType.self)), .required("accepted_at", .time), .required("expires_at", .time),
+        .required("push_type", .words(PushType.self)), .required("to", .reference("Address")), .required("receipts", .receiptsKept),
+        .required("accepted_at", .time), .required("expires_at", .time),
         .optional("completed_at", .time), .required("counts", counts, "Exact; the classes add up to the total."),
+        .required("reasons", .array(.reference("OutcomeCount")), "The same, told apart by what APNs said; the most frequent first."),
         .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed."),
         .required("deliveries", .array(.reference("Delivery")), "At most 1000, pending ones first."))
 
@@ -67,7 +69,8 @@ extension Resource {
             (["total", "pending"] + OutcomeClass.allCases.map(\.rawValue)).map { .required($0, JSONSchema.count) }, isClosed: false))
 
     private static let delivery = JSONSchema.answer(
-        .required("id", .uuid, "Also the apns-id."), .required("installation", .uuid), .required("hint", .tokenHint),
+        .required("id", .uuid, "Also the apns-id."), .required("installation", .uuid),
+        .optional("token", .deviceToken, "Only where `tokens=full` was asked for, and while it is stored."), .required("hint", .tokenHint),
         .required("environment", .environment), .required("state", .deliveryState),
         .optional("status", .integer.example(200), "APNs' HTTP status."),
         .optional("reason", .string().example("Unregistered"), "APNs' word."),

@@ -10,6 +10,15 @@ extension TagExpression {
         }
     }
 
+    /// - Parameter text: What an accepted notification stores. Nil where it is longer than what a request may say.
+    static func stored(_ text: String) -> TagExpression? {
+        do {
+            return try TagExpression(text)
+        } catch {
+            return nil
+        }
+    }
+
     /// Tags of which whoever fulfils the expression has at least one, as few as can be told; nil where there are none.
     var neededTags: [String]? {
         switch self {
@@ -21,6 +30,14 @@ extension TagExpression {
                 guard let more = operand.neededTags else { return needed = nil }
                 needed?.append(contentsOf: more)
             }
+        }
+    }
+
+    /// The same said in other ways: whoever fulfils the expression has one tag of each of these.
+    var neededAlternatives: [[String]] {
+        switch self {
+        case .all(let operands): operands.flatMap(\.neededAlternatives)
+        case .tag, .not, .any: neededTags.map { [$0] } ?? []
         }
     }
 }

@@ -33,11 +33,11 @@ package struct InstallationHistory {
             (list.order == .newestFirst ? Self.newestFirst : Self.oldestFirst, named + place),
         ])
         let state = try results[0].first.map { row in try Self.state(row, tokens: results[1].map(Self.token)) }
-        let recent = try results[2].map { row in try entry(row, of: list.installation) }
+        let recent = try results[2].map { row in try Self.entry(row, of: list.installation, app: app) }
         guard state != nil || !recent.isEmpty else { return nil }
         let rows = results[3]
         return Page(
-            entries: try rows.map { row in try entry(row, of: list.installation) },
+            entries: try rows.map { row in try Self.entry(row, of: list.installation, app: app) },
             next: try rows.count == limit ? rows.last?.int64(0) : nil,
             reachability: Reachability(state, recent: recent))
     }
@@ -49,7 +49,8 @@ package struct InstallationHistory {
             staleSince: try row.optionalTimestampMilliseconds(4), registeredAt: try row.timestampMilliseconds(5), tokens: tokens)
     }
 
-    private static func token(_ row: PostgresRow) throws -> ReachabilityState.Token {
+    /// Columns: those of the statement `tokens`.
+    static func token(_ row: PostgresRow) throws -> ReachabilityState.Token {
         let retiredAt = try row.optionalTimestampMilliseconds(5)
         return ReachabilityState.Token(
             id: try row.int64(0), hint: DeviceToken(bytes: try row.bytes(1))?.hint ?? "", environment: try row.text(2),
@@ -59,7 +60,8 @@ package struct InstallationHistory {
             })
     }
 
-    private func entry(_ row: PostgresRow, of installation: PushID) throws -> HistoryEntry {
+    /// Columns: those of the statements that read the history.
+    static func entry(_ row: PostgresRow, of installation: PushID, app: App) throws -> HistoryEntry {
         guard let event = HistoryEntry.Event(rawValue: try row.text(2)) else { throw CorruptRow(table: "installation_history") }
         var entry = HistoryEntry(app: app.id, installation: installation, event: event, at: try row.timestampMilliseconds(1))
         entry.ownerEpoch = try row.optionalInt64(3)

@@ -1,0 +1,123 @@
+import ArgumentParser
+import StrictJSON
+
+struct NotificationsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "notifications", abstract: "Find notifications, and what became of each copy.",
+        discussion: "All need a key with the scope read.", subcommands: [List.self, Show.self, Deliveries.self, Why.self])
+}
+
+/// What every one of these commands takes.
+struct NotificationOptions: ParsableArguments {
+    @Argument(help: "The app.") var app: String
+    @Flag(help: "Print the answer as JSON.") var json = false
+
+    var path: String { "/v1/apps/\(app.percentEncoded)/notifications" }
+}
+
+extension NotificationsCommand {
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List notifications, newest first.",
+            discussion: """
+                Filters narrow the list together. A user's are those that name the user, and those with a receipt of a delivery to a device \
+                that the user was signed in on.
+                """)
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: NotificationOptions
+        @Option(help: "accepted, scheduled, expanding, sending, completed, cancelled, expired or no_targets.") var state: String?
+        @Option(help: "Only this user's.") var user: String?
+        @Option(help: "Only accepted at this moment or later (RFC 3339).") var since: String?
+        @Option(help: "Only accepted before this moment (RFC 3339).") var until: String?
+        @Option(help: "How many to show at most.") var limit = 100
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
+        }
+
+        func run() async throws {
+            let filters = [("state", state), ("user", user), ("since", since), ("until", until)]
+            let found = try await connection.withClient { client in
+                try await client.pages(options.path, filters, of: "notifications", limit: limit)
+            }
+            if options.json {
+                printJSON { document in
+                    document.array("notifications") { array in
+                        for notification in found.rows { array.value(notification) }
+                    }
+                    document.field("has_more", found.hasMore)
+                }
+            } else {
+                print(notificationTable(found.rows))
+                if found.hasMore { print("There are more: give a larger --limit.") }
+            }
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show a notification's state, and how its deliveries ended.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: NotificationOptions
+        @Argument(help: "The notification's id.") var id: String
+
+        func run() async throws {
+            let status = try await connection.withClient { client in try await client.get("\(options.path)/\(id.percentEncoded)") }
+            print(options.json ? status.jsonText : "\(notificationFacts(status))\n\n\(outcomeTable(status))")
+        }
+    }
+
+    struct Deliveries: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List what became of a notification, device by device.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: NotificationOptions
+        @Argument(help: "The notification's id.") var id: String
+        @Option(help: "pending, or an outcome: accepted, token_gone, rejected, expired, …") var state: String?
+        @Option(help: "Only with this reason, as Unregistered.") var reason: String?
+        @Option(help: "Only to this installation.") var installation: String?
+        @Option(help: "How many to show at most.") var limit = 100
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
+        }
+
+        func run() async throws {
+            let filters = [("state", state), ("reason", reason), ("installation", installation)]
+            let found = try await connection.withClient { client in
+                try await client.pages("\(options.path)/\(id.percentEncoded)/deliveries", filters, of: "deliveries", limit: limit)
+            }
+            let receipts = found.first["receipts"]?.stringValue ?? "?"
+            if options.json {
+                printJSON { document in
+                    document.field("receipts", receipts)
+                    document.array("deliveries") { array in
+                        for delivery in found.rows { array.value(delivery) }
+                    }
+                    document.field("has_more", found.hasMore)
+                }
+            } else {
+                print(deliveryTable(found.rows))
+                if receipts == "failures" { print("Of this notification only what failed, or was tried more than once, has a receipt.") }
+                if found.hasMore { print("There are more: give a larger --limit.") }
+            }
+        }
+    }
+
+    struct Why: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Say why a notification reached a user, or did not, step by step.")
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var options: NotificationOptions
+        @Argument(help: "The notification's id.") var id: String
+        @Option(help: "The user.") var user: String
+
+        func run() async throws {
+            let answer = try await connection.withClient { client in
+                try await client.get("\(options.path)/\(id.percentEncoded)/why?user=\(user.percentEncoded)")
+            }
+            guard !options.json else { return print(answer.jsonText) }
+            print("\(answer["explanation"]?.stringValue ?? "?")\n\n\(stepTable(answer))")
+            if answer["is_cut_short"]?.boolValue == true {
+                print("Not everything was looked at: there are too many devices or deliveries.")
+            }
+        }
+    }
+}

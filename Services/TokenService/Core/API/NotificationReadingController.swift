@@ -1,0 +1,105 @@
+import Hummingbird
+import Postgres
+import PushModel
+import StrictJSON
+
+/// Finding notifications, and what became of each copy.
+struct NotificationReadingController: Sendable {
+    let pool: PostgresPool
+
+    func bind(to router: APIRouter) {
+        router.on(.listNotifications, list)
+        router.on(.listDeliveries, deliveries)
+        router.on(.explainNotification, explain)
+    }
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["state", "user", "since", "until", "limit", "cursor"])
+        let app = try call.app()
+        let list = NotificationList(
+            state: try call.choice("state", of: NotificationState.self),
+            user: try call.words("user", maximumBytes: StatedUser.maximumBytes),
+            since: try call.moment("since"), until: try call.moment("until"))
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let page = try await pool.transaction(isolation: .repeatableRead) { session in
+            try NotificationReading(session: session, app: app).page(of: list, from: position, limit: limit)
+        }
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("notifications") { array in
+                    for notification in page.notifications { notification.write(to: &array, app: app.slug) }
+                }
+                if let next = page.next { object.field("next_cursor", list.cursor(next, app: app)) } else { object.null("next_cursor") }
+            }
+        }
+    }
+
+    @Sendable private func deliveries(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["state", "reason", "installation", "tokens", "limit", "cursor"])
+        let app = try call.app()
+        let shown = try call.tokenDisplay()
+        let list = DeliveryList(
+            notification: try call.id("id"), state: try state(call), reason: try call.words("reason", maximumBytes: 256),
+            installation: try installation(call))
+        let limit = try PageQuery.limit(call)
+        let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
+        let page = try await pool.transaction(isolation: .repeatableRead) { session in
+            try DeliveryReading(session: session, app: app).page(of: list, from: position, limit: limit)
+        }
+        guard let page else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.field("receipts", page.receipts.rawValue)
+                object.array("deliveries") { array in
+                    for delivery in page.deliveries { delivery.write(to: &array, tokens: shown) }
+                }
+                if let next = page.next {
+                    object.field("next_cursor", list.cursor(after: next, app: app))
+                } else {
+                    object.null("next_cursor")
+                }
+            }
+        }
+    }
+
+    private func state(_ call: APICall) throws -> DeliveryList.State? {
+        guard let text = call.query("state") else { return nil }
+        guard let state = DeliveryList.State(text) else {
+            throw APIError.invalid("state", "unsupported_value", "must be one of \(DeliveryList.State.names.joined(separator: ", "))")
+        }
+        return state
+    }
+
+    private func installation(_ call: APICall) throws -> PushID? {
+        guard let text = call.query("installation") else { return nil }
+        guard let id = PushID(text) else { throw APIError.invalid("installation", "invalid_id", "must be a UUID") }
+        return id
+    }
+
+    @Sendable private func explain(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["user"])
+        let app = try call.app()
+        let id = try call.id("id")
+        guard let user = try call.words("user", maximumBytes: StatedUser.maximumBytes) else {
+            throw APIError.invalid("user", "out_of_range", "must name whose devices are meant")
+        }
+        let facts = try await pool.transaction(isolation: .repeatableRead) { session in
+            try ExplanationStore(session: session, app: app).facts(of: id, user: user)
+        }
+        guard let facts else { throw APIError.notFound }
+        let explanation = Explanation(facts, now: UnixTime.milliseconds())
+        return JSONAnswer.response(.ok) { explanation.write(to: &$0, app: app.slug) }
+    }
+}
+
+extension APICall {
+    /// Text in the query that stands for a name.
+    fileprivate func words(_ name: String, maximumBytes: Int) throws -> String? {
+        guard let text = query(name) else { return nil }
+        guard (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0) else {
+            throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
+        }
+        return text
+    }
+}

@@ -1,0 +1,31 @@
+import Synchronization
+
+/// How the walks of this process are doing, and which unfinished one of the fleet has been due for longest.
+package final class WalkWatch: Sendable {
+    private struct State {
+        var live = 0
+        var oldestDue: Int64?
+    }
+
+    private let metrics: TokenServiceMetrics
+    private let state = Mutex(State())
+
+    package init(metrics: TokenServiceMetrics) { self.metrics = metrics }
+
+    /// Walks under way in this process.
+    package var live: Int { state.withLock { $0.live } }
+
+    /// How long the oldest unfinished walk of the fleet has been due, in seconds; 0 where there is none.
+    package func oldestAge(now: Int64) -> Double {
+        state.withLock { state in state.oldestDue.map { Double(max(0, now - $0)) / 1000 } ?? 0 }
+    }
+
+    func began() { state.withLock { $0.live += 1 } }
+    func ended() { state.withLock { $0.live -= 1 } }
+
+    /// A page is committed.
+    func wrote(_ page: Audience.Page) { metrics.walked(read: page.read, chunks: page.chunks.count) }
+
+    /// - Parameter oldestDue: UNIX milliseconds.
+    func measured(oldestDue: Int64?) { state.withLock { $0.oldestDue = oldestDue } }
+}

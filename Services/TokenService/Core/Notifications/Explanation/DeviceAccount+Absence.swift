@@ -1,0 +1,125 @@
+import PushModel
+
+/// Why nothing was made for an installation.
+extension DeviceAccount {
+    /// The first rule that left it out, in the order in which they apply.
+    var absence: (Step, Fate) { unnamed ?? absentOwner ?? tokenless ?? unfinished ?? unknown }
+
+    private var unnamed: (Step, Fate)? {
+        switch notification.target {
+        case .installation, .installations, .tokens:
+            guard installation.isNamed else {
+                return (
+                    step(notification.acceptedAt, .notNamed, "It names certain installations or tokens, and none of this device."),
+                    .notAddressed
+                )
+            }
+            guard let epoch = installation.namedEpoch, installation.times[epoch] == nil else { return nil }
+            return (
+                step(notification.acceptedAt, .ownerDiffers, "It names this device as somebody else was signed in on it."), .notAddressed
+            )
+        case .tags:
+            guard installation.matchesTags == false else { return nil }
+            return (
+                step(
+                    nil, .tagsDoNotMatch,
+                    "The installation's tags do not match the expression as they are now; what they were then is not recorded."),
+                .notAddressed
+            )
+        case .user, .users, .all: return nil
+        }
+    }
+
+    /// The user was not signed in there when it was sent.
+    private var absentOwner: (Step, Fate)? {
+        let stays = installation.times.values
+        let end = notification.publishedAt ?? notification.cancelledAt ?? now
+        guard !stays.contains(where: { ($0.from ?? .min) <= end && ($0.isNow || ($0.to ?? .min) >= notification.acceptedAt) }) else {
+            return nil
+        }
+        if let ended = stays.compactMap(\.to).filter({ $0 < notification.acceptedAt }).max(), stays.allSatisfy({ ($0.from ?? .min) <= end })
+        {
+            let why = installation.isSignedIn ? "" : installation.signedOutReason.map { " (\($0))" } ?? ""
+            return (
+                step(ended, .signedOutBefore, "The user was signed out here before it was accepted\(why)."), .unreachable
+            )
+        }
+        guard let began = stays.compactMap(\.from).filter({ $0 > end }).min() else {
+            return (step(nil, .notRecorded, "Until when the user was signed in here is no longer recorded."), .unknown)
+        }
+        return (step(began, .signedInLater, "The user signed in here only when it had been resolved already."), .unreachable)
+    }
+
+    private var tokenless: (Step, Fate)? {
+        let purpose = notification.pushType.purpose.rawValue
+        guard !installation.tokens.isEmpty else {
+            return (step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one."), .unreachable)
+        }
+        let end = notification.publishedAt ?? now
+        let alive = installation.tokens.filter { token in
+            (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
+        }
+        guard alive.isEmpty else { return nil }
+        let last = installation.tokens.filter { $0.retired != nil }.max { ($0.retired?.at ?? 0) < ($1.retired?.at ?? 0) }
+        guard let last, let retired = last.retired, retired.at < notification.acceptedAt else {
+            return (
+                step(
+                    installation.tokens.map(\.registeredAt).min(), .noTokenThen,
+                    "The device registered its \(purpose) token only when it had been resolved already."), .unreachable
+            )
+        }
+        if retired.quarantinedAt != nil {
+            return (
+                step(retired.at, .tokenInQuarantine, "Its token \(last.hint) is in quarantine; it can be restored.") {
+                    $0.hint = last.hint
+                },
+                .unreachable
+            )
+        }
+        return (
+            step(retired.at, .noTokenThen, "Its last \(purpose) token \(last.hint) was over before (\(retired.reason)).") {
+                $0.hint = last.hint
+                $0.reason = retired.reason
+            }, .unreachable
+        )
+    }
+
+    /// A registration tells nothing of that: it stamps the token anew each time.
+    func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
+        installation.history.contains { entry in
+            entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && tells(entry, of: token)
+        }
+    }
+
+    /// Its turn has not come, or never did.
+    private var unfinished: (Step, Fate)? {
+        guard notification.isWalked else { return nil }
+        if notification.cancelledAt != nil, notification.total == 0 || notification.publishedAt == notification.cancelledAt {
+            return (
+                step(notification.cancelledAt, .stoppedBefore, "The notification was stopped before a delivery to this device was made."),
+                .stopped
+            )
+        }
+        if notification.state == .expired {
+            return (step(notification.completedAt, .stoppedBefore, "It expired before a delivery to this device was made."), .stopped)
+        }
+        guard notification.publishedAt == nil, notification.cancelledAt == nil else { return nil }
+        switch notification.target {
+        case .tags, .all:
+            guard installation.id > notification.walkedTo else { return nil }
+        case .user, .users, .installation, .installations, .tokens: break
+        }
+        return (
+            step(nil, .notReachedYet, "Its deliveries are still to be made, and this device would get one as things are now."), .waiting
+        )
+    }
+
+    private var unknown: (Step, Fate) {
+        (
+            step(
+                nil, .notRecorded,
+                "No delivery to this device is stored, and nothing that is stored says why: it may have been different when it was resolved, or its receipt was removed since."
+            ), .unknown
+        )
+    }
+}

@@ -1,0 +1,131 @@
+import PushModel
+
+/// What happened at one of the user's installations.
+struct DeviceAccount {
+    typealias Step = Explanation.Step
+
+    /// Of one delivery, or of the installation where there was none.
+    enum Fate {
+        case accepted, waiting, stopped, unknown, unreachable
+        case notAddressed
+    }
+
+    private(set) var steps: [Step] = []
+    private(set) var fates: [Fate] = []
+    /// Something was made for the user there.
+    private(set) var wasReached = false
+
+    let installation: ExplanationFacts.Installation
+    let notification: ExplanationFacts.Notification
+    let quietHours: QuietHours?
+    /// UNIX milliseconds.
+    let now: Int64
+
+    init(_ installation: ExplanationFacts.Installation, facts: ExplanationFacts, now: Int64) {
+        self.installation = installation
+        notification = facts.notification
+        quietHours = facts.quietHours
+        self.now = now
+        let deliveries = installation.deliveries.filter(isOfUser)
+        let receipted = Set(deliveries.map(\.tokenID))
+        // A chunk knows tokens only: whose they were tells when the user was signed in.
+        let chunks = overlaps ? installation.chunks.filter { !receipted.contains($0.tokenID) && !cameLater($0.tokenID) } : []
+        let counted = notification.receipts == .failures ? chunks : []
+        wasReached = !deliveries.isEmpty || !counted.isEmpty
+        guard wasReached else {
+            let (step, fate) = absence
+            steps = [step]
+            fates = [fate]
+            return
+        }
+        for delivery in deliveries {
+            let (told, fate) = account(of: delivery)
+            steps += told
+            fates.append(fate)
+        }
+        for chunk in counted {
+            let (told, fate) = account(of: chunk)
+            steps += told
+            fates.append(fate)
+        }
+        if fates.contains(where: { $0 != .accepted }) { steps += changes }
+    }
+
+    /// A receipt that was made of a failure names the epoch of that moment, which may be the one after the user's.
+    private func isOfUser(_ delivery: ExplanationFacts.Delivery) -> Bool {
+        installation.times[delivery.ownerEpoch] != nil
+            || notification.receipts == .failures && installation.times[delivery.ownerEpoch - 1] != nil
+    }
+
+    /// The user was signed in there while its deliveries were made.
+    private var overlaps: Bool {
+        let end = notification.publishedAt ?? now
+        return installation.times.values.contains { time in
+            (time.from ?? .min) <= end && (time.isNow || (time.to ?? .min) >= notification.acceptedAt)
+        }
+    }
+
+    /// It was meant for another device then.
+    private func cameLater(_ id: Int64) -> Bool {
+        guard let token = token(id), let end = notification.publishedAt else { return false }
+        return came(token, after: end)
+    }
+
+    func step(
+        _ at: Int64?, _ what: Explanation.What, _ why: String, _ fill: (inout Explanation.Detail) -> Void = { _ in }
+    ) -> Step {
+        var step = Step(at: at, what: what, why: why)
+        step.detail.installation = installation.id
+        fill(&step.detail)
+        return step
+    }
+
+    func text(_ milliseconds: Int64) -> String { RFC3339.text(milliseconds: milliseconds) }
+
+    func token(_ id: Int64) -> ReachabilityState.Token? { installation.tokens.first { $0.id == id } }
+
+    /// A token that was new when its line was written has no number there.
+    func tells(_ entry: HistoryEntry, of token: ReachabilityState.Token) -> Bool {
+        guard let told = entry.token else { return false }
+        return told.id.map { $0 == token.id } ?? (told.hint == token.hint && told.environment == token.environment)
+    }
+
+    /// What happened to the device since: told without names, because they may be another user's.
+    private var changes: [Step] {
+        let numbers = Set(installation.deliveries.map(\.tokenID) + installation.chunks.map(\.tokenID))
+        let reached = installation.tokens.filter { numbers.contains($0.id) }
+        return installation.history.compactMap { entry in
+            switch entry.event {
+            case .signedOut:
+                return step(entry.at, .signedOut, "The installation was signed out (\(entry.reason ?? "no reason is recorded")).")
+            case .signedIn, .registered: return step(entry.at, .signedIn, "Somebody signed in on the installation.")
+            case .deregistered: return step(entry.at, .deregistered, "The installation was deregistered.")
+            case .throttled:
+                return step(entry.at, .throttled, "APNs asked to leave the device alone for a while.") {
+                    $0.status = entry.status.map { Int($0) }
+                    $0.reason = entry.reason
+                }
+            case .tokenAdded, .tokenMovedHere, .tokenMovedAway, .tokenReplaced, .tokenRemoved, .tokenRetired, .tokenQuarantined,
+                .tokenRestored, .environmentCorrected:
+                guard let token = entry.token, reached.contains(where: { tells(entry, of: $0) }) else { return nil }
+                let words = entry.event.rawValue.replacing("_", with: " ")
+                return step(entry.at, .tokenChanged, "Its token \(token.hint): \(words).") {
+                    $0.hint = token.hint
+                    $0.status = entry.status.map { Int($0) }
+                    $0.reason = entry.reason
+                }
+            case .stale: return nil
+            }
+        } + fences
+    }
+
+    private var fences: [Step] {
+        guard let epoch = installation.times.keys.max(), let fence = installation.fences.first(where: { $0.epochsBelow > epoch }) else {
+            return []
+        }
+        guard let publishedAt = fence.publishedAt else {
+            return [step(fence.at, .fenced, "The dispatchers are still to be told that the user's time on this device is over.")]
+        }
+        return [step(publishedAt, .fenced, "The dispatchers were told that the user's time on this device is over: nothing older is sent.")]
+    }
+}

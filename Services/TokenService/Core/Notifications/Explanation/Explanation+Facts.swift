@@ -1,0 +1,102 @@
+import PushModel
+
+extension Explanation {
+    /// - Parameter now: UNIX milliseconds.
+    package init(_ facts: ExplanationFacts, now: Int64) {
+        let notification = facts.notification
+        var steps = notification.beginning
+        var fates: [DeviceAccount.Fate] = []
+        if notification.excludesUser {
+            steps.append(notification.exclusion(of: facts.user))
+            fates.append(.notAddressed)
+        } else if notification.namesUser {
+            steps.append(
+                Step(
+                    at: notification.acceptedAt, what: .addressed,
+                    why: "It is addressed to \(facts.user): to every device signed in as them."))
+        }
+        if facts.installations.isEmpty {
+            steps.append(
+                Step(
+                    at: nil, what: .neverSignedIn,
+                    why: "Nobody of this name is signed in anywhere, nor was, as far as the history is kept."))
+        }
+        for installation in facts.installations {
+            let account = DeviceAccount(installation, facts: facts, now: now)
+            // Devices that a message to somebody else did not concern need no line each.
+            if notification.excludesUser, !account.wasReached { continue }
+            steps += account.steps
+            fates += account.fates
+        }
+        steps += notification.end(now: now)
+        let verdict = Self.verdict(fates, notification)
+        self.init(
+            notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts, verdict: verdict,
+            summary: Self.summary(verdict, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
+    }
+
+    /// By time; what has none stays behind what it follows from.
+    private static func ordered(_ steps: [Step]) -> [Step] {
+        var last = Int64.min
+        let placed = steps.enumerated().map { index, step in
+            // A device's account begins anew: nothing follows from the device before.
+            if step.what.beginsAccount { last = step.at ?? steps[0].at ?? .min } else { last = step.at ?? last }
+            return (time: last, index: index, step: step)
+        }
+        return placed.sorted { ($0.time, $0.index) < ($1.time, $1.index) }.map(\.step)
+    }
+
+    private static func verdict(_ fates: [DeviceAccount.Fate], _ notification: ExplanationFacts.Notification) -> Verdict {
+        if fates.contains(.accepted) { return .sent }
+        if fates.contains(.waiting) { return .waiting }
+        if fates.contains(.stopped) { return .notSent }
+        if fates.contains(.unknown) { return .notRecorded }
+        if fates.contains(.notAddressed), !fates.contains(.unreachable) { return .notAddressed }
+        let mayStillBegin = notification.completedAt == nil && notification.publishedAt == nil && notification.cancelledAt == nil
+        return mayStillBegin && notification.isWalked ? .waiting : .notSent
+    }
+
+    private static func summary(
+        _ verdict: Verdict, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String
+    ) -> String {
+        switch verdict {
+        case .sent:
+            let (accepted, all) = (fates.count { $0 == .accepted }, fates.count { [.accepted, .waiting, .stopped].contains($0) })
+            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); what the device did with it APNs does not tell."
+        case .waiting: return "Waiting: \(reason(steps, of: .waiting) ?? "it is not over yet.")"
+        case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"
+        case .notAddressed: return "Not meant for \(user): \(reason(steps, of: .notAddressed) ?? "the target leaves them out.")"
+        case .notRecorded: return "Not recorded: what is stored does not tell whether it was sent to \(user)."
+        }
+    }
+
+    /// The last step that speaks for the verdict.
+    private static func reason(_ steps: [Step], of verdict: Verdict) -> String? {
+        (steps.last { $0.what.speaks(for: verdict) } ?? steps.last { $0.what == .neverSignedIn })?.why
+    }
+}
+
+extension Explanation.What {
+    fileprivate var beginsAccount: Bool {
+        switch self {
+        case .deliveryMade, .named, .notNamed, .ownerDiffers, .matchesNow, .tagsDoNotMatch, .signedOutBefore, .signedInLater, .noToken,
+            .noTokenThen, .tokenInQuarantine, .notReachedYet, .stoppedBefore, .notRecorded:
+            true
+        default: false
+        }
+    }
+
+    fileprivate func speaks(for verdict: Explanation.Verdict) -> Bool {
+        switch verdict {
+        case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled].contains(self)
+        case .notSent:
+            [
+                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .stoppedBefore, .cancelled,
+                .superseded,
+                .expired, .neverSignedIn,
+            ].contains(self)
+        case .notAddressed: [.notAddressed, .notNamed, .ownerDiffers, .tagsDoNotMatch].contains(self)
+        case .sent, .notRecorded: false
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import PushModel
+
+/// What is told of the notification itself.
+extension ExplanationFacts.Notification {
+    /// The target names others.
+    var excludesUser: Bool {
+        switch target {
+        case .user, .users: !namesUser
+        case .installation, .installations, .tokens, .tags, .all: false
+        }
+    }
+
+    func exclusion(of user: String) -> Explanation.Step {
+        let others =
+            switch target {
+            case .users(let count): "a list of \(count) users without \(user)"
+            default: "somebody else"
+            }
+        return Explanation.Step(at: acceptedAt, what: .notAddressed, why: "It is addressed to \(others).")
+    }
+
+    var beginning: [Explanation.Step] {
+        let expiry = RFC3339.text(milliseconds: expiresAt)
+        var steps = [
+            Explanation.Step(
+                at: acceptedAt, what: .accepted,
+                why: "Accepted for \(audience), push type \(pushType.rawValue), lane \(lane.rawValue); it expires at \(expiry).")
+        ]
+        if let notBefore, notBefore > acceptedAt {
+            steps.append(
+                Explanation.Step(
+                    at: acceptedAt, what: .scheduled, why: "It is not to be sent before \(RFC3339.text(milliseconds: notBefore)).",
+                    detail: .init(until: notBefore)))
+        }
+        if let localTime {
+            steps.append(
+                Explanation.Step(at: acceptedAt, what: .scheduled, why: "It is due at \(localTime) by the clock where each device is."))
+        }
+        if receipts == .failures {
+            steps.append(
+                Explanation.Step(
+                    at: acceptedAt, what: .notRecorded,
+                    why:
+                        "It keeps exact counters and receipts of what failed; of a delivery that went well at once only that is known, not when."
+                ))
+        }
+        return steps
+    }
+
+    func end(now: Int64) -> [Explanation.Step] {
+        var steps: [Explanation.Step] = []
+        if let cancelledAt {
+            let isSuperseded = cancelReason == "superseded"
+            steps.append(
+                Explanation.Step(
+                    at: cancelledAt, what: isSuperseded ? .superseded : .cancelled,
+                    why: isSuperseded
+                        ? "A newer notification with the same supersede key stopped it: nothing more of it is sent."
+                        : "It was cancelled: nothing more of it is sent."))
+        } else if state == .expired || expiresAt <= now && completedAt == nil {
+            steps.append(Explanation.Step(at: expiresAt, what: .expired, why: "It expired: nothing more of it is sent."))
+        }
+        if state == .noTargets {
+            steps.append(Explanation.Step(at: completedAt, what: .noTargets, why: "Nobody at all was there to send to."))
+        } else if let completedAt {
+            steps.append(
+                Explanation.Step(at: completedAt, what: .completed, why: "Every one of its \(total) deliveries has its outcome."))
+        }
+        return steps
+    }
+
+    private var audience: String {
+        switch target {
+        case .user(let name): "the user \(name)"
+        case .users(let count): "a list of \(count) users"
+        case .installation(let id): "the installation \(id)"
+        case .installations(let count): "a list of \(count) installations"
+        case .tokens(let count): "a list of \(count) tokens"
+        case .tags(let expression): "installations with tags \(expression)"
+        case .all: "every installation of the app"
+        }
+    }
+}

@@ -1,0 +1,99 @@
+package import PushModel
+
+/// What is stored of one notification and one user: everything that ``Explanation`` puts into words. Times are UNIX milliseconds.
+package struct ExplanationFacts: Sendable {
+    package var user: String
+    package var notification: Notification
+    package var quietHours: QuietHours?
+    /// In ascending order of id: those that the user is or was signed in on, as far as is remembered.
+    package var installations: [Installation]
+    /// There are more, or more chunks than are looked through.
+    package var isCutShort = false
+
+    package struct Notification: Sendable {
+        package var id: PushID
+        package var state: NotificationState
+        package var lane: Lane
+        package var pushType: PushType
+        package var target: NotificationAddress
+        package var receipts: NotificationRequest.Receipts
+        package var acceptedAt: Int64
+        package var notBefore: Int64?
+        package var localTime: String?
+        package var expiresAt: Int64
+        package var isUrgent: Bool
+        package var isWalked: Bool
+        package var publishedAt: Int64?
+        package var completedAt: Int64?
+        package var cancelledAt: Int64?
+        package var cancelReason: String?
+        package var total: Int
+        package var pending: Int
+        /// Of a walk through an app's installations, the last one that was looked at.
+        package var walkedTo: PushID
+        /// The target names the user.
+        package var namesUser: Bool
+    }
+
+    package struct Installation: Sendable {
+        package var id: PushID
+        /// When the user was signed in, by owner epoch.
+        package var times: [Int64: Time]
+        package var signedOutReason: String?
+        package var deregisteredAt: Int64?
+        package var throttledUntil: Int64?
+        /// The target names the installation, or a token that it held.
+        package var isNamed = false
+        /// Of what the target names, the epoch as it was accepted; nil where that was not stored.
+        package var namedEpoch: Int64?
+        /// Nil where the target is no tag expression.
+        package var matchesTags: Bool?
+        /// For the notification's purpose, in the order of their registration.
+        package var tokens: [ReachabilityState.Token] = []
+        package var deliveries: [Delivery] = []
+        package var chunks: [ChunkPlace] = []
+        package var fences: [Fence] = []
+        /// Since the notification was accepted, oldest first.
+        package var history: [HistoryEntry] = []
+    }
+
+    /// One stay of the user at an installation.
+    package struct Time: Equatable, Sendable {
+        /// Nil where the history does not reach back so far.
+        package var from: Int64?
+        /// Nil while it lasts.
+        package var to: Int64?
+        package var isNow: Bool
+    }
+
+    package struct Delivery: Sendable {
+        package var told: NotificationStatus.Delivery
+        package var ownerEpoch: Int64
+        package var tokenID: Int64
+    }
+
+    /// Where a walk has put one of the installation's tokens.
+    package struct ChunkPlace: Sendable {
+        package var tokenID: Int64
+        package var dueAt: Int64
+        package var publishedAt: Int64?
+        /// It has its final outcome. Kept where not every delivery has a receipt.
+        package var isSettled: Bool
+    }
+
+    package struct Fence: Sendable {
+        package var epochsBelow: Int64
+        package var at: Int64
+        package var publishedAt: Int64?
+    }
+}
+
+extension ExplanationFacts.Installation {
+    /// The user is signed in there.
+    package var isSignedIn: Bool { times.values.contains { $0.isNow } }
+
+    /// The user's stay at that moment: one that had begun, as far as is known, and had not ended.
+    package func time(at moment: Int64) -> ExplanationFacts.Time? {
+        times.values.first { ($0.from ?? .min) <= moment && ($0.isNow || ($0.to ?? .min) >= moment) }
+    }
+}

@@ -1,0 +1,61 @@
+package import PushModel
+
+/// The receipts of one notification, page by page.
+package struct DeliveryList: Hashable, Sendable {
+    /// What a list shows of a delivery's fate.
+    package enum State: Hashable, Sendable {
+        case pending
+        case ended(OutcomeClass)
+
+        package init?(_ text: String) {
+            if text == "pending" {
+                self = .pending
+            } else if let outcome = OutcomeClass(rawValue: text) {
+                self = .ended(outcome)
+            } else {
+                return nil
+            }
+        }
+
+        package var text: String {
+            switch self {
+            case .pending: "pending"
+            case .ended(let outcome): outcome.rawValue
+            }
+        }
+
+        package static let names = ["pending"] + OutcomeClass.allCases.map(\.rawValue)
+    }
+
+    package var notification: PushID
+    package var state: State?
+    /// APNs' reason, or ours.
+    package var reason: String?
+    package var installation: PushID?
+
+    package init(notification: PushID, state: State? = nil, reason: String? = nil, installation: PushID? = nil) {
+        self.notification = notification
+        self.state = state
+        self.reason = reason
+        self.installation = installation
+    }
+
+    package struct Page: Sendable {
+        package var receipts: NotificationRequest.Receipts
+        /// In the order in which their tokens were first registered. May be fewer than the limit, even none, while there is a next page.
+        package var deliveries: [NotificationStatus.Delivery]
+        /// The token of the last row that was looked at, where more may follow.
+        package var next: Int64?
+    }
+
+    /// - Parameter token: The last one that was looked at.
+    package func cursor(after token: Int64, app: App) -> String { PageCursor.encode(token, list: identity(app)) }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Int64 {
+        try PageCursor.decodeNumber(cursor, list: identity(app))
+    }
+
+    private func identity(_ app: App) -> [String?] {
+        ["deliveries", "\(app.id)", notification.description, state?.text, reason, installation?.description]
+    }
+}

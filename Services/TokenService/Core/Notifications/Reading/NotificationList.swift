@@ -1,0 +1,61 @@
+package import PushModel
+
+/// A list of an app's notifications, newest first.
+package struct NotificationList: Hashable, Sendable {
+    package var state: NotificationState?
+    /// Addressed to this user by name, or with a receipt of a delivery to an installation while the user was signed in there.
+    package var user: String?
+    /// Accepted at that moment or later; UNIX milliseconds.
+    package var since: Int64?
+    /// Accepted before that moment; UNIX milliseconds.
+    package var until: Int64?
+
+    package init(state: NotificationState? = nil, user: String? = nil, since: Int64? = nil, until: Int64? = nil) {
+        self.state = state
+        self.user = user
+        self.since = since
+        self.until = until
+    }
+
+    /// Where a page begins: behind, which is before in time, a notification.
+    package struct Position: Hashable, Sendable {
+        package var before: PushID
+        /// The user is in too many lists for their index: the app's notifications are walked.
+        package var isWalk: Bool
+
+        package init(before: PushID, isWalk: Bool = false) {
+            self.before = before
+            self.isWalk = isWalk
+        }
+    }
+
+    package struct Page: Sendable {
+        /// May be fewer than the limit, even none, while there is a next page.
+        package var notifications: [NotificationSummary]
+        /// Nil on the last page.
+        package var next: Position?
+    }
+
+    package func cursor(_ position: Position, app: App) -> String {
+        PageCursor.encode(position.before.bytes + [position.isWalk ? 1 : 0], list: identity(app))
+    }
+
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
+        let place = try PageCursor.decode(cursor, list: identity(app))
+        guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
+        return Position(before: id, isWalk: place[16] == 1)
+    }
+
+    private func identity(_ app: App) -> [String?] {
+        ["notifications", "\(app.id)", state?.rawValue, user, since.map { "\($0)" }, until.map { "\($0)" }]
+    }
+
+    /// Ids from this one on: they begin with the millisecond of acceptance.
+    var lowest: PushID { Self.first(of: since ?? 0) }
+    /// Ids below this one.
+    var end: PushID { until.map { Self.first(of: $0) } ?? PushID(high: .max, low: .max) }
+
+    private static func first(of milliseconds: Int64) -> PushID {
+        PushID(high: UInt64(min(max(0, milliseconds), 0xffff_ffff_ffff)) << 16, low: 0)
+    }
+}

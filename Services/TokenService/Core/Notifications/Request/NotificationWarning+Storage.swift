@@ -1,0 +1,30 @@
+import StrictJSON
+
+/// How the warnings of an answer are kept with its idempotency record: a repeat says what the first answer said, whatever is doubtful now.
+extension NotificationWarning {
+    static func stored(_ warnings: [NotificationWarning]) -> String {
+        var writer = JSONWriter()
+        writer.array { array in
+            for warning in warnings {
+                array.object { object in
+                    object.field("pointer", warning.pointer)
+                    object.field("code", warning.code.rawValue)
+                }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// - Parameter text: Nil in a record of an earlier release: then nobody knows what it warned of.
+    static func restored(_ text: String?) throws -> [NotificationWarning] {
+        guard let text else { return [] }
+        return (try JSONValue.parse(Array(text.utf8)).arrayValue ?? []).compactMap { stored in
+            // A newer release may know other codes.
+            guard let code = stored["code"]?.stringValue.flatMap({ Code(rawValue: $0) }), let pointer = stored["pointer"]?.stringValue
+            else {
+                return nil
+            }
+            return NotificationWarning(code, at: pointer)
+        }
+    }
+}

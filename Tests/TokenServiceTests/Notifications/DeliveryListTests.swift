@@ -1,0 +1,116 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("What became of a notification, device by device", .serialized, .timeLimit(.minutes(2)))
+struct DeliveryListTests {
+    private static func rows(_ client: APITestClient, _ path: String, _ query: String) async throws -> [[String]] {
+        var pages: [[String]] = []
+        var cursor: String?
+        repeat {
+            let words = [query, cursor.map { "cursor=\($0)" } ?? ""].filter { !$0.isEmpty }.joined(separator: "&")
+            let answer = try await client.get("\(path)?\(words)")
+            try #require(answer.status == 200, "\(words)")
+            pages.append((answer.json["deliveries"]?.arrayValue ?? []).map { "\($0.text("hint") ?? "") \($0.text("state") ?? "")" })
+            cursor = answer.json.text("next_cursor")
+        } while cursor != nil
+        return pages
+    }
+
+    @Test("Every receipt once, page by page, by state, reason and installation; tokens in full for those who may") func filters()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...5 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            func part(_ numbers: Int...) -> PushJob {
+                var part = job
+                part.deliveries = job.deliveries.filter { delivery in numbers.contains { token($0) == delivery.token.hex } }
+                return part
+            }
+            try await running.report(.accepted, of: part(1, 2), status: 200)
+            try await running.report(.rejected, of: part(3), status: 400, reason: "PayloadEmpty")
+            try await running.report(.failed, of: part(4), status: 500, reason: "InternalServerError")
+            _ = try await eventually { try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil }
+            let path = "/v1/apps/shop/notifications/\(job.notification)/deliveries"
+            let all = [
+                "\(hint(1)) accepted", "\(hint(2)) accepted", "\(hint(3)) rejected", "\(hint(4)) failed", "\(hint(5)) pending",
+            ]
+            for limit in [1, 2, 5, 100] {
+                let pages = try await Self.rows(shop, path, "limit=\(limit)")
+                #expect(pages.flatMap { $0 } == all, "\(limit)")
+            }
+            #expect(try await Self.rows(shop, path, "state=accepted").flatMap { $0 } == Array(all[0..<2]))
+            #expect(try await Self.rows(shop, path, "state=pending").flatMap { $0 } == [all[4]])
+            #expect(try await Self.rows(shop, path, "reason=PayloadEmpty").flatMap { $0 } == [all[2]])
+            #expect(try await Self.rows(shop, path, "installation=\(installation(4))").flatMap { $0 } == [all[3]])
+            #expect(try await Self.rows(shop, path, "installation=\(installation(4))&state=accepted").flatMap { $0 } == [])
+            let full = try await shop.get("\(path)?limit=1&tokens=full").json
+            #expect(full["deliveries"]?[0]?.text("token") == token(1) && full.text("receipts") == "all")
+            let reader = try await running.client.makeKey(app: "shop", scopes: ["read"])
+            #expect(try await reader.get("\(path)?tokens=full").status == 403)
+            #expect(try await reader.get(path).json["deliveries"]?[0]?["token"] == nil)
+            let reasons = try await shop.status(job.notification.description)["reasons"]?.arrayValue?.map(\.written)
+            #expect(
+                reasons == [
+                    #"{"class":"accepted","status":200,"count":2}"#,
+                    #"{"class":"failed","status":500,"reason":"InternalServerError","count":1}"#,
+                    #"{"class":"rejected","status":400,"reason":"PayloadEmpty","count":1}"#,
+                ])
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(PushID.random())/deliveries").status == 404)
+            for (query, code) in [
+                ("state=sent", "unsupported_value"), ("installation=x", "invalid_id"), ("reason=", "out_of_range"),
+                ("user=ada", "unknown_parameter"),
+            ] { #expect(try await shop.get("\(path)?\(query)").code == code, "\(query)") }
+        }
+    }
+
+    @Test("Of a large audience only what failed is listed, and the answer says so; the counters tell all") func failuresOnly()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(3, app: try await running.app())
+            let job = try await running.jobs(.bulk) { signal in
+                _ = try await shop.send(#"{"all":true}"#)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            var (good, bad) = (job, job)
+            bad.deliveries = [job.deliveries[0]]
+            good.deliveries.removeFirst()
+            try await running.report(.tokenGone, of: bad, status: 410, reason: "Unregistered", timestamp: UnixClock.now() + 1000)
+            try await running.report(.accepted, of: good, status: 200)
+            let status = try await running.completed(job.notification, shop).json
+            #expect(status.text("receipts") == "failures" && status["to"]?.written == #"{"kind":"all"}"#)
+            #expect(
+                status["reasons"]?.arrayValue?.map(\.written) == [
+                    #"{"class":"accepted","status":200,"count":2}"#,
+                    #"{"class":"token_gone","status":410,"reason":"Unregistered","count":1}"#,
+                ])
+            let page = try await shop.get("/v1/apps/shop/notifications/\(job.notification)/deliveries").json
+            #expect(page.text("receipts") == "failures")
+            #expect(page["deliveries"]?.arrayValue?.compactMap { $0.text("reason") } == ["Unregistered"])
+        }
+    }
+
+    @Test("A rare state gives short pages, and loses nothing") func boundedWork() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let id = try #require(try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id"))
+            try await running.execute(
+                """
+                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT delivery_id($1::text::uuid, n), $1::text::uuid, n, gen_random_uuid(), 1, 'production',
+                    CASE WHEN n < $2::int THEN 'accepted' ELSE 'rejected' END, now()
+                FROM generate_series(1, $2::int) AS n
+                """, [.text(id), .int32(Int32(2 * DeliveryReading.walkedPerPage + 100))])
+            let pages = try await Self.rows(shop, "/v1/apps/shop/notifications/\(id)/deliveries", "state=rejected&limit=10")
+            #expect(pages.map(\.count) == [0, 0, 1])
+        }
+    }
+}

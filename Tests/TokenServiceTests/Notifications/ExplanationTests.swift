@@ -1,0 +1,258 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Why a notification reached a user, or did not", .serialized, .timeLimit(.minutes(2)))
+struct ExplanationTests {
+    private static let still = RunningService.Options(without: { $0 is Relay })
+
+    private struct Answer {
+        let json: JSONValue
+        var verdict: String? { json.text("verdict") }
+        var explanation: String { json.text("explanation") ?? "" }
+        /// The codes, in order.
+        var steps: [String] { (json["steps"]?.arrayValue ?? []).compactMap { $0.text("what") } }
+
+        func step(_ what: String) -> JSONValue? { json["steps"]?.arrayValue?.last { $0.text("what") == what } }
+    }
+
+    private static func why(_ id: String, _ user: String, _ client: APITestClient) async throws -> Answer {
+        let answer = try await client.get("/v1/apps/shop/notifications/\(id)/why?user=\(user)")
+        try #require(answer.status == 200)
+        let times = (answer.json["steps"]?.arrayValue ?? []).compactMap { $0.text("at") }
+        #expect(times == times.sorted(), "steps are in order of time")
+        return Answer(json: answer.json)
+    }
+
+    private static func send(_ to: String, _ client: APITestClient, more: String = "") async throws -> String {
+        try #require(try await client.send(to, more: more).json.text("id"))
+    }
+
+    @Test("From the match to Apple's answer, retries and the device's own history included") func sent() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            let id = job.notification.description
+            _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
+            let waiting = try await Self.why(id, "ada", shop)
+            #expect(waiting.verdict == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
+            let retryAt = UnixClock.now() + 60_000
+            try await running.report(.throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: retryAt)
+            try await running.report(.accepted, of: job, status: 200, attempt: 2)
+            _ = try await running.completed(job.notification, shop)
+            let told = try await Self.why(id, "ada", shop)
+            #expect(told.verdict == "sent")
+            #expect(told.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
+            #expect(Set(told.steps) == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
+            #expect(told.step("attempt")?["detail"]?.text("reason") == "TooManyRequests")
+            #expect(told.step("ended")?.text("why") == "APNs accepted it at attempt 2.")
+            #expect(told.step("ended")?["detail"]?.text("delivery") == job.deliveries[0].id.description)
+            #expect(told.json["is_cut_short"] == nil)
+            // Somebody else.
+            let grace = try await Self.why(id, "grace", shop)
+            #expect(grace.verdict == "not_addressed" && grace.steps.contains("not_addressed"))
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(PushID.random())/why?user=ada").status == 404)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why").code == "out_of_range")
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada&x=1").code == "unknown_parameter")
+        }
+    }
+
+    @Test("A logout between acceptance and sending: the fence and who it was for are told, the next user's name is not") func fenced()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            try await running.report(.fenced, of: job, reason: "owner_changed")
+            _ = try await running.completed(job.notification, shop)
+            let told = try await eventually {
+                let told = try await Self.why(job.notification.description, "ada", shop)
+                return told.step("fenced")?.text("why")?.hasPrefix("The dispatchers were told") == true ? told : nil
+            }
+            #expect(told.verdict == "not_sent")
+            #expect(told.explanation.contains("the user's time on this device was over"))
+            #expect(Set(told.steps).isSuperset(of: ["signed_out", "fenced", "ended"]))
+            #expect(told.step("ended")?["detail"]?.text("class") == "fenced")
+            #expect(!told.json.written.contains("grace"))
+        }
+    }
+
+    @Test("Where nothing was made, the rule that left the device out is named") func absences() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            // Signed out before; without a token; signed in later; its token gone; nobody.
+            try await shop.register(installation(1), user: "out", token: token(1))
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
+            _ = try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"mute","tokens":[]}"#)
+            try await shop.register(installation(4), user: "gone", token: token(4))
+            try await running.execute(
+                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1",
+                [.id(installation(4))])
+            var ids: [String: String] = [:]
+            for user in ["out", "mute", "late", "gone", "nobody"] { ids[user] = try await Self.send(#"{"user":"\#(user)"}"#, shop) }
+            try await shop.register(installation(3), user: "late", token: token(3))
+            for (user, what) in [
+                ("out", "signed_out_before"), ("mute", "no_token"), ("late", "signed_in_later"), ("gone", "no_token_then"),
+                ("nobody", "never_signed_in"),
+            ] {
+                let told = try await Self.why(try #require(ids[user]), user, shop)
+                #expect(told.verdict == "not_sent" && told.steps.contains(what), "\(user): \(told.steps)")
+                #expect(told.steps.last == "no_targets" || told.steps.contains("no_targets"), "\(user)")
+            }
+        }
+    }
+
+    @Test("A token that came too late is told from one that is only registered again; then nobody knows what was") func laterTokens()
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            _ = try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"late","tokens":[]}"#)
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let late = try await Self.send(#"{"user":"late"}"#, shop)
+            let lost = try await Self.send(#"{"user":"ada"}"#, shop)
+            try await shop.register(installation(1), user: "late", token: token(1))
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            // As if its receipt had been removed, after it was published.
+            try await running.execute("DELETE FROM deliveries")
+            try await running.execute("UPDATE notifications SET published_at = accepted_at WHERE id = $1::text::uuid", [.text(lost)])
+            let tooLate = try await Self.why(late, "late", shop)
+            #expect(tooLate.verdict == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
+            let unknown = try await Self.why(lost, "ada", shop)
+            #expect(unknown.verdict == "not_recorded" && unknown.steps.contains("not_recorded"))
+        }
+    }
+
+    @Test("Tags, other installations, other owners: what the target left out") func targets() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1), more: #","tags":["red"]"#)
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            let tagged = try await Self.send(#"{"tags":"blue"}"#, shop)
+            let told = try await Self.why(tagged, "ada", shop)
+            #expect(told.verdict == "not_addressed" && told.steps.contains("tags_do_not_match"))
+            #expect(told.explanation.contains("as they are now"))
+            let other = try await Self.why(try await Self.send(#"{"installation":"\#(installation(2))"}"#, shop), "ada", shop)
+            #expect(other.verdict == "not_addressed" && other.steps.contains("not_named"))
+            // Named while it was grace's, explained to ada who has it now.
+            let named = try await Self.send(#"{"installations":["\#(installation(2))"]}"#, shop)
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let changed = try await Self.why(named, "ada", shop)
+            #expect(changed.steps.contains("owner_differs"))
+            // Its turn has not come: nobody walks here.
+            let red = try await Self.why(try await Self.send(#"{"tags":"red"}"#, shop), "ada", shop)
+            #expect(red.verdict == "waiting" && red.steps.contains("not_reached_yet"))
+            let scheduled = try await Self.send(
+                #"{"user":"ada"}"#, shop, more: #","not_before":"\#(RFC3339.text(milliseconds: UnixClock.now() + 3_600_000))""#)
+            let later = try await Self.why(scheduled, "ada", shop)
+            #expect(later.verdict == "waiting" && later.steps.contains("scheduled"))
+            _ = try await shop.delete("/v1/apps/shop/notifications/\(scheduled)")
+            let stopped = try await Self.why(scheduled, "ada", shop)
+            #expect(stopped.verdict == "not_sent" && Set(stopped.steps).isSuperset(of: ["stopped_before", "cancelled"]))
+        }
+    }
+
+    @Test("A newer notification with the same key: what stopped the older one is told") func superseded() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let key = #","supersede_key":"courier""#
+            let older = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
+            let newer = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
+            let told = try await Self.why(older, "ada", shop)
+            #expect(told.verdict == "not_sent" && Set(told.steps).isSuperset(of: ["stopped_before", "superseded"]))
+            #expect(told.explanation.contains("newer notification with the same supersede key"))
+            #expect(try await Self.why(newer, "ada", shop).verdict == "waiting")
+            let listed = try await shop.get("/v1/apps/shop/notifications?state=cancelled").json["notifications"]
+            #expect(listed?.arrayValue?.map { $0.text("cancel_reason") } == ["superseded"])
+        }
+    }
+
+    @Test("Quiet hours: until when it waits") func quietHours() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute(
+                """
+                INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                SELECT id, 'ada', (now() AT TIME ZONE 'UTC' - interval '1 hour')::time, (now() AT TIME ZONE 'UTC' + interval '3 hours')::time,
+                    now() FROM apps
+                """)
+            let id = try await Self.send(#"{"user":"ada"}"#, shop)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM chunks") == 1 ? true : nil }
+            let told = try await Self.why(id, "ada", shop)
+            #expect(told.verdict == "waiting" && told.steps.contains("waits") && told.steps.contains("not_published"))
+            #expect(told.step("waits")?.text("why")?.contains("quiet hours") == true)
+            #expect(told.step("waits")?["detail"]?.text("until") != nil)
+        }
+    }
+
+    @Test("Of a large audience: what went well is known by its counter alone, what failed by its receipt") func largeAudience()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for (number, user) in [(1, "ada"), (2, "grace"), (3, "linus")] {
+                try await shop.register(installation(number), user: user, token: token(number))
+            }
+            let job = try await running.jobs(.bulk) { signal in
+                _ = try await shop.send(#"{"all":true}"#)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            let id = job.notification.description
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NOT NULL") == 1 ? true : nil
+            }
+            func part(_ number: Int) -> PushJob {
+                var part = job
+                part.deliveries = job.deliveries.filter { $0.token.hex == token(number) }
+                return part
+            }
+            try await running.report(.accepted, of: part(1), status: 200)
+            try await running.report(.rejected, of: part(2), status: 400, reason: "PayloadEmpty")
+            _ = try await eventually { try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil }
+            let ada = try await Self.why(id, "ada", shop)
+            #expect(ada.verdict == "sent" && ada.json.text("receipts") == "failures")
+            #expect(ada.step("ended")?["at"]?.isNull == true && ada.step("ended")?.text("why")?.contains("not recorded") == true)
+            let grace = try await Self.why(id, "grace", shop)
+            #expect(grace.verdict == "not_sent" && grace.step("ended")?["detail"]?.text("reason") == "PayloadEmpty")
+            let linus = try await Self.why(id, "linus", shop)
+            #expect(linus.verdict == "waiting" && linus.steps.contains("pending"))
+            // Signed in on a device that it reached, but only afterwards.
+            try await shop.register(installation(1), user: "late", token: token(1))
+            #expect(try await Self.why(id, "late", shop).verdict != "sent")
+            // Whoever was there is still told of.
+            #expect(try await Self.why(id, "ada", shop).verdict == "sent")
+            // A reinstall takes the token along: what it got is the old installation's, and told once.
+            try await shop.register(installation(4), user: "ada", token: token(1))
+            let moved = try await Self.why(id, "ada", shop)
+            #expect(moved.verdict == "sent" && moved.steps.count { $0 == "delivery_made" } == 1)
+            #expect(moved.step("ended")?["detail"]?.text("installation") == installation(1).description)
+        }
+    }
+
+    @Test("A token's number is found at its own place only, whatever the bytes around it spell") func alignment() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try await Self.send(#"{"all":true}"#, shop)
+            // The members 256 and 256 hold the bytes of 1 across their border.
+            let number = try await running.count("SELECT id FROM tokens")
+            #expect(number < 256)
+            try await running.execute(
+                """
+                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until, published_at)
+                VALUES ($1::text::uuid, 0, 'bulk', '', now(), int8send($2::bigint * 256) || int8send($2::bigint * 256), now(), now())
+                """, [.text(id), .int64(number)])
+            let told = try await Self.why(id, "ada", shop)
+            #expect(!told.steps.contains("delivery_made"))
+        }
+    }
+}

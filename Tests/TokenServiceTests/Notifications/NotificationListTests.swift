@@ -1,0 +1,163 @@
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Lists of notifications", .serialized, .timeLimit(.minutes(2)))
+struct NotificationListTests {
+    private static let path = "/v1/apps/shop/notifications"
+    /// 2026-01-01T00:00:00Z
+    private static let newYear: Int64 = 1_767_225_600_000
+
+    /// Nothing but the API: no row changes by itself.
+    private static let still = RunningService.Options(without: { $0 is Relay })
+
+    private struct Sample {
+        let id: PushID
+        let state: String
+        let user: String?
+        let listed: [String]
+        let acceptedAt: Int64
+
+        /// One an hour, the first at the turn of the year.
+        init(_ number: Int) {
+            acceptedAt = newYear + Int64(number) * 3_600_000
+            id = .timeOrdered(milliseconds: acceptedAt)
+            state = ["completed", "sending", "no_targets", "cancelled"][number % 4]
+            user = [nil, "ada", "grace"][number % 3]
+            listed = user == nil ? (number % 2 == 0 ? ["ada", "grace"] : ["grace"]) : []
+        }
+
+        func insert(into running: RunningService, app: App) async throws {
+            try await running.execute(
+                """
+                INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
+                    expires_at, state, total, pending, lease_until, published_at, is_walked, target_user, target_users)
+                VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, $3, $3,
+                    true, $5, nullif($6::text[], '{}'))
+                """,
+                [
+                    .id(id), .int64(app.id), .timestamp(milliseconds: acceptedAt), .text(state), .optionalText(user), .textArray(listed),
+                ])
+        }
+    }
+
+    private static func pages(_ client: APITestClient, _ query: String, _ path: String = path) async throws -> [[String]] {
+        var pages: [[String]] = []
+        var cursor: String?
+        repeat {
+            let words = [query, cursor.map { "cursor=\($0)" } ?? ""].filter { !$0.isEmpty }.joined(separator: "&")
+            let answer = try await client.get("\(path)?\(words)")
+            try #require(answer.status == 200, "\(words)")
+            pages.append(answer.json["notifications"]?.arrayValue?.compactMap { $0.text("id") } ?? [])
+            cursor = answer.json.text("next_cursor")
+        } while cursor != nil
+        return pages
+    }
+
+    @Test("Newest first, page by page, by state, time and user in every combination") func everyFilter() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            let blog = try await running.client.makeApp("blog")
+            let app = try await running.app()
+            let samples = (0..<48).map(Sample.init)
+            for sample in samples { try await sample.insert(into: running, app: app) }
+            try await Sample(2).insert(into: running, app: running.app("blog"))
+            for state in [nil, "completed", "no_targets", "expired"] {
+                for user in [nil, "ada", "nobody"] {
+                    for (since, until) in [(nil, nil), (5, nil), (nil, 31), (5, 31), (31, 5)] as [(Int?, Int?)] {
+                        let words = [
+                            state.map { "state=\($0)" }, user.map { "user=\($0)" }, since.map { "since=\(Self.hour($0))" },
+                            until.map { "until=\(Self.hour($0))" }, "limit=5",
+                        ]
+                        let query = words.compactMap { $0 }.joined(separator: "&")
+                        let expected = samples.enumerated().filter { number, sample in
+                            (state == nil || sample.state == state) && number >= since ?? 0 && number < until ?? 99
+                                && (user.map { sample.user == $0 || sample.listed.contains($0) } ?? true)
+                        }
+                        let found = try await Self.pages(shop, query)
+                        #expect(found.flatMap { $0 } == expected.reversed().map(\.element.id.description), "\(query)")
+                        #expect(found.dropLast().allSatisfy { $0.count == 5 }, "\(query)")
+                    }
+                }
+            }
+            #expect(try await Self.pages(blog, "", "/v1/apps/blog/notifications").flatMap { $0 }.count == 1)
+        }
+    }
+
+    private static func hour(_ number: Int) -> String { RFC3339.text(milliseconds: newYear + Int64(number) * 3_600_000) }
+
+    @Test("A user's are also those that reached a device while the user was signed in there, and no others") func byReceipts()
+        async throws
+    {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let hers = try #require(try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id"))
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            let his = try #require(try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id"))
+            let named = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            #expect(try await Self.pages(shop, "user=ada").flatMap { $0 } == [named, hers])
+            #expect(try await Self.pages(shop, "user=grace").flatMap { $0 } == [his])
+            let first = try await shop.get("\(Self.path)?user=ada&limit=1").json["notifications"]?[0]
+            #expect(first?["to"]?.written == #"{"kind":"user","user":"ada"}"#)
+            #expect(first?.text("state") == "no_targets" && first?.text("receipts") == "all")
+        }
+    }
+
+    @Test("A rare state gives short pages instead of one long search, and loses nothing") func boundedWork() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await Self.fill(2 * NotificationReading.walkedPerPage + 100, running, user: nil)
+            try await running.execute(
+                "UPDATE notifications SET state = 'expired' WHERE id = (SELECT id FROM notifications ORDER BY id LIMIT 1)")
+            #expect(try await Self.pages(shop, "state=expired&limit=10").map(\.count) == [0, 0, 1])
+        }
+    }
+
+    @Test("Who is in too many lists for their index is found by walking, and no page is lost") func commonName() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            let count = NotificationReading.maximumListed + 1
+            try await Self.fill(count, running, user: "ada")
+            let found = try await Self.pages(shop, "user=ada&limit=1000").flatMap { $0 }
+            #expect(found.count == count && Set(found).count == count)
+            #expect(found == found.sorted(by: >))
+        }
+    }
+
+    private static func fill(_ count: Int, _ running: RunningService, user: String?) async throws {
+        try await running.execute(
+            """
+            INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
+                expires_at, state, total, pending, lease_until, published_at, is_walked, target_all, target_users)
+            SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
+                    || lpad(to_hex(n), 12, '0'))::uuid,
+                $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0, now(), now(), true,
+                CASE WHEN $3::text IS NULL THEN true END, CASE WHEN $3 IS NOT NULL THEN ARRAY[$3] END
+            FROM generate_series(1, $2::int) AS n
+            """, [.int64(try await running.app().id), .int32(Int32(count)), .optionalText(user)])
+    }
+
+    @Test("A cursor is for one list and its filters; what is unknown is named") func misuse() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            for _ in 1...3 { _ = try await shop.send(#"{"user":"ada"}"#) }
+            let cursor = try #require(try await shop.get("\(Self.path)?limit=1&user=ada").json.text("next_cursor"))
+            #expect(try await shop.get("\(Self.path)?limit=2&user=ada&cursor=\(cursor)").status == 200)
+            for other in ["", "user=grace&", "user=ada&state=sending&", "user=ada&since=2026-01-01T00:00:00Z&"] {
+                #expect(try await shop.get("\(Self.path)?\(other)cursor=\(cursor)").code == "cursor_of_another_list", "\(other)")
+            }
+            for (query, code) in [
+                ("state=sent", "unsupported_value"), ("since=today", "invalid_time"), ("user=", "out_of_range"),
+                ("limit=0", "out_of_range"),
+                ("tag=red", "unknown_parameter"), ("cursor=x", "invalid_cursor"),
+            ] {
+                let answer = try await shop.get("\(Self.path)?\(query)")
+                #expect(answer.status == 400 && answer.code == code, "\(query)")
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import Postgres
+import PushModel
+import StrictJSON
+import Testing
+import TokenService
+
+@Suite("Receipts go in bounded steps", .serialized, .timeLimit(.minutes(2)))
+struct ReceiptRetentionTests {
+    @Test("A step takes no more than its batch, what is left still adds up, and the last step takes the notification along")
+    func boundedSteps() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let sent = try await shop.send(#"{"installation":"\#(installation(1))"}"#, headers: ["idempotency-key": "k"])
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+            let count = ReceiptRemoval.batch + 5
+            try await running.execute(
+                """
+                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT delivery_id($1, n), $1, n, gen_random_uuid(), 1, 'production', 'accepted', now()
+                FROM generate_series(1, $2::int) AS n
+                """, [.id(id), .int32(Int32(count))])
+            try await running.execute("UPDATE notifications SET total = $1, state = 'completed'", [.int32(Int32(count))])
+            func step() async throws -> ReceiptRemoval.Count {
+                try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
+            }
+            let first = try await step()
+            #expect(first.deliveries == ReceiptRemoval.batch && first.notifications == 0 && !first.isDone)
+            let left = try await shop.status(id.description)
+            #expect(left["counts"]?.number("total") == 5 && left["counts"]?.number("accepted") == 5)
+            let last = try await step()
+            #expect(last.deliveries == 5 && last.notifications == 1 && last.idempotencyRecords == 1 && last.isDone)
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 0)
+            #expect(try await shop.get("/v1/apps/shop/notifications/\(id)").status == 404)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import Broker
+import Observability
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Walks by tags, and what the metrics say of walks", .serialized, .timeLimit(.minutes(2)))
+struct WalkIndexTests {
+    private static func tokens(_ expression: String, _ count: Int, _ running: RunningService, _ shop: APITestClient) async throws -> Set<
+        String
+    > {
+        let tokens = try await running.jobs(.bulk) { signal in
+            _ = try await shop.send(#"{"tags":"\#(expression)"}"#)
+            var tokens: [String] = []
+            while tokens.count < count { tokens += try PushJob(decoding: try await signal.next().body).deliveries.map(\.token.hex) }
+            return tokens
+        }
+        #expect(tokens.count == count && Set(tokens).count == count, "\(expression)")
+        return Set(tokens)
+    }
+
+    @Test("A rare tag is walked by its index, in whole; an expression that needs none, installation by installation") func rareTags()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let blog = try await running.client.makeApp("blog")
+            let count = AudienceStore.installationsOfPage + 500
+            try await running.fill(count, app: try await running.app())
+            try await running.execute(
+                "UPDATE installations SET tags = '{rare}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 30)")
+            try await running.execute(
+                "UPDATE installations SET tags = '{rare,muted}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 10)")
+            try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", more: #","tags":["rare"]"#)
+            let found = try await Self.tokens("rare AND NOT muted", 20, running, shop)
+            #expect(!found.contains(token(9)))
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_installations_total 30") ? true : nil }
+            #expect(try await Self.tokens("rare OR nothing", 30, running, shop).isSuperset(of: found))
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_installations_total 60") ? true : nil }
+            _ = try await Self.tokens("NOT rare", count - 30, running, shop)
+            _ = try await eventually {
+                running.metrics.render().contains("push_token_service_walk_installations_total \(60 + count)") ? true : nil
+            }
+            let chunks = try await running.count("SELECT count(*) FROM chunks")
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_chunks_total \(chunks)") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
+        }
+    }
+
+    @Test("Of the tags that every match needs, the rarest leads; those that too many have lead nowhere") func commonTag() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(AudienceStore.maximumRare + 1, app: try await running.app())
+            try await running.execute("UPDATE installations SET tags = '{common}'")
+            for (expression, tags) in [
+                ("common", nil), ("common AND rare", ["rare"]), ("rare AND (common OR other)", ["rare"]), ("rare OR common", nil),
+                ("NOT rare", nil), ("common AND NOT rare", nil), ("rare OR other", ["rare", "other"]),
+            ] as [(String, [String]?)] {
+                let id = try #require(try await shop.send(#"{"tags":"\#(expression)"}"#).json.text("id").flatMap { PushID($0) })
+                let audience = try await running.pool.session { session in try AudienceStore(session: session).audience(of: id) }
+                #expect(try #require(audience).rareTags == tags, "\(expression)")
+            }
+        }
+    }
+
+    @Test("The oldest walk that is due and not over shows its age; what is scheduled does not") func oldest() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            func oldest() async throws -> Int64? {
+                try await running.pool.session { session in try OutboxStore(session: session).oldestWalk(leaseSeconds: 30) }
+            }
+            #expect(try await oldest() == nil)
+            let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            _ = try await shop.send(#"{"user":"ada"}"#, more: #","not_before":"\#(later)""#)
+            #expect(try await oldest() == nil)
+            let sent = try await shop.send(#"{"all":true}"#)
+            #expect(try await oldest() == sent.json.text("accepted_at").flatMap { RFC3339.milliseconds($0) })
+            // As if somebody had it.
+            try await running.execute(
+                "UPDATE notifications SET lease_until = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
+            #expect(try await oldest() != nil)
+            try await running.execute("UPDATE notifications SET published_at = now() WHERE target_all")
+            #expect(try await oldest() == nil)
+        }
+    }
+}
