@@ -23,6 +23,8 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
 
     package var isTimeout: Bool { code == ETIMEDOUT }
     package var isConnectionRefused: Bool { code == ECONNREFUSED }
+    /// Somebody else has the lock (EWOULDBLOCK of flock(2)).
+    package var isHeldByAnother: Bool { code == EWOULDBLOCK }
     /// This process or the machine has no file descriptors left (EMFILE, ENFILE).
     package var isOutOfDescriptors: Bool { code == EMFILE || code == ENFILE }
 }

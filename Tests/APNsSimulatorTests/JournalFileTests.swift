@@ -111,8 +111,22 @@ struct JournalFileTests {
         #expect(kept.count > 20 && lost > 20)
         #expect(try Data(contentsOf: URL(filePath: path)).count < 4096)
         #expect(try await program.control("/healthz")["status"]?.stringValue == "journal_file_incomplete")
+        // Room again: what comes now follows on the last whole record.
+        try TestIdentity.run("prlimit", "--pid", "\(program.id)", "--fsize=unlimited:")
+        for _ in 0..<5 { #expect(try client.send(TestPush().with("authorization", bearer)).status == 200) }
+        #expect(try entries(path).map(\.sequence) == kept + Array(101...105))
         let log = program.end()
         #expect(log.components(separatedBy: "The journal's file takes nothing more").count == 2)
+    }
+
+    @Test("A simulator that is started beside it by mistake does not take the file away")
+    func held() async throws {
+        try await withJournalFile { (test, path) async throws in
+            #expect(try test.client().send(test.push()).status == 200)
+            let error = #expect(throws: SimulatorError.self) { try APNsSimulator(test.simulator.configuration) }
+            #expect(error?.description == "journal file \(path): another simulator is writing it")
+            #expect(try entries(path).count == 1)
+        }
     }
 
     @Test("A disk that takes nothing is told at the start")

@@ -45,6 +45,8 @@ package final class APNsSimulator: Sendable {
         guard let path = configuration.journalFile else { return nil }
         do {
             return try JournalFile(path: path)
+        } catch  where error.isHeldByAnother {
+            throw SimulatorError(.configuration, "journal file \(path): another simulator is writing it")
         } catch {
             throw SimulatorError(.configuration, "journal file \(path): \(error)")
         }

@@ -14,6 +14,7 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
             To serve takes no subcommand: apns-simulator, or for a bad day
             apns-simulator --scenario bad-day (see apns-simulator scenarios).
 
+
             """ + SimulatorSetting.help, version: BuildVersion.current.description,
         subcommands: [Serve.self, Scenarios.self, Watch.self, Journal.self], defaultSubcommand: Serve.self)
 

@@ -5,9 +5,16 @@ package final class AppendedFile: Sendable {
     private let descriptor: Int32
 
     /// Makes the file, readable by its owner and group; one of that name loses its content.
+    /// - Throws: an error that ``SystemError/isHeldByAnother`` while another of these, of this process or any, writes the file: that one keeps it.
     package init(replacing path: String) throws(SystemError) {
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o640)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640)
         if descriptor < 0 { throw SystemError("open") }
+        var status = stat()
+        if fstat(descriptor, &status) != 0 { throw SystemError("fstat") }
+        if status.st_mode & S_IFMT == S_IFREG {
+            if flock(descriptor, LOCK_EX | LOCK_NB) != 0 { throw SystemError("flock") }
+            try truncate(to: 0)
+        }
         _ = Self.survivesSizeLimit
     }
 

@@ -76,15 +76,25 @@ struct ChannelFaultTests {
         }
     }
 
-    @Test("A broadcast that was refused is shown by nobody")
+    @Test("A broadcast that was refused is shown by nobody, and one that is late by everybody")
     func unheard() async throws {
-        try await with(#"[{"on":["broadcast"],"positions":[1],"do":[{"action":"answer","status":503,"reason":"Shutdown"}]}]"#) { test in
-            try test.simulator.install("aa")
+        try await withControl {
+            $0.scenario = try Scenario(
+                text: #"""
+                    {"v":1,"name":"test","requests":[
+                      {"on":["broadcast"],"positions":[1],"do":[{"action":"answer","status":503,"reason":"Shutdown"}]},
+                      {"on":["broadcast"],"do":[{"action":"late","delay_ms":5}]}]}
+                    """#)
+        } _: { control in
+            let test = control.test
             let channel = try ChannelRequests.create(test, ChannelRequests.manage(test))
+            try await control.call("PUT", "/v1/devices/aa", #"{"environment":"production"}"#)
+            try await control.call("PUT", "/v1/devices/aa/channels", #"{"channels":["\#(channel)"]}"#)
             let client = try test.client()
             #expect(try client.send(ChannelRequests.broadcast(test, channel)).status == 503)
-            #expect(test.simulator.counters.shown == 0)
+            #expect(try test.simulator.inbox("aa").isEmpty)
             #expect(try client.send(ChannelRequests.broadcast(test, channel)).status == 200)
+            #expect(try test.simulator.inbox("aa").count == 1)
         }
     }
 

@@ -40,7 +40,7 @@ struct TestProgram {
         let process = Process()
         if let limits {
             process.executableURL = URL(filePath: "/bin/sh")
-            process.arguments = ["-c", "ulimit \(limits); exec \"$0\" \"$@\"", try path()] + arguments
+            process.arguments = ["-c", "ulimit -S \(limits); exec \"$0\" \"$@\"", try path()] + arguments
         } else {
             process.executableURL = URL(filePath: try path())
             process.arguments = arguments
@@ -83,6 +83,8 @@ final class RunningProgram {
 
     deinit { if process.isRunning { process.terminate() } }
 
+    var id: Int32 { process.processIdentifier }
+
     func port(_ name: String) -> Int { ports[name] ?? 0 }
 
     private func readPorts() throws {
@@ -90,7 +92,9 @@ final class RunningProgram {
             let arrived = errors.fileHandleForReading.availableData
             try #require(!arrived.isEmpty, "the program has ended: \(log)")
             log += String(decoding: arrived, as: UTF8.self)
-            guard let line = log.split(separator: "\n").first(where: { $0.contains("port.production") && $0.hasSuffix("}") }) else { continue }
+            guard let line = log.split(separator: "\n").first(where: { $0.contains("port.production") && $0.hasSuffix("}") }) else {
+                continue
+            }
             let fields = try JSONValue.parse(Array(line.utf8))
             for name in ["production", "sandbox", "control"] { ports[name] = fields["port." + name]?.stringValue.flatMap { Int($0) } }
             return

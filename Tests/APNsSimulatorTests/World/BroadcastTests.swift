@@ -17,7 +17,8 @@ struct BroadcastTests {
             let read = try client.send(ChannelRequests.request(test, "GET", path, channel: channel))
             #expect(read.body == #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
             let id = "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f"
-            let listed = try client.send(ChannelRequests.request(test, "GET", "/1/apps/\(Self.app)/all-channels").with("apns-request-id", id))
+            let listed = try client.send(
+                ChannelRequests.request(test, "GET", "/1/apps/\(Self.app)/all-channels").with("apns-request-id", id))
             #expect(try JSONValue.parse(Array(listed.body.utf8))["channels"]?[0]?.stringValue == channel)
             #expect(listed.requestID == id)
             #expect(read.requestID?.count == 36 && read.requestID == read.requestID?.uppercased())
@@ -166,7 +167,8 @@ struct BroadcastTests {
             }
             let client = try test.client()
             #expect(try client.send(ChannelRequests.broadcast(test, channel)).status == 200)
-            let newer = ChannelRequests.broadcast(test, channel).body(#"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
+            let newer = ChannelRequests.broadcast(test, channel).body(
+                #"{"aps":{"event":"update","timestamp":8,"content-state":{"score":2}}}"#)
             #expect(try client.send(newer).status == 200)
             func states(_ token: String) throws -> [String?] { try test.simulator.inbox(token).map(\.content.activity?.contentState) }
             #expect(try states("aa") == [#"{"score":2}"#])
@@ -239,7 +241,8 @@ struct BroadcastTests {
             $0.streamGate = false
         } _: { test in
             let client = try ChannelRequests.manage(test)
-            let request = ChannelRequests.request(test, "POST", "/1/apps/a/channels", #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
+            let request = ChannelRequests.request(
+                test, "POST", "/1/apps/a/channels", #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
             var streams: [Int32] = []
             for _ in 0..<100 {
                 streams = try (0..<100).map { _ in try client.submit(request) }

@@ -63,7 +63,8 @@ package struct SimulatorSetting: Sendable {
         return "Settings are environment variables:\n\n" + rows.joined(separator: "\n") + "\n\n" + KeysFile.help
     }
 
-    private static let columns = 80
+    /// One less than 80: what fills a line to its end is broken again.
+    private static let columns = 79
 
     private static func wrapped(_ text: String, to width: Int) -> [String] {
         text.split(separator: " ").reduce(into: [String]()) { lines, word in
