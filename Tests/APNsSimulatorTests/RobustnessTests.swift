@@ -130,7 +130,9 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A body beyond all measure is answered as any that is too long, and the connection lives on", arguments: [65_536, 100_000, 3_000_000])
+    @Test(
+        "A body beyond all measure is answered as any that is too long, and the connection lives on",
+        arguments: [65_536, 100_000, 3_000_000])
     func hugeBody(_ bytes: Int) async throws {
         try await withSimulator { test in
             let client = try test.client()

@@ -25,7 +25,9 @@ struct ChannelRequest {
         let (path, method) = (headers[":path"] ?? "", headers[":method"] ?? "")
         if !isManagement {
             bundleID = String(path.dropFirst(Self.broadcastPath.count))
-            guard path.hasPrefix(Self.broadcastPath), Self.isBundleID(bundleID), !bundleID.contains("/") else { throw ChannelAnswer(.badPath) }
+            guard path.hasPrefix(Self.broadcastPath), Self.isBundleID(bundleID), !bundleID.contains("/") else {
+                throw ChannelAnswer(.badPath)
+            }
             guard method == "POST" else { throw ChannelAnswer(.methodNotAllowed) }
             operation = .broadcast
             return
