@@ -100,7 +100,7 @@ struct JournalFileTests {
         let identity = try TestIdentity.shared.get()
         let path = identity.directory + "/\(UUID().uuidString).journal"
         // 4096 bytes: some thirty requests, the last one cut in the middle.
-        let program = try RunningProgram(journalFile: path, limits: "-f 8")
+        let program = try RunningProgram(journalFile: path, limits: "-S -f 8")
         let bearer = try identity.key.bearer(issuedAt: WallClock.milliseconds() / 1000)
         let client = try PushClient(port: program.port("production"))
         for _ in 0..<100 { #expect(try client.send(TestPush().with("authorization", bearer)).status == 200) }

@@ -40,7 +40,7 @@ struct TestProgram {
         let process = Process()
         if let limits {
             process.executableURL = URL(filePath: "/bin/sh")
-            process.arguments = ["-c", "ulimit -S \(limits); exec \"$0\" \"$@\"", try path()] + arguments
+            process.arguments = ["-c", "ulimit \(limits); exec \"$0\" \"$@\"", try path()] + arguments
         } else {
             process.executableURL = URL(filePath: try path())
             process.arguments = arguments
