@@ -66,7 +66,7 @@ struct StreamLimitTests {
     @Test("So many 4xx in a row end the connection, if they are to; a success between them begins the count again")
     func disconnect() async throws {
         try await withSimulator {
-            $0.rejectionsUntilDisconnect = 3
+            $0.rejectionLimit = 3
         } _: { test in
             let bad = ScriptedAnswer.reject(.badDeviceToken)
             try test.simulator.script(

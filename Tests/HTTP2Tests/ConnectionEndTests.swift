@@ -34,6 +34,29 @@ struct ConnectionEndTests {
         #expect(wire.server.takeEvents().requests.isEmpty)
     }
 
+    @Test func aNoticeRefusesNothingAndNeverFollowsWhatItWouldRaise() throws {
+        let wire = try Wire()
+        let early = try wire.submit()
+        try wire.clientToServer()
+        try wire.server.goAway(lastStream: .max, code: .enhanceYourCalm, debug: Array("soon".utf8))
+        // On its way before the client has read that.
+        let late = try wire.submit()
+        try wire.clientToServer()
+        for stream in [early, late] { try wire.answer(stream) }
+        try wire.exchange()
+        #expect(wire.statuses == [early: 200, late: 200])
+        #expect(wire.clientEvents.goAways == [GoAway(lastStream: .max, code: .enhanceYourCalm, debug: "soon")])
+        #expect(wire.server.connectionError == nil && !wire.server.isFinished)
+
+        try wire.server.goAway(lastStream: .max)
+        try wire.server.goAway(lastStream: late + 1)
+        try wire.server.goAway(lastStream: .max)
+        let sent = Frame.all(in: try wire.server.output())
+        #expect(sent.map(\.kind) == [.goAway, .goAway])
+        #expect(sent.map { Array($0.payload.prefix(4)) } == [[0x7f, 0xff, 0xff, 0xff], [0, 0, 0, UInt8(late)]])
+        #expect(wire.server.isFinished)
+    }
+
     @Test func aServersOwnGoAwayIsNoAccusation() throws {
         let wire = try Wire()
         try wire.server.goAway(code: .enhanceYourCalm)

@@ -30,7 +30,7 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// One stream after a 4xx, until a push is accepted.
     package var streamPenalty = true
     /// So many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
-    package var rejectionsUntilDisconnect = 0
+    package var rejectionLimit = 0
     /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
     /// nil: never.
     package var idleTimeout: Duration? = .seconds(7200)

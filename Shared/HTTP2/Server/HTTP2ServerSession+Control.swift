@@ -3,27 +3,30 @@ internal import CNGHTTP2
 extension HTTP2ServerSession {
     /// Lends the next frame to send, or returns false when there is none. Frames are small: `gatherOutput` is for the hot path.
     package func withNextOutput(_ body: (Span<UInt8>) -> Void) throws(HTTP2Error) -> Bool {
-        let frame = try wire.nextOutput()
-        if !frame.isEmpty {
-            body(frame.span)
-        } else if !notices.isEmpty {
+        if isGreeted, !notices.isEmpty {
             body(notices.span)
             notices = []
-        } else {
-            return false
+            return true
         }
+        let frame = try wire.nextOutput()
+        isGreeted = true
+        guard !frame.isEmpty else { return false }
+        body(frame.span)
         return true
     }
 
     /// Appends frames to `buffer` until it holds at least `limit` bytes or there are no more, so that they fill whole TLS records.
     /// - Returns: true when the limit ended it and there may be more.
     package func gatherOutput(into buffer: inout [UInt8], limit: Int = 65_536) throws(HTTP2Error) -> Bool {
+        if isGreeted, !notices.isEmpty {
+            buffer.append(contentsOf: notices)
+            notices = []
+        }
         while buffer.count < limit {
             let frame = try wire.nextOutput()
             guard !frame.isEmpty else {
-                if !notices.isEmpty { buffer.append(contentsOf: notices) }
-                notices = []
-                return false
+                isGreeted = true
+                return !notices.isEmpty
             }
             buffer.append(contentsOf: frame)
         }
@@ -44,11 +47,14 @@ extension HTTP2ServerSession {
     /// Sends GOAWAY: streams above `lastStream` are closed with `refusedStream` and not reported, and new ones ignored; the others go on.
     /// May be sent again with a lower number, never with a higher one (RFC 9113 section 6.8).
     /// - Parameter lastStream: a client's stream, or 0; an even number means the one below it. nil for "all that have come", `Int32.max` for
-    ///   a notice that more is to follow: until then new streams are served.
+    ///   a notice that more is to follow: until then new streams are served. After any other number a notice is nothing.
     package func goAway(lastStream: Int32? = nil, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []) throws(HTTP2Error) {
-        announcedCode = code
         let given = lastStream ?? self.lastStream
         guard given < .max else { return give(noticeOf: code, debug) }
+        announcedCode = code
+        isGoingAway = true
+        // A notice goes first, or would raise the number again.
+        if !isGreeted { notices = [] }
         // Only a client's own numbers may stand there, and they are odd.
         let last = given > 0 && given % 2 == 0 ? given - 1 : given
         leaveUnprocessed(above: last)
@@ -57,6 +63,7 @@ extension HTTP2ServerSession {
 
     /// A notice goes past nghttp2, which takes no new streams after any GOAWAY that has a code or a text.
     private func give(noticeOf code: HTTP2ErrorCode, _ debug: [UInt8]) {
+        guard !isGoingAway else { return }
         let text = debug.prefix(Self.longestNoticeText)
         let (length, type) = (UInt32(8 + text.count), UInt32(NGHTTP2_GOAWAY.rawValue))
         // RFC 9113 sections 4.1 and 6.8: length and type, flags and connection's stream 0, last stream, code, text.

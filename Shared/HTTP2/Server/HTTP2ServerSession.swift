@@ -20,7 +20,11 @@ package final class HTTP2ServerSession {
     var skipped = SkippedStreams()
     /// Open streams whose requests were cut.
     var cutStreams = 0
-    /// Whole GOAWAY frames that wait for everything else to be sent.
+    /// A GOAWAY has named a last stream.
+    var isGoingAway = false
+    /// The first frame, SETTINGS, was taken: others may go past nghttp2.
+    var isGreeted = false
+    /// Whole GOAWAY frames that wait to be sent.
     var notices: [UInt8] = []
     /// What the caller has declared unprocessed lies above this.
     var lastProcessed = Int32.max

@@ -50,7 +50,7 @@ extension ServerConnection {
             try write(pending, on: http2)
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
             // APNs disconnects eventually whoever sends much that is wrong; when and how, it does not say (APNS.md 4.2).
-            if gate.rejections > 0, gate.rejections == service.configuration.rejectionsUntilDisconnect { try http2.goAway() }
+            if gate.rejections > 0, gate.rejections == service.configuration.rejectionLimit { try http2.goAway() }
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))
         case .close: end()

@@ -32,7 +32,7 @@ extension APNsSimulatorConfiguration {
         streams = try config.integer("streams", default: 1000, in: Self.allowedStreams)
         streamGate = try config.choice("stream.gate", default: Switch.on) == .on
         streamPenalty = try config.choice("stream.penalty", default: Switch.on) == .on
-        rejectionsUntilDisconnect = try config.integer("rejections.until.disconnect", default: 0, in: 0...1_000_000)
+        rejectionLimit = try config.integer("rejection.limit", default: 0, in: 0...1_000_000)
         let idleSeconds = try config.integer("idle.timeout.seconds", default: 7200, in: 0...86_400)
         idleTimeout = idleSeconds == 0 ? nil : .seconds(idleSeconds)
         unknownDevices = try config.choice("unknown.devices", default: UnknownDevices.accept)

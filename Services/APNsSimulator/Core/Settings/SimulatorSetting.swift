@@ -36,7 +36,7 @@ package struct SimulatorSetting: Sendable {
         SimulatorSetting("stream.gate", "on", "one stream until a request with a valid token was seen; on or off"),
         SimulatorSetting("stream.penalty", "on", "one stream after a 4xx (410 excepted) until a push is accepted; on or off"),
         SimulatorSetting(
-            "rejections.until.disconnect", "0", "so many 4xx in a row (410 excepted) end a connection with GOAWAY; 0 for never"),
+            "rejection.limit", "0", "so many 4xx in a row (410 excepted) end a connection with GOAWAY; 0 for never"),
         SimulatorSetting("idle.timeout.seconds", "7200", "a connection that says nothing for so long gets GOAWAY IdleTimeout; 0 for never"),
         SimulatorSetting("unknown.devices", "accept", "pushes to tokens that nobody installed: accept, or reject with BadDeviceToken"),
         SimulatorSetting(
