@@ -30,7 +30,12 @@ struct SimulatedWorld {
     var isControlConnected = false
 
     // The pools, and APNs behind them.
+    /// By number; those that were replaced stay.
     var pools: [SimulatedPool] = []
+    var plan: CredentialPlan
+    private let entries: [CredentialsEntry]
+    private(set) var credentialChanges = 0
+    private let jitter: SeededJitter
     /// From now on nothing fails that need not.
     var isFair = false
 
@@ -83,12 +88,12 @@ struct SimulatedWorld {
         rules.retries.maximumAttempts = 3
         // Small, so that crowding and full lanes come about.
         rules.prefetch = [.now: 4, .soon: 4, .bulk: 4]
-        core = DispatcherCore(rules: rules, directory: try Self.sharedDirectory.get(), gate: gate, seed: seed)
-        let jitter = SeededJitter(seed: seed)
-        pools = (0..<3).map { _ in SimulatedPool(jitter: { jitter.next() }, wall: Fixture.start) }
+        entries = try Self.credentials.get()
+        plan = CredentialPlan(CredentialsFile(entries: entries))
+        core = DispatcherCore(rules: rules, directory: CredentialDirectory(plan), gate: gate, seed: seed)
+        jitter = SeededJitter(seed: seed)
+        makePools()
     }
-
-    private static let sharedDirectory = Result { try Fixture.directory() }
 
     mutating func breach(_ text: String) { breaches.append("\(now - Fixture.start) ms: \(text)") }
 
@@ -170,6 +175,43 @@ struct SimulatedWorld {
             stream.append(
                 .fence(app: Fixture.shop, installation: fencedInstallations[roll(4)], epochsBelow: Int64(1 + roll(5)), at: now))
         }
+    }
+
+    // MARK: Credentials
+
+    private static let credentials = Result { try Fixture.credentials() }
+
+    /// A key is replaced, an environment or an app is left out or comes back.
+    mutating func changeCredentials(isComplete: Bool = false) {
+        var entries = entries
+        credentialChanges += 1
+        let changed = roll(entries.count)
+        entries[changed].digest = [UInt8(truncatingIfNeeded: credentialChanges)]
+        switch isComplete ? 9 : roll(5) {
+        case 0: entries[0] = CredentialsEntry(
+            credential: entries[0].credential, environments: [.production], apps: entries[0].apps, digest: entries[0].digest)
+        case 1: entries.removeLast()
+        case 2: entries.removeFirst()
+        default: break
+        }
+        // What leaves out an environment says the same of the other one, whose pool stays.
+        plan = CredentialPlan(CredentialsFile(entries: entries), after: plan)
+        makePools()
+        handle(.credentialsChanged(plan))
+        if Set(pools.indices.filter { !pools[$0].isRetired }) != plan.numbers { breach("other pools serve than the credentials name") }
+    }
+
+    /// Those of the plan that are not there yet.
+    private mutating func makePools() {
+        for new in plan.pools.sorted(by: { $0.number < $1.number }) where new.number >= pools.count {
+            let jitter = jitter
+            pools.append(SimulatedPool(new, jitter: { jitter.next() }, wall: now))
+        }
+    }
+
+    mutating func retire(_ number: PoolNumber) {
+        if plan.numbers.contains(number) { breach("pool \(number) was retired though its credential is the same") }
+        pools[number].retire(at: now)
     }
 
     mutating func toggleControl() {
