@@ -13,7 +13,8 @@ struct DispatcherCommand: AsyncParsableCommand {
         subcommands: [Run.self, Check.self, Definitions.self], defaultSubcommand: Run.self)
 
     struct Run: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Work until SIGTERM or SIGINT (the default); SIGHUP has the credentials read at once.")
+        static let configuration = CommandConfiguration(
+            abstract: "Work until SIGTERM or SIGINT (the default); SIGHUP has the credentials read at once.")
 
         func run() async throws {
             let config = ConfigReader(provider: EnvironmentVariablesProvider())

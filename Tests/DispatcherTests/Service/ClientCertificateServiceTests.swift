@@ -91,7 +91,9 @@ struct ClientCertificateServiceTests {
         var reason: String { self == .wrongEnvironment ? "BadCertificateEnvironment" : "BadCertificate" }
     }
 
-    @Test("One that APNs refuses pauses its pool and says so; its jobs are kept, and a good one in its place serves", arguments: Fault.allCases)
+    @Test(
+        "One that APNs refuses pauses its pool and says so; its jobs are kept, and a good one in its place serves",
+        arguments: Fault.allCases)
     func pauses(fault: Fault) async throws {
         let certificates = try Certificates()
         try certificates.issue("good")

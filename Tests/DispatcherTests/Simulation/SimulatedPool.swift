@@ -160,7 +160,8 @@ struct SimulatedPool {
                 id: id,
                 state: ConnectionState(
                     ConnectionState.Rules(
-                        maximumStreams: Self.maximumStreams, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
+                        maximumStreams: Self.maximumStreams, pingAfter: .seconds(30), pingTimeout: .seconds(10),
+                        settingsTimeout: .seconds(10),
                         maximumAge: .seconds(86_400), maximumRequests: 1 << 29), now: now)))
     }
 

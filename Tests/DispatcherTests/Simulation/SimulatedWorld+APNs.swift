@@ -9,7 +9,7 @@ extension SimulatedWorld {
     mutating func stepPools() {
         let living = pools.indices.filter { !pools[$0].isGone }
         guard !living.isEmpty else { return }
-        let pool = living[roll(living.count)]
+        let pool = crowded ?? living[roll(living.count)]
         openConnection(pool)
         fill(pool)
         guard !pools[pool].connections.isEmpty else { return handBack(pool) }
@@ -18,7 +18,7 @@ extension SimulatedWorld {
         pools[pool].connections[place].state.received(now: pools[pool].instant(now))
         switch roll(isFair ? 8 : 16) {
         case 0: advertise(pool, place)
-        case 1...7: for _ in 0..<(1 + roll(4)) { answerSomething(pool, id) }
+        case 1...7: for _ in 0..<(crowded == nil ? 1 + roll(4) : 1) { answerSomething(pool, id) }
         case 8: refuseSomething(pool, id)
         case 9: goAway(pool, id)
         case 10: pools[pool].perform(pools[pool].connections[place].state.connectionLost("reset"), on: id, at: now)
@@ -38,8 +38,8 @@ extension SimulatedWorld {
         if isFair || roll(3) > 0 { advertise(pool, pools[pool].connections.count - 1) }
     }
 
-    private mutating func advertise(_ pool: Int, _ place: Int) {
-        let limit = [1, 1, 3, 8, 20][roll(5)]
+    mutating func advertise(_ pool: Int, _ place: Int) {
+        let limit = [1, 1, 3, 8, 20][roll(crowded == nil ? 5 : 2)]
         let id = pools[pool].connections[place].id
         pools[pool].connections[place].streamLimit = limit
         pools[pool].perform(pools[pool].connections[place].state.settings(maximumStreams: limit), on: id, at: now)
@@ -209,6 +209,7 @@ extension SimulatedWorld {
             account.licence = licence
             return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
         }
+        if crowded != nil { return say(200, nil, nil) }
         switch roll(isFair ? 30 : 14) {
         case 0: return say(429, "TooManyRequests", "throttled")
         case 1: return say(503, "ServiceUnavailable", "fault")

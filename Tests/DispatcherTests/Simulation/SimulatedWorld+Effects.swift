@@ -91,7 +91,8 @@ extension SimulatedWorld {
         return body.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return true }
             // Past `specversion`, `id` and the like, none of which is shorter.
-            for offset in 100..<max(100, min(bytes.count, 400) - wanted.utf8.count) where memcmp(start + offset, wanted, wanted.utf8.count) == 0 {
+            for offset in 100..<max(100, min(bytes.count, 400) - wanted.utf8.count)
+            where memcmp(start + offset, wanted, wanted.utf8.count) == 0 {
                 return false
             }
             return true

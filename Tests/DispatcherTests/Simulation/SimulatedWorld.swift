@@ -38,6 +38,8 @@ struct SimulatedWorld {
     private let jitter: SeededJitter
     /// From now on nothing fails that need not.
     var isFair = false
+    /// The pool that has more to do than streams for it; everything happens there.
+    var crowded: PoolNumber?
 
     // The account of every delivery.
     /// Half of the schedules never lose it, so that no copy excuses anything.
@@ -103,16 +105,18 @@ struct SimulatedWorld {
 
     mutating func addJob(_ number: Int) {
         let notification = PushID(high: 0xa, low: UInt64(number))
-        let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][roll(4)]
+        let isCrowded = crowded != nil
+        let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][isCrowded ? 2 : roll(4)]
         let made = (0..<(1 + roll(5))).map { index in
             var delivery = Fixture.delivery(
-                number * 10 + index, environment: roll(3) == 0 ? .sandbox : .production,
+                number * 10 + index, environment: !isCrowded && roll(3) == 0 ? .sandbox : .production,
                 installation: roll(3) == 0 ? fencedInstallations[roll(4)] : nil, ownerEpoch: Int64(1 + roll(4)))
             if roll(2) == 0 { delivery.environmentTrial = .allowed }
             return delivery
         }
         let job = PushJob(
-            notification: notification, app: [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
+            notification: notification,
+            app: isCrowded ? Fixture.shop : [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
             lane: Lane.allCases[roll(3)], pushType: .alert, topic: "t", priority: 10, expiresAt: now + lifetime, acceptedAt: now,
             onUnknown: roll(2) == 0 ? .resend : .drop, payload: Array("{}".utf8), deliveries: made)
         for delivery in made {
@@ -188,8 +192,9 @@ struct SimulatedWorld {
         let changed = roll(entries.count)
         entries[changed].digest = [UInt8(truncatingIfNeeded: credentialChanges)]
         switch isComplete ? 9 : roll(5) {
-        case 0: entries[0] = CredentialsEntry(
-            credential: entries[0].credential, environments: [.production], apps: entries[0].apps, digest: entries[0].digest)
+        case 0:
+            entries[0] = CredentialsEntry(
+                credential: entries[0].credential, environments: [.production], apps: entries[0].apps, digest: entries[0].digest)
         case 1: entries.removeLast()
         case 2: entries.removeFirst()
         default: break

@@ -87,7 +87,7 @@ enum SimulationSeed {
 
 extension SimulatedWorld {
     mutating func live(_ seed: Int) {
-        play(steps: seed.isMultiple(of: 5) ? 150 : 40)
+        play(steps: seed.isMultiple(of: 5) ? 150 : 40, beginsBusy: seed.isMultiple(of: 10))
         settleDown()
         audit()
         if seed.isMultiple(of: 10) { rest() }
@@ -101,8 +101,12 @@ extension SimulatedWorld {
     }
 
     /// Chance decides what happens next.
-    mutating func play(steps: Int) {
+    mutating func play(steps: Int, beginsBusy: Bool = false) {
         toggleControl()
+        if beginsBusy {
+            beBusy(steps)
+            calmDown()
+        }
         for step in 0..<steps {
             switch roll(25) {
             case 0...3: addJob(step)
@@ -115,9 +119,41 @@ extension SimulatedWorld {
             case 19: if roll(6) == 0 { loseJobsConnection() }
             case 20: if roll(5) == 0 { toggleControl() }
             case 21: if roll(3) == 0 { changeCredentials() }
+            case 22: if roll(8) == 0 { beBusy(step) }
             default: tick(Int64([1, 20, 300, 1_200, 40_000][roll(5)]))
             }
         }
+    }
+
+    /// For some seconds one pool has more to do than streams for it, and nothing fails: long enough to grow.
+    mutating func beBusy(_ step: Int) {
+        guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
+        (isFair, crowded) = (true, pool.number)
+        if !isControlConnected { toggleControl() }
+        for place in pools[pool.number].connections.indices { advertise(pool.number, place) }
+        for round in 0..<14 {
+            readControl(upTo: .max)
+            addJob(1_000 + step * 14 + round)
+            for _ in 0..<2 { deliverJobs() }
+            for _ in 0..<2 { stepPools() }
+            settlePublication()
+            tick(300)
+        }
+        (isFair, crowded) = (false, nil)
+    }
+
+    /// What a busy spell left is worked off, and then there is nothing to do: long enough to shrink.
+    mutating func calmDown() {
+        guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
+        (isFair, crowded) = (true, pool.number)
+        for _ in 0..<70 {
+            readControl(upTo: .max)
+            deliverJobs()
+            for _ in 0..<3 { stepPools() }
+            settlePublication()
+            tick(1_000)
+        }
+        (isFair, crowded) = (false, nil)
     }
 
     /// Everything works from now on, until nothing is left to do.

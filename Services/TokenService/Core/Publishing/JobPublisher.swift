@@ -40,7 +40,9 @@ package final class JobPublisher: Sendable {
     /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
-        let messages = claimed.flatMap { item in item.template.jobs(item.deliveries).map { message($0, item.template, earlierAttempts: item.earlierAttempts) } }
+        let messages = claimed.flatMap { item in
+            item.template.jobs(item.deliveries).map { message($0, item.template, earlierAttempts: item.earlierAttempts) }
+        }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
