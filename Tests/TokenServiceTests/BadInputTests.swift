@@ -86,6 +86,8 @@ struct BadInputTests {
         .invalid(#"{"user":"\#(String(repeating: "u", count: 257))","tokens":[]}"#, "/user too_long"),
         .invalid(#"{"user":null,"tokens":[{"token":"xyz"}]}"#, "/tokens/0/token invalid_token"),
         .invalid(#"{"user":null,"tokens":[{"token":"abc"}]}"#, "/tokens/0/token invalid_token"),
+        // What iOS 13 made of a token's description.
+        .invalid(#"{"user":null,"tokens":[{"token":"{length = 32, bytes = 0xab12cd34 … ef}"}]}"#, "/tokens/0/token invalid_token"),
         .invalid(#"{"user":null,"tokens":[{"token":"ab","environment":"test"}]}"#, "/tokens/0/environment unsupported_value"),
         .invalid(#"{"user":null,"tokens":[{"token":"ab","purpose":"spam"}]}"#, "/tokens/0/purpose unsupported_value"),
         .invalid(#"{"user":null,"tokens":[{"token":"ab","colour":1}]}"#, "/tokens/0/colour unknown_field"),

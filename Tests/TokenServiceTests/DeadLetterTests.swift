@@ -10,10 +10,10 @@ import TokenService
 
 @Suite("Dead letters: seen, replayed, dropped", .serialized, .timeLimit(.minutes(2)))
 struct DeadLetterTests {
-    private static let path = "/v1/admin/dead-letters"
+    static let path = "/v1/admin/dead-letters"
 
     /// What a dispatcher does when it gives up: the outcome, then the letter.
-    private static func giveUp(
+    static func giveUp(
         _ job: PushJob, _ running: RunningService, reason: String = "attempts_used_up", outcome: OutcomeClass? = .failed, attempt: Int = 10
     ) async throws {
         if let outcome {
@@ -29,27 +29,27 @@ struct DeadLetterTests {
         try await bury(given.encoded(), running, headers: ["push-reason": reason])
     }
 
-    private static func bury(_ body: [UInt8], _ running: RunningService, headers: [String: String]) async throws {
+    static func bury(_ body: [UInt8], _ running: RunningService, headers: [String: String]) async throws {
         let letter = OutgoingMessage(
             exchange: running.topology.deadExchange, routingKey: "now", messageID: .timeOrdered(milliseconds: UnixClock.now()),
             contentType: PushJob.contentType, headers: headers, body: body)
         #expect(await running.service.publisher.publish([letter], deadline: .seconds(30)) == [.confirmed])
     }
 
-    private static func list(_ running: RunningService, _ query: String = "") async throws -> JSONValue {
+    static func list(_ running: RunningService, _ query: String = "") async throws -> JSONValue {
         let answer = try await running.client.get(path + query)
         #expect(answer.status == 200)
         return answer.json
     }
 
-    private static func replay(_ running: RunningService, _ body: String = #"{"all":true}"#) async throws -> JSONValue {
+    static func replay(_ running: RunningService, _ body: String = #"{"all":true}"#) async throws -> JSONValue {
         let answer = try await running.client.post(path + "/replay", body)
         #expect(answer.status == 200)
         return answer.json
     }
 
     /// Ada on a number of devices, and a job to them.
-    private static func job(_ running: RunningService, devices: Int = 1, more: String = "") async throws -> (APITestClient, PushJob) {
+    static func job(_ running: RunningService, devices: Int = 1, more: String = "") async throws -> (APITestClient, PushJob) {
         let shop = try await running.client.makeApp()
         for number in 1...devices { _ = try await shop.register(installation(number), user: "ada", token: token(number)) }
         return (shop, try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: more))
@@ -101,7 +101,7 @@ struct DeadLetterTests {
             let open = try await shop.get("/v1/apps/shop/notifications/\(job.notification)").json
             #expect(open.text("state") == "sending")
             #expect(open["counts"]?.number("pending") == 1)
-            try await running.report(.accepted, of: again, status: 200)
+            try await running.report(.accepted, of: again, status: 200, attempt: 11)
             let status = try await running.completed(job.notification, shop).json
             #expect(status["counts"]?.number("accepted") == 2 && status["counts"]?.number("failed") == 0)
             try await running.counted("dead_letters_replayed_total", 1)
@@ -166,7 +166,7 @@ struct DeadLetterTests {
             }
             #expect(again.expiresAt >= before + 590_000 && again.expiresAt <= UnixClock.now() + 610_000)
             #expect(try #require(again.apnsExpiration) >= before / 1000 + 590)
-            try await running.report(.accepted, of: again, status: 200)
+            try await running.report(.accepted, of: again, status: 200, attempt: 11)
             _ = try await running.completed(job.notification, shop)
         }
     }

@@ -16,6 +16,7 @@ package import UnixSignals
 package struct Dispatcher: Sendable {
     /// In the order in which they start; they stop in the opposite one, so that publisher and broker outlive the work.
     package let services: [any Service]
+    private let credentials: CredentialKeeper
     private let settings: DispatcherSettings
     private let logger: Logger
 
@@ -44,6 +45,7 @@ package struct Dispatcher: Sendable {
         let credentials = try CredentialKeeper(
             path: settings.credentialsFile, file: file, table: pools, logger: logger, counted: { metrics.countReload(isAdopted: $0) },
             adopt: { inbox.post(.credentialsChanged($0)) })
+        self.credentials = credentials
         let directory = CredentialDirectory(credentials.plan)
         let publisher = try Publisher(
             name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.1, logger: logger)
@@ -101,11 +103,16 @@ package struct Dispatcher: Sendable {
     }
 
     /// Works until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
-    package func run(gracefulShutdownSignals: [UnixSignal] = []) async throws {
-        try await serviceGroup(gracefulShutdownSignals: gracefulShutdownSignals).run()
+    /// - Parameter reloadSignals: those that have the credentials read at once.
+    package func run(gracefulShutdownSignals: [UnixSignal] = [], reloadSignals: [UnixSignal] = []) async throws {
+        // Before anything runs: from the moment it is ready on, it obeys, and such a signal does not end it.
+        let reloads = reloadSignals.isEmpty ? nil : await UnixSignalsSequence(trapping: reloadSignals)
+        try await serviceGroup(gracefulShutdownSignals: gracefulShutdownSignals, reloads: reloads).run()
     }
 
-    package func serviceGroup(gracefulShutdownSignals: [UnixSignal] = []) -> ServiceGroup {
+    package func serviceGroup(gracefulShutdownSignals: [UnixSignal] = [], reloads: UnixSignalsSequence? = nil) -> ServiceGroup {
+        var services = services
+        if let reloads { services.append(CredentialReload(keeper: credentials, signals: reloads)) }
         var group = ServiceGroupConfiguration(services: services, gracefulShutdownSignals: gracefulShutdownSignals, logger: logger)
         group.maximumGracefulShutdownDuration = settings.shutdownDeadline
         return ServiceGroup(configuration: group)

@@ -13,14 +13,15 @@ struct DispatcherCommand: AsyncParsableCommand {
         subcommands: [Run.self, Check.self, Definitions.self], defaultSubcommand: Run.self)
 
     struct Run: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Work until SIGTERM or SIGINT (the default).")
+        static let configuration = CommandConfiguration(
+            abstract: "Work until SIGTERM or SIGINT (the default); SIGHUP has the credentials read at once.")
 
         func run() async throws {
             let config = ConfigReader(provider: EnvironmentVariablesProvider())
             let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(config))
             let logger = Logger(label: "dispatcher")
             let dispatcher = try Dispatcher(DispatcherSettings(config, logger: logger), metrics: metrics, logger: logger)
-            try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint])
+            try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint], reloadSignals: [.sighup])
         }
     }
 

@@ -5,6 +5,9 @@ package struct PushJob: Equatable, Sendable {
     /// The version this program writes. A reader refuses a greater one.
     package static let currentVersion = 1
     package static let maximumDeliveries = 100
+    /// Header of a job that was replayed: what its attempts are counted from in outcomes, so that an event of an earlier life tells itself
+    /// apart. Kept through retries.
+    package static let earlierAttemptsHeader = "push-earlier-attempts"
 
     package var notification: PushID
     package var app: AppSlug

@@ -33,6 +33,24 @@ struct SendingTests {
         }
     }
 
+    @Test func everyPushTypeAndPriorityLeavesAsItIs() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server) { bench in
+            let kinds = PushType.allCases.flatMap { type in type.allowedPriorities.sorted().map { (type, $0) } }
+            for (tag, (type, priority)) in kinds.enumerated() {
+                let like = APNsBatch.make(1, tag: UInt64(tag))
+                bench.submit(
+                    APNsBatch(
+                        tag: like.tag, lane: .now, pushType: type, topic: type.purpose.topic(bundleID: "com.example.shop"),
+                        priority: priority, expiresAt: like.expiresAt, payload: like.payload, requests: like.requests))
+                let headers = try await server.requests.next().headers
+                #expect(headers["apns-push-type"] == type.rawValue && headers["apns-priority"] == "\(priority)")
+                #expect(headers["apns-topic"] == type.purpose.topic(bundleID: "com.example.shop"))
+                _ = try await bench.next()
+            }
+        }
+    }
+
     private func text(_ span: Span<UInt8>) -> String {
         String(decoding: span.indices.map { span[$0] }, as: UTF8.self)
     }

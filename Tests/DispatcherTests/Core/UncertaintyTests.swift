@@ -57,6 +57,23 @@ struct UncertaintyTests {
         #expect(bench.retries().map(\.attempt) == [9])
     }
 
+    @Test("A replayed job's attempts are numbered on from its earlier life, and its retries know that too; its own count begins anew")
+    func countsOn() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]), headers: [PushJob.earlierAttemptsHeader: "10"])
+        bench.finishNext(503, "Shutdown")
+        #expect(bench.events.flatMap(\.deliveries).map(\.attempt) == [11])
+        #expect(bench.retries().map(\.attempt) == [1])
+        let retry = try #require(bench.published.flatMap(\.messages).first { $0.exchange.hasPrefix("push.retry.") })
+        #expect(retry.headers[PushJob.earlierAttemptsHeader] == "10")
+        for nonsense in ["", "ten", "-5"] {
+            let other = try CoreBench()
+            other.take(Fixture.job([Fixture.delivery(1)]), headers: [PushJob.earlierAttemptsHeader: nonsense])
+            other.finishNext(200)
+            #expect(other.events.flatMap(\.deliveries).map(\.attempt) == [1])
+        }
+    }
+
     @Test("Without an answer the delivery is sent again under the same id, unless the notification says at most once")
     func followsPolicy() throws {
         let bench = try CoreBench()

@@ -19,7 +19,8 @@ final class FuzzAnswers {
     private init() throws(HTTP2Error) {
         // As a connection makes it.
         session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: 16, wantedHeaders: ["retry-after"], maximumResponseBody: APNsErrorBody.maximumBytes)
+            initialPeerStreamLimit: 1, maximumOpenStreams: 16, wantedHeaders: ["retry-after"],
+            maximumResponseBody: APNsErrorBody.maximumBytes)
         state = ConnectionState(
             ConnectionState.Rules(
                 maximumStreams: 16, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
@@ -127,8 +128,11 @@ final class FuzzAnswers {
         let body = bodies.removeValue(forKey: stream) ?? []
         precondition(body.count <= APNsErrorBody.maximumBytes, "bounded")
         guard let entry = inFlight.remove(stream), entry.status != 0 else { return }
-        if entry.status == 200 { perform(state.accepted()) }
-        else { for action in state.answered(status: entry.status, reason: APNsErrorBody(body).reason) { perform(action) } }
+        if entry.status == 200 {
+            perform(state.accepted())
+        } else {
+            for action in state.answered(status: entry.status, reason: APNsErrorBody(body).reason) { perform(action) }
+        }
     }
 
     private func perform(_ action: ConnectionState.Action?) {

@@ -26,11 +26,14 @@ enum FuzzSigningKey {
     private static func sign(with text: [UInt8]) {
         do throws(TLSError) {
             let key = try ES256PrivateKey(pem: String(decoding: text, as: UTF8.self))
-            let signer = ProviderTokenSigner(APNsCredential(name: "fuzz", kind: .token(teamID: "TEAM000001", keyID: "KEY0000001", key: key)))
+            let signer = ProviderTokenSigner(
+                APNsCredential(name: "fuzz", kind: .token(teamID: "TEAM000001", keyID: "KEY0000001", key: key)))
             guard let value = try signer?.authorization(issuedAt: 1_800_000_000) else { preconditionFailure("a key signs") }
             let parts = value.dropFirst("bearer ".utf8.count).split(separator: UInt8(ascii: "."))
             precondition(parts.count == 3, "header, claims, signature")
-            guard let signature = Base64URL.decode(String(decoding: parts[2], as: UTF8.self)) else { preconditionFailure("a signature in base64url") }
+            guard let signature = Base64URL.decode(String(decoding: parts[2], as: UTF8.self)) else {
+                preconditionFailure("a signature in base64url")
+            }
             // A key whose public half is another one's is read, and signs what nobody takes: APNs says so, and its pool is paused.
             _ = key.publicKey.isValid(signature: signature, for: Array(parts[0] + [UInt8(ascii: ".")] + parts[1]))
         } catch {

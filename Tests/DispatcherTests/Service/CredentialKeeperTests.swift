@@ -95,6 +95,27 @@ final class CredentialKeeperTests: Sendable {
         #expect(plans.map { $0.pools.map(\.number) } == [[1]])
     }
 
+    @Test("Whoever asks has the files read at once, changed or not; what is broken changes nothing then, either")
+    func readsWhenAsked() throws {
+        let keeper = try keeper()
+        try write(file("a.p8", apps: "store"), to: "credentials.json")
+        keeper.reload()
+        #expect(plans.map { $0.pools.map(\.number) } == [[1]], "no second look was waited for")
+        keeper.reload()
+        #expect(plans.map { $0.pools.map(\.number) } == [[1], [1]], "nothing has changed: the same pool")
+        try write("{", to: "credentials.json")
+        keeper.reload()
+        #expect(plans.count == 2)
+        #expect(reloads.withLock { $0 } == [true, true, false])
+        guard case .refused = keeper.standing else {
+            Issue.record("\(keeper.standing)")
+            return
+        }
+        keeper.look()
+        keeper.look()
+        #expect(reloads.withLock { $0 }.count == 3, "said once")
+    }
+
     @Test("A key that is not there yet is waited for")
     func waitsForAKey() throws {
         let keeper = try keeper()

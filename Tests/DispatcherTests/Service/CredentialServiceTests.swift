@@ -16,7 +16,7 @@ struct CredentialServiceTests {
     private static let noDevice = String(repeating: "0", count: 64)
 
     /// A credentials file of a test's own that may change.
-    private struct Files {
+    struct Files {
         let folder: String
         var path: String { "\(folder)/credentials.json" }
 
@@ -37,7 +37,7 @@ struct CredentialServiceTests {
         }
     }
 
-    private func job(_ deliveries: [PushJob.Delivery]) -> PushJob {
+    static func job(_ deliveries: [PushJob.Delivery]) -> PushJob {
         var job = Fixture.job(deliveries)
         job.notification = .random()
         job.acceptedAt = WallClock.milliseconds()
@@ -53,7 +53,7 @@ struct CredentialServiceTests {
     }
 
     /// Until the metrics page says so. Asked for now and then: making a page in a row would take the processor from what it waits for.
-    private func page(of dispatcher: ServiceBench.Running, shows line: String) async {
+    static func page(of dispatcher: ServiceBench.Running, shows line: String) async {
         while !dispatcher.registry.render().contains(line) {
             do {
                 try await Task.sleep(for: .milliseconds(10))
@@ -75,7 +75,7 @@ struct CredentialServiceTests {
             #expect(Set(journal.map(\.environment)) == [.production, .sandbox])
             #expect(journal.allSatisfy { $0.token == Self.noDevice })
             for environment in ["production", "sandbox"] {
-                await page(
+                await Self.page(
                     of: dispatcher, shows: #"push_dispatcher_apns_credential_proven{credential="shop",environment="\#(environment)"} 1"#)
             }
             try await dispatcher.stop()
@@ -94,23 +94,23 @@ struct CredentialServiceTests {
             let dispatcher = try start(bench, files)
             let (rounds, each) = (60, 20)
             for round in 0..<rounds {
-                try await bench.publish(job((0..<each).map { Fixture.delivery(round * each + $0) }))
+                try await bench.publish(Self.job((0..<each).map { Fixture.delivery(round * each + $0) }))
                 if round == rounds / 3 { try files.writeCredentials(keyID: "KEY0000009", key: next) }
                 if round == rounds * 2 / 3 {
-                    await page(of: dispatcher, shows: #"push_dispatcher_credentials_reloads_total{result="adopted"} 1"#)
+                    await Self.page(of: dispatcher, shows: #"push_dispatcher_credentials_reloads_total{result="adopted"} 1"#)
                 }
             }
             let outcomes = try await bench.finalOutcomes(rounds * each)
             #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
             // Only the new key is known from here on: the old pool is not used any more.
             bench.simulator.revoke(keyID: TestIdentity.keyID)
-            try await bench.publish(job([Fixture.delivery(rounds * each)]))
+            try await bench.publish(Self.job([Fixture.delivery(rounds * each)]))
             #expect(try await bench.finalOutcomes(1).values.first == [.accepted])
             let journal = bench.simulator.journal()
             #expect(journal.count == rounds * each + 1)
             #expect(Set(journal.map(\.apnsID)).count == journal.count)
             let sent = #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} \#(journal.count)"#
-            await page(of: dispatcher, shows: sent)
+            await Self.page(of: dispatcher, shows: sent)
             try await dispatcher.stop()
             #expect(try await bench.waitingJobs() == 0)
         }
@@ -122,14 +122,14 @@ struct CredentialServiceTests {
         try files.writeCredentials(key: try ES256PrivateKey.generate())
         try await withServiceBench { bench in
             let dispatcher = try start(bench, files)
-            try await bench.publish(job([Fixture.delivery(1)]))
+            try await bench.publish(Self.job([Fixture.delivery(1)]))
             try await bench.events.first { $0.outcome == .misconfigured && !$0.isFinal }
-            await page(
+            await Self.page(
                 of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="paused"} 1"#)
             try files.writeCredentials(key: TestIdentity.shared.get().key)
-            await page(
+            await Self.page(
                 of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="ready"} 1"#)
-            try await bench.publish(job([Fixture.delivery(2)]))
+            try await bench.publish(Self.job([Fixture.delivery(2)]))
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(2).id: [.accepted]])
             try await dispatcher.stop()
         }
@@ -143,7 +143,7 @@ struct CredentialServiceTests {
             try bench.simulator.script(Fixture.token(2).hex, [.reject(.badCollapseID)])
             let dispatcher = try start(bench, files)
             try await bench.publish(.fence(app: Fixture.shop, installation: .random(), epochsBelow: 2, at: WallClock.milliseconds()))
-            try await bench.publish(job([Fixture.delivery(1), Fixture.delivery(2)]))
+            try await bench.publish(Self.job([Fixture.delivery(1), Fixture.delivery(2)]))
             _ = try await bench.finalOutcomes(2)
             bench.simulator.goAway()
             let pool = #"credential="shop",environment="production""#
@@ -158,7 +158,7 @@ struct CredentialServiceTests {
                 #"push_dispatcher_outcomes_total{app="shop",class="rejected",final="true",reason="BadCollapseId"} 1"#,
                 #"push_dispatcher_control_applied_total{kind="fence"} 1"#, #"push_dispatcher_queue_age_seconds_count{lane="now"} 1"#,
                 "push_dispatcher_settlement_lag_seconds_count ", "push_dispatcher_credentials_current 1",
-            ] { await page(of: dispatcher, shows: line) }
+            ] { await Self.page(of: dispatcher, shows: line) }
             try await dispatcher.stop()
         }
     }
@@ -171,10 +171,10 @@ struct CredentialServiceTests {
             let dispatcher = try start(bench, files)
             let port = try await dispatcher.operationsPort.next()
             try files.write("{", to: "credentials.json")
-            await page(of: dispatcher, shows: "push_dispatcher_credentials_current 0")
-            try await bench.publish(job([Fixture.delivery(1)]))
+            await Self.page(of: dispatcher, shows: "push_dispatcher_credentials_current 0")
+            try await bench.publish(Self.job([Fixture.delivery(1)]))
             #expect(try await bench.finalOutcomes(1).values.first == [.accepted])
-            let ready = try await readiness(port)
+            let ready = try await Self.readiness(port)
             #expect(ready.status == 200)
             #expect(ready.text.contains("the changed files are not used"))
             try await dispatcher.stop()
@@ -187,12 +187,12 @@ struct CredentialServiceTests {
             for number in 1...5 { try bench.simulator.script(Fixture.token(number).hex, [.accept.delayed(by: .seconds(2))]) }
             let dispatcher = try bench.startDispatcher()
             let port = try await dispatcher.operationsPort.next()
-            try await bench.publish(job((0...5).map { Fixture.delivery($0) }))
-            await page(of: dispatcher, shows: #"push_dispatcher_apns_open_streams{credential="shop",environment="production"} 5"#)
-            #expect(try await readiness(port).status == 200)
+            try await bench.publish(Self.job((0...5).map { Fixture.delivery($0) }))
+            await Self.page(of: dispatcher, shows: #"push_dispatcher_apns_open_streams{credential="shop",environment="production"} 5"#)
+            #expect(try await Self.readiness(port).status == 200)
             await dispatcher.group.triggerGracefulShutdown()
-            var seen = try await readiness(port)
-            while seen.status == 200 { seen = try await readiness(port) }
+            var seen = try await Self.readiness(port)
+            while seen.status == 200 { seen = try await Self.readiness(port) }
             #expect(seen.text.contains("stopping"))
             #expect(bench.events.waiting.flatMap(\.deliveries).count <= 1, "the five are still in flight")
             try await dispatcher.task.value
@@ -209,8 +209,8 @@ struct CredentialServiceTests {
         try await withServiceBench { bench in
             try bench.simulator.script(Fixture.token(1).hex, [.silence])
             let dispatcher = try bench.startDispatcher { $0.shutdownDeadline = .seconds(4) }
-            try await bench.publish(job([Fixture.delivery(0), Fixture.delivery(1)]))
-            await page(of: dispatcher, shows: #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} 2"#)
+            try await bench.publish(Self.job([Fixture.delivery(0), Fixture.delivery(1)]))
+            await Self.page(of: dispatcher, shows: #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} 2"#)
             try await dispatcher.stop()
             var outcomes: [OutcomeClass] = []
             while outcomes.count < 2 { outcomes.append(try await bench.events.next().outcome) }
@@ -219,7 +219,7 @@ struct CredentialServiceTests {
         }
     }
 
-    private func readiness(_ port: Int) async throws -> (status: Int, text: String) {
+    static func readiness(_ port: Int) async throws -> (status: Int, text: String) {
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/readyz"))
         let (data, response) = try await URLSession.shared.data(from: url)
         return ((response as? HTTPURLResponse)?.statusCode ?? 0, String(decoding: data, as: UTF8.self))

@@ -30,11 +30,23 @@ struct SimulatedPool {
     }
 
     static let rules = PoolLifecycle.Rules(
-        size: PoolSize.Rules(minimum: 2, maximum: 2, growAfter: .seconds(1), shrinkAfter: .seconds(300)), stagger: .milliseconds(500),
+        size: PoolSize.Rules(minimum: 2, maximum: 4, growAfter: .seconds(1), shrinkAfter: .seconds(20)), stagger: .milliseconds(500),
         patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
         backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900))
     static let requestTimeout: Int64 = 15_000
     static let maximumReturns = 3
+    private static let maximumStreams = 8
+
+    /// Whom it serves.
+    let apps: Set<AppSlug>
+    /// Its credential was replaced.
+    private(set) var isRetired = false
+    private(set) var mostConnections = 0
+    /// How often it let a connection go because fewer would do.
+    private(set) var shrinkings = 0
+    private var lastDial: Int64?
+    /// What must not have happened in here.
+    var breaches: [String] = []
 
     var lifecycle: PoolLifecycle
     var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 40)
@@ -46,7 +58,8 @@ struct SimulatedPool {
     private let base: ContinuousClock.Instant
     private let wallBase: Int64
 
-    init(jitter: @escaping @Sendable () -> Double, wall: Int64) {
+    init(_ plan: CredentialPlan.Pool, jitter: @escaping @Sendable () -> Double, wall: Int64) {
+        apps = Set(plan.entry.apps)
         base = .now
         wallBase = wall
         lastArrival = base
@@ -57,6 +70,10 @@ struct SimulatedPool {
 
     var inFlightCount: Int { connections.reduce(0) { $0 + $1.inFlight.count } }
     var isEmpty: Bool { queue.isEmpty && inFlightCount == 0 && finished.isEmpty }
+    /// Nothing can happen in it any more.
+    var isGone: Bool { isRetired && isEmpty && connections.isEmpty && dialling.isEmpty && breaches.isEmpty }
+    /// Every connection that takes requests is known to APNs.
+    var isSettled: Bool { dialling.isEmpty && connections.allSatisfy { $0.state.isOpen && $0.state.isProven } }
 
     // MARK: What the core does
 
@@ -66,6 +83,11 @@ struct SimulatedPool {
         if case .refusing(let reason) = lifecycle.admission(now: now) { return settle(share, .notSent(reason)) }
         guard queue.append(share) else { return settle(share, .notSent(.parkingFull)) }
         lastArrival = now
+    }
+
+    mutating func retire(at wall: Int64) {
+        isRetired = true
+        shutDown(at: wall)
     }
 
     mutating func shutDown(at wall: Int64) {
@@ -86,19 +108,42 @@ struct SimulatedPool {
         lookAfterParking(at: wall)
     }
 
-    private mutating func lookAfterParking(at wall: Int64) {
+    mutating func lookAfterParking(at wall: Int64) {
         let now = instant(wall)
         if case .refusing(let reason) = lifecycle.admission(now: now) {
             for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }
         }
         if !queue.isEmpty, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now), at: wall) }
         for share in queue.remove(where: { wall >= $0.batch.expiresAt }) { settle(share, .stopped(.expired)) }
+        lookAtLoad(at: wall)
+    }
+
+    /// One more connection while streams are used up, one less when that would do.
+    private mutating func lookAtLoad(at wall: Int64) {
+        let usable = lifecycle.usableIDs
+        mostConnections = max(mostConnections, usable.count)
+        if usable.count > Self.rules.size.maximum { breaches.append("\(usable.count) connections") }
+        var load = PoolSize.Load(connections: usable.count, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
+        for connection in connections where usable.contains(connection.id) {
+            load.openStreams += connection.inFlight.count
+            load.streamLimit += min(connection.streamLimit, Self.maximumStreams)
+        }
+        let actions = lifecycle.observe(load, now: instant(wall))
+        for case .drain in actions {
+            shrinkings += 1
+            if load.requestsWait || usable.count <= Self.rules.size.minimum { breaches.append("let a connection go that was needed") }
+        }
+        perform(actions, at: wall)
     }
 
     private mutating func perform(_ actions: [PoolLifecycle.Action], at wall: Int64) {
         for action in actions {
             switch action {
-            case .dial(let id): dialling.append(id)
+            case .dial(let id):
+                if let lastDial, instant(wall) < instant(lastDial) + Self.rules.stagger { breaches.append("two dials at once") }
+                if isRetired { breaches.append("a dial after its end") }
+                lastDial = wall
+                dialling.append(id)
             case .drain(let id):
                 guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
                 perform(connections[index].state.drain(), on: id, at: wall)
@@ -115,7 +160,8 @@ struct SimulatedPool {
                 id: id,
                 state: ConnectionState(
                     ConnectionState.Rules(
-                        maximumStreams: 8, pingAfter: .seconds(30), pingTimeout: .seconds(10), settingsTimeout: .seconds(10),
+                        maximumStreams: Self.maximumStreams, pingAfter: .seconds(30), pingTimeout: .seconds(10),
+                        settingsTimeout: .seconds(10),
                         maximumAge: .seconds(86_400), maximumRequests: 1 << 29), now: now)))
     }
 

@@ -7,7 +7,9 @@ import PushModel
 extension SimulatedWorld {
     /// Something happens in one of the pools.
     mutating func stepPools() {
-        let pool = roll(pools.count)
+        let living = pools.indices.filter { !pools[$0].isGone }
+        guard !living.isEmpty else { return }
+        let pool = crowded ?? living[roll(living.count)]
         openConnection(pool)
         fill(pool)
         guard !pools[pool].connections.isEmpty else { return handBack(pool) }
@@ -16,27 +18,28 @@ extension SimulatedWorld {
         pools[pool].connections[place].state.received(now: pools[pool].instant(now))
         switch roll(isFair ? 8 : 16) {
         case 0: advertise(pool, place)
-        case 1...7: for _ in 0..<(1 + roll(4)) { answerSomething(pool, id) }
+        case 1...7: for _ in 0..<(crowded == nil ? 1 + roll(4) : 1) { answerSomething(pool, id) }
         case 8: refuseSomething(pool, id)
         case 9: goAway(pool, id)
         case 10: pools[pool].perform(pools[pool].connections[place].state.connectionLost("reset"), on: id, at: now)
         default: for _ in 0..<(1 + roll(3)) { answerSomething(pool, id) }
         }
         fill(pool)
+        pools[pool].lookAfterParking(at: now)
         handBack(pool)
     }
 
     private mutating func openConnection(_ pool: Int) {
         guard let id = pools[pool].dialling.first else { return }
         pools[pool].dialling.removeFirst()
-        guard isFair || roll(4) > 0 else { return pools[pool].failed(id, at: now) }
+        guard !pools[pool].isRetired, isFair || roll(4) > 0 else { return pools[pool].failed(id, at: now) }
         pools[pool].opened(id, at: now)
         // SETTINGS; sometimes a moment later.
         if isFair || roll(3) > 0 { advertise(pool, pools[pool].connections.count - 1) }
     }
 
-    private mutating func advertise(_ pool: Int, _ place: Int) {
-        let limit = [1, 1, 3, 8, 20][roll(5)]
+    mutating func advertise(_ pool: Int, _ place: Int) {
+        let limit = [1, 1, 3, 8, 20][roll(crowded == nil ? 5 : 2)]
         let id = pools[pool].connections[place].id
         pools[pool].connections[place].streamLimit = limit
         pools[pool].perform(pools[pool].connections[place].state.settings(maximumStreams: limit), on: id, at: now)
@@ -149,6 +152,8 @@ extension SimulatedWorld {
 
     mutating func handBack(_ pool: Int) {
         licenseReturned(pool)
+        for breach in pools[pool].breaches { self.breach("pool \(pool): \(breach)") }
+        pools[pool].breaches.removeAll()
         let finished = pools[pool].finished
         pools[pool].finished.removeAll()
         for batch in finished {
@@ -168,7 +173,7 @@ extension SimulatedWorld {
     }
 
     mutating func tickPools() {
-        for pool in pools.indices {
+        for pool in pools.indices where !pools[pool].isGone {
             pools[pool].tick(at: now)
             handBack(pool)
         }
@@ -180,7 +185,8 @@ extension SimulatedWorld {
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
         let app = apps[request.id]
-        if pools.count == 3, (pool == 2) != (app == Fixture.other) { breach("delivery \(request.id.low) left through another app's pool") }
+        if app.map(pools[pool].apps.contains) != true { breach("delivery \(request.id.low) left through another app's pool") }
+        if pools[pool].isRetired { breach("delivery \(request.id.low) left through a pool whose credential was replaced") }
         for entry in stream[..<streamRead] {
             switch entry {
             case .fence(Fixture.shop, account.installation, let epochs, _) where account.ownerEpoch < epochs && app == Fixture.shop:
@@ -203,6 +209,7 @@ extension SimulatedWorld {
             account.licence = licence
             return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
         }
+        if crowded != nil { return say(200, nil, nil) }
         switch roll(isFair ? 30 : 14) {
         case 0: return say(429, "TooManyRequests", "throttled")
         case 1: return say(503, "ServiceUnavailable", "fault")

@@ -30,9 +30,16 @@ struct SimulatedWorld {
     var isControlConnected = false
 
     // The pools, and APNs behind them.
+    /// By number; those that were replaced stay.
     var pools: [SimulatedPool] = []
+    var plan: CredentialPlan
+    private let entries: [CredentialsEntry]
+    private(set) var credentialChanges = 0
+    private let jitter: SeededJitter
     /// From now on nothing fails that need not.
     var isFair = false
+    /// The pool that has more to do than streams for it; everything happens there.
+    var crowded: PoolNumber?
 
     // The account of every delivery.
     /// Half of the schedules never lose it, so that no copy excuses anything.
@@ -83,12 +90,12 @@ struct SimulatedWorld {
         rules.retries.maximumAttempts = 3
         // Small, so that crowding and full lanes come about.
         rules.prefetch = [.now: 4, .soon: 4, .bulk: 4]
-        core = DispatcherCore(rules: rules, directory: try Self.sharedDirectory.get(), gate: gate, seed: seed)
-        let jitter = SeededJitter(seed: seed)
-        pools = (0..<3).map { _ in SimulatedPool(jitter: { jitter.next() }, wall: Fixture.start) }
+        entries = try Self.credentials.get()
+        plan = CredentialPlan(CredentialsFile(entries: entries))
+        core = DispatcherCore(rules: rules, directory: CredentialDirectory(plan), gate: gate, seed: seed)
+        jitter = SeededJitter(seed: seed)
+        makePools()
     }
-
-    private static let sharedDirectory = Result { try Fixture.directory() }
 
     mutating func breach(_ text: String) { breaches.append("\(now - Fixture.start) ms: \(text)") }
 
@@ -98,16 +105,18 @@ struct SimulatedWorld {
 
     mutating func addJob(_ number: Int) {
         let notification = PushID(high: 0xa, low: UInt64(number))
-        let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][roll(4)]
+        let isCrowded = crowded != nil
+        let lifetime: Int64 = [2_000, 60_000, 600_000, 3_600_000][isCrowded ? 2 : roll(4)]
         let made = (0..<(1 + roll(5))).map { index in
             var delivery = Fixture.delivery(
-                number * 10 + index, environment: roll(3) == 0 ? .sandbox : .production,
+                number * 10 + index, environment: !isCrowded && roll(3) == 0 ? .sandbox : .production,
                 installation: roll(3) == 0 ? fencedInstallations[roll(4)] : nil, ownerEpoch: Int64(1 + roll(4)))
             if roll(2) == 0 { delivery.environmentTrial = .allowed }
             return delivery
         }
         let job = PushJob(
-            notification: notification, app: [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
+            notification: notification,
+            app: isCrowded ? Fixture.shop : [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
             lane: Lane.allCases[roll(3)], pushType: .alert, topic: "t", priority: 10, expiresAt: now + lifetime, acceptedAt: now,
             onUnknown: roll(2) == 0 ? .resend : .drop, payload: Array("{}".utf8), deliveries: made)
         for delivery in made {
@@ -170,6 +179,44 @@ struct SimulatedWorld {
             stream.append(
                 .fence(app: Fixture.shop, installation: fencedInstallations[roll(4)], epochsBelow: Int64(1 + roll(5)), at: now))
         }
+    }
+
+    // MARK: Credentials
+
+    private static let credentials = Result { try Fixture.credentials() }
+
+    /// A key is replaced, an environment or an app is left out or comes back.
+    mutating func changeCredentials(isComplete: Bool = false) {
+        var entries = entries
+        credentialChanges += 1
+        let changed = roll(entries.count)
+        entries[changed].digest = [UInt8(truncatingIfNeeded: credentialChanges)]
+        switch isComplete ? 9 : roll(5) {
+        case 0:
+            entries[0] = CredentialsEntry(
+                credential: entries[0].credential, environments: [.production], apps: entries[0].apps, digest: entries[0].digest)
+        case 1: entries.removeLast()
+        case 2: entries.removeFirst()
+        default: break
+        }
+        // What leaves out an environment says the same of the other one, whose pool stays.
+        plan = CredentialPlan(CredentialsFile(entries: entries), after: plan)
+        makePools()
+        handle(.credentialsChanged(plan))
+        if Set(pools.indices.filter { !pools[$0].isRetired }) != plan.numbers { breach("other pools serve than the credentials name") }
+    }
+
+    /// Those of the plan that are not there yet.
+    private mutating func makePools() {
+        for new in plan.pools.sorted(by: { $0.number < $1.number }) where new.number >= pools.count {
+            let jitter = jitter
+            pools.append(SimulatedPool(new, jitter: { jitter.next() }, wall: now))
+        }
+    }
+
+    mutating func retire(_ number: PoolNumber) {
+        if plan.numbers.contains(number) { breach("pool \(number) was retired though its credential is the same") }
+        pools[number].retire(at: now)
     }
 
     mutating func toggleControl() {

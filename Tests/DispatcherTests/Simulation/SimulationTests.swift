@@ -3,6 +3,7 @@ import PushModel
 import TestSupport
 import Testing
 
+@testable import APNs
 @testable import Broker
 @testable import Dispatcher
 
@@ -34,6 +35,20 @@ struct SimulationTests {
             if seed >= 1_000_000 { world.stopEarly(seed) } else { world.live(seed) }
         }
         #expect(complaints.isEmpty)
+    }
+
+    @Test("Pools grow and shrink and credentials change while it plays: what is asserted about them is not asserted of nothing")
+    func meetsWhatItIsAbout() async throws {
+        let seen = try await onOwnThread {
+            try stride(from: 0, to: 400, by: 10).map { seed in
+                var world = try SimulatedWorld(seed: UInt64(seed))
+                world.live(seed)
+                let grown = world.pools.count { $0.mostConnections > SimulatedPool.rules.size.minimum }
+                return (grown, world.pools.reduce(0) { $0 + $1.shrinkings }, world.pools.count { $0.isRetired })
+            }
+        }
+        let (grown, shrunk, retired) = (seen.map(\.0), seen.map(\.1), seen.map(\.2))
+        #expect(grown.contains { $0 > 0 } && shrunk.contains { $0 > 0 } && retired.contains { $0 > 0 }, "\(grown) \(shrunk) \(retired)")
     }
 
     @Test("One seed is one schedule: whoever repeats it sees the same")
@@ -72,9 +87,10 @@ enum SimulationSeed {
 
 extension SimulatedWorld {
     mutating func live(_ seed: Int) {
-        play(steps: seed.isMultiple(of: 5) ? 150 : 40)
+        play(steps: seed.isMultiple(of: 5) ? 150 : 40, beginsBusy: seed.isMultiple(of: 10))
         settleDown()
         audit()
+        if seed.isMultiple(of: 10) { rest() }
     }
 
     mutating func stopEarly(_ seed: Int) {
@@ -85,10 +101,14 @@ extension SimulatedWorld {
     }
 
     /// Chance decides what happens next.
-    mutating func play(steps: Int) {
+    mutating func play(steps: Int, beginsBusy: Bool = false) {
         toggleControl()
+        if beginsBusy {
+            beBusy(steps)
+            calmDown()
+        }
         for step in 0..<steps {
-            switch roll(24) {
+            switch roll(25) {
             case 0...3: addJob(step)
             case 4: if roll(4) == 0 { addPoison() }
             case 5...9: deliverJobs()
@@ -98,15 +118,50 @@ extension SimulatedWorld {
             case 18: writeControl()
             case 19: if roll(6) == 0 { loseJobsConnection() }
             case 20: if roll(5) == 0 { toggleControl() }
+            case 21: if roll(3) == 0 { changeCredentials() }
+            case 22: if roll(8) == 0 { beBusy(step) }
             default: tick(Int64([1, 20, 300, 1_200, 40_000][roll(5)]))
             }
         }
+    }
+
+    /// For some seconds one pool has more to do than streams for it, and nothing fails: long enough to grow.
+    mutating func beBusy(_ step: Int) {
+        guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
+        (isFair, crowded) = (true, pool.number)
+        if !isControlConnected { toggleControl() }
+        for place in pools[pool.number].connections.indices { advertise(pool.number, place) }
+        for round in 0..<14 {
+            readControl(upTo: .max)
+            addJob(1_000 + step * 14 + round)
+            for _ in 0..<2 { deliverJobs() }
+            for _ in 0..<2 { stepPools() }
+            settlePublication()
+            tick(300)
+        }
+        (isFair, crowded) = (false, nil)
+    }
+
+    /// What a busy spell left is worked off, and then there is nothing to do: long enough to shrink.
+    mutating func calmDown() {
+        guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
+        (isFair, crowded) = (true, pool.number)
+        for _ in 0..<70 {
+            readControl(upTo: .max)
+            deliverJobs()
+            for _ in 0..<3 { stepPools() }
+            settlePublication()
+            tick(1_000)
+        }
+        (isFair, crowded) = (false, nil)
     }
 
     /// Everything works from now on, until nothing is left to do.
     mutating func settleDown() {
         if !isControlConnected { toggleControl() }
         isFair = true
+        // Every app has its credential in the end; until then what it was sent waits.
+        if plan.pools.count < pools.count { changeCredentials(isComplete: true) }
         for _ in 0..<20_000 {
             readControl(upTo: .max)
             deliverJobs()
@@ -124,12 +179,25 @@ extension SimulatedWorld {
 
     mutating func stop() {
         handle(.stop)
-        for _ in 0..<10_000 where !core.isDrained {
+        for _ in 0..<10_000 {
+            if core.isDrained { break }
             for _ in 0..<3 { stepPools() }
             settlePublication()
             tick(20)
         }
         if pools.contains(where: { !$0.isEmpty }) { breach("something is left in a pool") }
+    }
+
+    /// Without work a pool goes back to its minimum, one connection after another.
+    mutating func rest() {
+        for _ in 0..<60 {
+            tick(5_000)
+            for _ in 0..<pools.count { stepPools() }
+        }
+        let minimum = SimulatedPool.rules.size.minimum
+        for pool in pools.indices where pools[pool].isSettled && pools[pool].lifecycle.usableConnections > minimum {
+            breach("pool \(pool) keeps \(pools[pool].lifecycle.usableConnections) connections for nothing")
+        }
     }
 
     /// Every delivery has ended, and nothing is left over.

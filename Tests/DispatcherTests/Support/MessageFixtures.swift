@@ -65,15 +65,18 @@ enum Fixture {
 
     /// Pools: 0 is `shop` in production, 1 `shop` in the sandbox, 2 `other` in production only.
     static func directory() throws -> CredentialDirectory {
+        CredentialDirectory(CredentialsFile(entries: try credentials()))
+    }
+
+    static func credentials() throws -> [CredentialsEntry] {
         let key = try ES256PrivateKey.generate()
         func credential(_ name: String) -> APNsCredential {
             APNsCredential(name: name, kind: .token(teamID: "TEAMIDTEAM", keyID: "KEYIDKEYID", key: key))
         }
-        return CredentialDirectory(
-            CredentialsFile(entries: [
-                CredentialsEntry(credential: credential("shop"), environments: [.production, .sandbox], apps: [shop]),
-                CredentialsEntry(credential: credential("other"), environments: [.production], apps: [other]),
-            ]))
+        return [
+            CredentialsEntry(credential: credential("shop"), environments: [.production, .sandbox], apps: [shop]),
+            CredentialsEntry(credential: credential("other"), environments: [.production], apps: [other]),
+        ]
     }
 }
 

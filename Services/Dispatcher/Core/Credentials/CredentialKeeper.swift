@@ -32,6 +32,8 @@ final class CredentialKeeper: Sendable {
     private let adopt: @Sendable (CredentialPlan) -> Void
     private let counted: @Sendable (_ adopted: Bool) -> Void
     private let contents: Mutex<Contents>
+    /// Two threads may ask at once; they take turns.
+    private let turn = Mutex(())
 
     /// - Parameters:
     ///   - file: what was read from `path` in the beginning.
@@ -63,7 +65,16 @@ final class CredentialKeeper: Sendable {
 
     /// Looks at the files. What has changed is read once it looks the same twice in a row: whoever replaces several files gets time for it.
     func look() {
-        let isDue = contents.withLock { contents in
+        turn.withLock { _ in if isDue() { takeOver("Changed credentials are in use") } }
+    }
+
+    /// Reads the files now, whatever they look like: somebody says that they are as they should be.
+    func reload() {
+        turn.withLock { _ in takeOver("Credentials were read anew, as asked") }
+    }
+
+    private func isDue() -> Bool {
+        contents.withLock { contents in
             let now = CredentialFiles(nowAt: contents.files)
             guard now != contents.files else {
                 contents.seen = nil
@@ -75,7 +86,6 @@ final class CredentialKeeper: Sendable {
             if contents.standing == .current { contents.standing = .changing }
             return false
         }
-        if isDue { takeOver() }
     }
 
     /// Pools that APNs has not spoken to yet are asked again: the first attempt may have come at a bad time.
@@ -83,7 +93,8 @@ final class CredentialKeeper: Sendable {
         for pool in table.serving where pool.pool.state == .ready && pool.pool.snapshot().totals.connectionsProven == 0 { prove(pool) }
     }
 
-    private func takeOver() {
+    /// - Parameter done: what to say where it goes well.
+    private func takeOver(_ done: Logger.Message) {
         do throws(CredentialsError) {
             let file = try CredentialsFile(path: path)
             let plan = CredentialPlan(file, after: plan)
@@ -94,8 +105,7 @@ final class CredentialKeeper: Sendable {
                 start(new)
                 adopt(plan)
                 counted(true)
-                logger.notice(
-                    "Changed credentials are in use", metadata: [LogKey.count: "\(plan.pools.count)", LogKey.new: "\(new.count)"])
+                logger.notice(done, metadata: [LogKey.count: "\(plan.pools.count)", LogKey.new: "\(new.count)"])
                 warnOfExpiry(plan)
             } catch {
                 refuse("\(error)", file.files)

@@ -167,8 +167,9 @@ enum DeadLetterHeader {
 extension OutcomeEvent.Delivery {
     fileprivate init(_ delivery: PushJob.Delivery, of progress: borrowing JobInProgress, _ said: Answered, retryAt: Int64?) {
         self.init(
-            id: delivery.id, notification: progress.job.notification, installation: delivery.installation, attempt: progress.attempt,
-            status: said.status, reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+            id: delivery.id, notification: progress.job.notification, installation: delivery.installation,
+            attempt: progress.attempt + progress.headers.earlierAttempts, status: said.status, reason: said.reason,
+            timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
             environment: delivery.environmentTrial == .made ? delivery.environment : nil)
     }
 }

@@ -38,10 +38,13 @@ struct JobHeaders: Equatable, Sendable {
 
     let kept: [String: String]
     let waits: Int
+    /// Tries of a life before this one, which a replay ended (``PushJob/earlierAttemptsHeader``).
+    let earlierAttempts: Int
 
     init(_ headers: [String: String]) {
         kept = headers.filter { !$0.key.hasPrefix("x-") && $0.key != Self.waits }
         waits = headers[Self.waits].flatMap { Int($0) } ?? 0
+        earlierAttempts = headers[PushJob.earlierAttemptsHeader].flatMap { Int($0) }.map { min(max(0, $0), 1_000_000) } ?? 0
     }
 
     func forRetry(waits: Int) -> [String: String] {

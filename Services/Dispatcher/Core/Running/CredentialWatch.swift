@@ -1,4 +1,5 @@
 import ServiceLifecycle
+import UnixSignals
 
 /// Looks at the credentials' files again and again, until graceful shutdown.
 struct CredentialWatch: Service {
@@ -25,5 +26,15 @@ struct CredentialWatch: Service {
         } catch {
             return false
         }
+    }
+}
+
+/// Reads the credentials at once whenever one of its signals comes, until graceful shutdown.
+struct CredentialReload: Service {
+    let keeper: CredentialKeeper
+    let signals: UnixSignalsSequence
+
+    func run() async {
+        for await _ in signals.cancelOnGracefulShutdown() { keeper.reload() }
     }
 }

@@ -33,11 +33,15 @@ struct DeadLetterStore {
         }
         guard !targets.isEmpty else { return resolved }
         var deliveries: [PushID: [PushJob.Delivery]] = [:]
+        var attempts: [PushID: Int] = [:]
         for row in try session.execute(Self.selectDeliveries, [.ids(targets.sorted())]) {
-            deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
+            let notification = try row.id(6)
+            deliveries[notification, default: []].append(try NotificationStore.delivery(row))
+            attempts[notification] = max(attempts[notification] ?? 0, Int(try row.int32(7)))
         }
         resolved.claimed = try JobTemplate.load(deliveries.keys.sorted(), in: session).map { template in
-            OutboxStore.Claimed(template: template, deliveries: deliveries[template.notification] ?? [])
+            let id = template.notification
+            return OutboxStore.Claimed(template: template, deliveries: deliveries[id] ?? [], earlierAttempts: attempts[id] ?? 0)
         }
         return resolved
     }
@@ -55,12 +59,14 @@ extension DeadLetterStore {
 
     /// Judges every delivery by what the registry says now, and reopens what may be sent; where the installation has another token meanwhile,
     /// the delivery to that one is opened instead. A reopened delivery is marked until its first attempt is reported, so that a
-    /// replay that was broken off can be repeated. Where a notification keeps counters, its receipt decides from now on.
+    /// replay that was broken off can be repeated. It keeps its attempts, and those to come are counted on from there, so that what is told
+    /// once more of its earlier life is known by its number (``OutcomeStore``); one more where that may have ended with a try that does not
+    /// count. Where a notification keeps counters, its receipt decides from now on.
     private static let reopen: PostgresStatement = """
         WITH found AS MATERIALIZED (
             SELECT d.id AS asked, d.notification, d.installation, d.owner_epoch, d.class, coalesce(d.status, 0) AS status,
-                coalesce(d.reason, '') AS reason, n.receipts = 'failures' AND NOT d.is_replayed AS is_counted, n.app_id, n.state, n.expires_at,
-                d.class IS NULL AND d.attempts = 0 AND d.last_reason IS NOT DISTINCT FROM 'replayed' AS is_open,
+                coalesce(d.reason, '') AS reason, n.receipts = 'failures' AS is_counted, n.app_id, n.state, n.expires_at,
+                d.class IS NULL AND d.last_reason IS NOT DISTINCT FROM 'replayed' AS is_open,
                 d.id = ANY ($2::uuid[]) AS is_orphan,
                 i.id IS NOT NULL AND i.deregistered_at IS NULL AND i.owner_epoch = d.owner_epoch AS is_same_owner,
                 t.id AS token_id, t.environment, t.unproven,
@@ -82,14 +88,15 @@ extension DeadLetterStore {
                 WHEN NOT f.is_same_owner THEN 'fenced'
                 WHEN f.token_id IS NULL THEN 'token_gone'
                 WHEN x.id IS NOT NULL AND x.id <> f.asked
-                    AND NOT (x.class IS NULL AND x.attempts = 0 AND x.last_reason IS NOT DISTINCT FROM 'replayed') THEN 'settled'
+                    AND NOT (x.class IS NULL AND x.last_reason IS NOT DISTINCT FROM 'replayed') THEN 'settled'
                 WHEN f.expires_at <= now() AND $3::bigint = 0 THEN 'expired'
                 ELSE 'sent' END AS verdict
             FROM found f LEFT JOIN deliveries x ON x.notification = f.notification AND x.token_id = f.token_id
         ), reopened AS (
-            UPDATE deliveries d SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_class = NULL, last_status = NULL,
-                last_reason = 'replayed', is_replayed = true, last_at = NULL, retry_at = NULL, environment = j.environment, unproven = j.unproven,
-                updated_at = now()
+            UPDATE deliveries d SET class = NULL, status = NULL, reason = NULL,
+                attempts = d.attempts + (NOT j.is_open AND coalesce(j.class, '') NOT IN ('failed', 'unknown'))::int,
+                last_class = NULL, last_status = NULL, last_reason = 'replayed', is_replayed = true, last_at = NULL, retry_at = NULL,
+                environment = j.environment, unproven = j.unproven, updated_at = now()
             FROM judged j WHERE j.verdict = 'sent' AND j.target = j.asked AND d.id = j.asked
         ), added AS (
             INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, last_reason, is_replayed,
@@ -120,7 +127,8 @@ extension DeadLetterStore {
         SELECT asked, verdict, target FROM judged
         """
     private static let selectDeliveries: PostgresStatement = """
-        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification
+        SELECT d.id, t.token, d.environment, d.installation, d.owner_epoch, d.unproven AND cardinality(a.environments) > 1, d.notification,
+            d.attempts
         FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.id = ANY ($1::uuid[]) ORDER BY d.notification, d.token_id
         """

@@ -25,9 +25,32 @@ package struct OutcomeApplication: Sendable {
         package var unbraked: [Int64] = []
         /// Tokens of the braked apps that had been retired and are in quarantine now.
         package var quarantined = 0
+
+        fileprivate mutating func add(_ other: Effect) {
+            finished.merge(other.finished, uniquingKeysWith: +)
+            repeated += other.repeated
+            completedNotifications += other.completedNotifications
+            retiredGone += other.retiredGone
+            retiredRejected += other.retiredRejected
+            throttledInstallations += other.throttledInstallations
+            corrected += other.corrected
+            braked = other.braked.isEmpty ? braked : Set(braked + other.braked).sorted()
+            unbraked = other.unbraked.isEmpty ? unbraked : Set(unbraked + other.unbraked).subtracting(braked).sorted()
+            quarantined += other.quarantined
+        }
     }
 
     package func apply(_ batch: OutcomeBatch) async throws -> Effect {
+        var effect = Effect()
+        var rest: OutcomeBatch? = batch
+        while let batch = rest {
+            effect.add(try await applyOne(batch))
+            rest = batch.next
+        }
+        return effect
+    }
+
+    private func applyOne(_ batch: OutcomeBatch) async throws -> Effect {
         guard !batch.isEmpty else { return Effect() }
         var effect = try await applied(batch)
         var last = effect.quarantined

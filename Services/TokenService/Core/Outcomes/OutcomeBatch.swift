@@ -8,6 +8,8 @@ package struct OutcomeBatch: Equatable, Sendable {
     package private(set) var attempts: [Entry] = []
     /// Devices that APNs asks us to leave alone for a while: UNIX milliseconds by installation's delivery.
     package private(set) var throttled: [Entry] = []
+    /// Further ends, of a later try than the one in `final`: the delivery may have been reopened between the two.
+    private var overtaking: [Entry] = []
     /// Ends as they were told, a delivery's second one included.
     package private(set) var toldFinal = 0
 
@@ -33,7 +35,11 @@ package struct OutcomeBatch: Equatable, Sendable {
                 let entry = Entry(outcome: event.outcome, delivery: delivery, time: event.time)
                 if event.isFinal {
                     toldFinal += 1
-                    if final[delivery.id] == nil { final[delivery.id] = entry }
+                    if let first = final[delivery.id] {
+                        if delivery.attempt > first.delivery.attempt { overtaking.append(entry) }
+                    } else {
+                        final[delivery.id] = entry
+                    }
                 } else if (attempts[delivery.id]?.delivery.attempt ?? 0) <= delivery.attempt {
                     attempts[delivery.id] = entry
                 }
@@ -43,6 +49,21 @@ package struct OutcomeBatch: Equatable, Sendable {
         self.final = final.values.sorted { $0.delivery.id < $1.delivery.id }
         self.attempts = attempts.values.sorted { $0.delivery.id < $1.delivery.id }
         throttled.sort { $0.delivery.id < $1.delivery.id }
+    }
+
+    /// What is to be applied after this one; nil as a rule.
+    package var next: OutcomeBatch? {
+        guard !overtaking.isEmpty else { return nil }
+        var next = OutcomeBatch([])
+        for entry in overtaking {
+            if next.final.contains(where: { $0.delivery.id == entry.delivery.id }) {
+                next.overtaking.append(entry)
+            } else {
+                next.final.append(entry)
+            }
+        }
+        next.final.sort { $0.delivery.id < $1.delivery.id }
+        return next
     }
 
     /// Accepted in another environment than the token was registered for.

@@ -10,6 +10,8 @@ extension OutcomeStore {
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::int[], $7::timestamptz[], $8::timestamptz[])
             AS e (id, notification, class, status, reason, attempt, at, retry_at)
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL AND d.attempts <= e.attempt
+            -- A replay counts on from here: this number was told in the delivery's earlier life.
+            AND (d.attempts < e.attempt OR NOT d.is_replayed OR d.last_reason IS DISTINCT FROM 'replayed')
         """
     static let finish: PostgresStatement = """
         UPDATE deliveries d SET class = e.class, status = e.status, reason = e.reason, updated_at = now(),
@@ -20,6 +22,8 @@ extension OutcomeStore {
             AS e (id, notification, class, status, reason, attempt, environment)
         JOIN notifications n ON n.id = e.notification
         WHERE d.id = e.id AND d.notification = e.notification AND d.class IS NULL
+            -- What a replay reopened is ended only by what comes after it (DeadLetterStore).
+            AND (NOT d.is_replayed OR e.attempt > d.attempts OR e.attempt = d.attempts AND d.last_reason IS DISTINCT FROM 'replayed')
         RETURNING d.id, d.notification, n.app_id, d.token_id, d.class, d.environment, d.unproven, d.is_replayed
         """
     static let lockNotifications: PostgresStatement =

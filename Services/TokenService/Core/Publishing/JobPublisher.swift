@@ -40,7 +40,9 @@ package final class JobPublisher: Sendable {
     /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
-        let messages = claimed.flatMap { item in item.template.jobs(item.deliveries).map { message($0, item.template) } }
+        let messages = claimed.flatMap { item in
+            item.template.jobs(item.deliveries).map { message($0, item.template, earlierAttempts: item.earlierAttempts) }
+        }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
@@ -72,10 +74,12 @@ package final class JobPublisher: Sendable {
             headers: [TraceContext.headerName: template.traceparent], body: event.encoded())
     }
 
-    private func message(_ job: PushJob, _ template: JobTemplate) -> OutgoingMessage {
-        OutgoingMessage(
+    private func message(_ job: PushJob, _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
+        var headers = [TraceContext.headerName: template.traceparent]
+        if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
+        return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane),
             messageID: .timeOrdered(milliseconds: UnixTime.milliseconds()), contentType: PushJob.contentType,
-            headers: [TraceContext.headerName: template.traceparent], body: job.encoded())
+            headers: headers, body: job.encoded())
     }
 }

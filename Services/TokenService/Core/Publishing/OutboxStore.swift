@@ -63,6 +63,8 @@ package struct OutboxStore {
     package struct Claimed: Sendable {
         package var template: JobTemplate
         package var deliveries: [PushJob.Delivery]
+        /// See ``PushJob/earlierAttemptsHeader``.
+        package var earlierAttempts = 0
     }
 
     /// Resolves claimed notifications anew: what expired meanwhile, or was made for an owner who left, gets its outcome here.

@@ -1,0 +1,142 @@
+import APNsSimulator
+import Broker
+import Foundation
+import Observability
+import PushModel
+import TestBroker
+import TestSupport
+import Testing
+
+@testable import Dispatcher
+
+@Suite("A client certificate between a real broker and Apple's protocol", .timeLimit(.minutes(1)))
+struct ClientCertificateServiceTests {
+    private static let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+    /// Marked for the sandbox alone, as Apple marks them.
+    private static let sandboxMark = "1.2.840.113635.100.6.3.1=ASN1:NULL"
+
+    /// Certificates by an authority of a test's own, and a credentials file that names one of them.
+    private struct Certificates {
+        let folder: String
+        var authority: String { "\(folder)/ca.pem" }
+        var credentialsFile: String { "\(folder)/credentials.json" }
+
+        init() throws {
+            folder = try TestIdentity.shared.get().makeFolder()
+            for name in ["ca", "stranger"] {
+                try TestIdentity.openssl("req -x509 \(curve) -days 2 -subj /CN=\(name) -keyout \(name).key -out \(name).pem", in: folder)
+            }
+        }
+
+        /// - Parameter days: Negative is over.
+        func issue(_ name: String, days: Int = 2, by authority: String = "ca", mark: String = "") throws {
+            try write("basicConstraints=CA:FALSE\n\(mark)\n", to: "\(name).ext")
+            try TestIdentity.openssl(
+                "req \(curve) -subj /UID=com.example.shop/CN=\(name) -keyout \(name).key -out \(name).csr", in: folder)
+            try TestIdentity.openssl(
+                "x509 -req -in \(name).csr -CA \(authority).pem -CAkey \(authority).key -CAcreateserial -days \(days) "
+                    + "-extfile \(name).ext -out \(name).pem", in: folder)
+        }
+
+        func use(_ name: String) throws {
+            try write(
+                """
+                {"v": 1, "credentials": [{"name": "shop", "certificate_file": "\(name).pem", "certificate_key_file": "\(name).key",
+                  "environments": ["production"], "apps": ["shop"]}]}
+                """, to: "credentials.json")
+        }
+
+        private func write(_ text: String, to name: String) throws {
+            try Data(text.utf8).write(to: URL(filePath: "\(folder)/\(name)"), options: .atomic)
+        }
+    }
+
+    private func start(_ bench: ServiceBench, _ certificates: Certificates) throws -> ServiceBench.Running {
+        try bench.startDispatcher {
+            $0.credentialsFile = certificates.credentialsFile
+            $0.credentialsCheck = .milliseconds(20)
+        }
+    }
+
+    private func state(_ state: String) -> String {
+        #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="\#(state)"} 1"#
+    }
+
+    @Test("Jobs go out under it without a provider token, and its end is on the page")
+    func sends() async throws {
+        let certificates = try Certificates()
+        try certificates.issue("good")
+        try certificates.use("good")
+        try await withServiceBench {
+            $0.clientCAFile = certificates.authority
+            // Nobody's token is good.
+            $0.keys = []
+        } _: { bench in
+            let dispatcher = try start(bench, certificates)
+            try await bench.publish(CredentialServiceTests.job((1...20).map { Fixture.delivery($0) }))
+            let outcomes = try await bench.finalOutcomes(20)
+            #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
+            let page = dispatcher.registry.render()
+            #expect(page.contains(#"push_dispatcher_apns_certificate_ends_in_seconds{credential="shop",environment="production"} 17"#))
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().count == 20)
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    /// What is wrong with it, and what APNs says to it. A revoked one is to Apple what a stranger's is: one that no authority vouches for.
+    enum Fault: String, CaseIterable {
+        case expired, stranger, wrongEnvironment
+
+        var reason: String { self == .wrongEnvironment ? "BadCertificateEnvironment" : "BadCertificate" }
+    }
+
+    @Test(
+        "One that APNs refuses pauses its pool and says so; its jobs are kept, and a good one in its place serves",
+        arguments: Fault.allCases)
+    func pauses(fault: Fault) async throws {
+        let certificates = try Certificates()
+        try certificates.issue("good")
+        switch fault {
+        case .expired: try certificates.issue("bad", days: -1)
+        case .stranger: try certificates.issue("bad", by: "stranger")
+        case .wrongEnvironment: try certificates.issue("bad", mark: Self.sandboxMark)
+        }
+        try certificates.use("bad")
+        try await withServiceBench {
+            $0.clientCAFile = certificates.authority
+        } _: { bench in
+            let dispatcher = try start(bench, certificates)
+            let port = try await dispatcher.operationsPort.next()
+            try await bench.publish(CredentialServiceTests.job([Fixture.delivery(1), Fixture.delivery(2)]))
+            let told = try await bench.events.next()
+            #expect(told.outcome == .misconfigured && !told.isFinal)
+            await CredentialServiceTests.page(of: dispatcher, shows: state("paused"))
+            let ready = try await CredentialServiceTests.readiness(port)
+            #expect(ready.status == 200, "another app's jobs still flow")
+            #expect(ready.text.contains("paused: APNs says \(fault.reason)"))
+            try await kept(2, bench)
+            // Renewed in place, as an operator would.
+            try certificates.use("good")
+            await CredentialServiceTests.page(of: dispatcher, shows: state("ready"))
+            try await bench.publish(CredentialServiceTests.job([Fixture.delivery(3)]))
+            #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(3).id: [.accepted]])
+            try await dispatcher.stop()
+            #expect(bench.simulator.journal().filter { $0.reason == nil }.map(\.token) == [Fixture.token(3).hex])
+            #expect(bench.deadLetters.waiting.isEmpty)
+        }
+    }
+
+    /// So many deliveries wait in the broker for their next try.
+    private func kept(_ deliveries: Int, _ bench: ServiceBench) async throws {
+        var waiting = 0
+        while waiting == 0 {
+            waiting = 0
+            for delay in RetryDelay.allCases {
+                waiting += try await TestBroker.messageCount(bench.topology.retryQueue(delay), bench.broker)
+            }
+        }
+        // One job may be split where its deliveries heard different things.
+        #expect((1...deliveries).contains(waiting))
+    }
+}
