@@ -52,13 +52,15 @@ struct AnswerNoteTests {
         try wire.answer(streams[3], "410")
         try exchange(wire)
         let told = drain(wire.client)
-        #expect(told.filter { $0 != .pong(7) } == [
-            .answered(streams[0], 200), .headers(streams[2], 429), .closed(streams[2], .noError), .answered(streams[3], 410),
-            .headers(streams[1], 400), .other, .closed(streams[1], .noError),
-        ] || told.filter { $0 != .pong(7) } == [
-            .answered(streams[0], 200), .headers(streams[1], 400), .headers(streams[2], 429), .closed(streams[2], .noError),
-            .answered(streams[3], 410), .other, .closed(streams[1], .noError),
-        ])
+        #expect(
+            told.filter { $0 != .pong(7) } == [
+                .answered(streams[0], 200), .headers(streams[2], 429), .closed(streams[2], .noError), .answered(streams[3], 410),
+                .headers(streams[1], 400), .other, .closed(streams[1], .noError),
+            ]
+                || told.filter { $0 != .pong(7) } == [
+                    .answered(streams[0], 200), .headers(streams[1], 400), .headers(streams[2], 429), .closed(streams[2], .noError),
+                    .answered(streams[3], 410), .other, .closed(streams[1], .noError),
+                ])
         #expect(told.contains(.pong(7)))
         #expect(drain(wire.client).isEmpty && wire.client.openStreams == 0)
     }

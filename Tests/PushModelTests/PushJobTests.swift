@@ -62,7 +62,8 @@ struct PushJobTests {
     func remembersNothingWrong() throws {
         var decoder = PushJobDecoder()
         var jobs: [PushJob] = []
-        for (app, topic, type) in [("shop", "com.example.shop", PushType.alert), ("shoq", "com.example.shop", .voip), ("s", "com", .alert)] {
+        for (app, topic, type) in [("shop", "com.example.shop", PushType.alert), ("shoq", "com.example.shop", .voip), ("s", "com", .alert)]
+        {
             var job = try Sample.job()
             job.app = try #require(AppSlug(app))
             (job.topic, job.pushType) = (topic, type)
