@@ -22,6 +22,9 @@ package struct PushCommand: AsyncParsableCommand {
             SendCommand.self,
             ValidateCommand.self,
             StatusCommand.self,
+            CancelCommand.self,
+            HoldCommand.self,
+            QuietHoursCommand.self,
             DemoCommand.self,
         ])
 

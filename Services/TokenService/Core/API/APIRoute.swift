@@ -57,6 +57,14 @@ package struct APIRoute: Hashable, Sendable {
     package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
+    package static let setHold = APIRoute(.post, "/v1/apps/{app}/holds", .admin)
+    package static let listHolds = APIRoute(.get, "/v1/apps/{app}/holds", .read, .admin)
+    package static let readHold = APIRoute(.get, "/v1/apps/{app}/holds/{id}", .read, .admin)
+    package static let liftHold = APIRoute(.delete, "/v1/apps/{app}/holds/{id}", .admin)
+    package static let setGlobalHold = APIRoute(.post, "/v1/admin/holds", .admin)
+    package static let listAllHolds = APIRoute(.get, "/v1/admin/holds", .admin)
+    package static let readAnyHold = APIRoute(.get, "/v1/admin/holds/{id}", .admin)
+    package static let liftAnyHold = APIRoute(.delete, "/v1/admin/holds/{id}", .admin)
 
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
@@ -75,5 +83,6 @@ package struct APIRoute: Hashable, Sendable {
         setQuietHours, readQuietHours, removeQuietHours, eraseUser,
         exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
+        setHold, listHolds, readHold, liftHold, setGlobalHold, listAllHolds, readAnyHold, liftAnyHold,
     ]
 }

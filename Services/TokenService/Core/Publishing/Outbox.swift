@@ -9,6 +9,7 @@ package struct Outbox: Sendable {
     package let jobs: JobPublisher
     package let fences: FencePublisher
     package let cancellation: Cancellation
+    package let holds: HoldDesk
     package let relay: Relay
     /// Wakes the relay.
     package let pulse: RelayPulse
@@ -27,8 +28,9 @@ package struct Outbox: Sendable {
         let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
+        holds = HoldDesk(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
         relay = Relay(
-            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements,
+            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds, settlements: settlements,
             backlog: backlog,
             pulse: pulse,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
