@@ -47,7 +47,7 @@ extension DispatcherCore {
     mutating func putAside(
         _ deliveries: DeliverySet, of job: inout JobInProgress, under hold: HoldBook.Hold, next: inout NextSteps, at now: Int64
     ) {
-        let outcome: OutcomeClass? = job.heldBy == hold.id ? nil : .held
+        let outcome: OutcomeClass? = (job.heldBy ?? job.headers.heldBy) == hold.id ? nil : .held
         job.heldBy = hold.id
         let said = Answered(reason: hold.reason, retryAfter: holdPace.delay(until: hold.endsAt, at: now).duration)
         for index in deliveries.indices { tryAgain(index, outcome, .held, said, of: &job, next: &next, at: now) }

@@ -20,7 +20,7 @@ struct JobInProgress {
     var switched = DeliverySet()
     /// Times that pools gave something back as not sent.
     var resubmissions = 0
-    /// The hold under which it waited last.
+    /// The hold because of which some of it was put aside here.
     var heldBy: PushID?
     /// Something of it was reported or will be retried, so it can no longer be given back whole.
     var hasResults = false

@@ -26,7 +26,9 @@ package struct HoldRequest: Equatable, Sendable {
             return id
         }
         if isAll == false { body.problem("all", "unsupported_value", "true, or leave it out") }
-        if named.count != 1 { body.problem("", "conflict", "exactly one of all, lane and notification") }
+        if named.count != 1 {
+            body.problem(named.last ?? "all", named.isEmpty ? "missing" : "conflict", "exactly one of all, lane and notification")
+        }
         if app == nil, named.contains("notification") {
             body.problem("notification", "unsupported_value", "a notification is held under its app: /v1/apps/{app}/holds")
         }
