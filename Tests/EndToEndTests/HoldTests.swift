@@ -79,7 +79,8 @@ struct HoldTests {
                 _ = try await eventually("it is published") {
                     try await client.status(queued)["state"]?.stringValue == "sending" ? true : nil
                 }
-                _ = try await Self.pushctl(platform, tokenService, "hold", "set", "--all-apps", "--lane", "now", "--reason", "r", "--for", "5s")
+                _ = try await Self.pushctl(
+                    platform, tokenService, "hold", "set", "--all-apps", "--lane", "now", "--reason", "r", "--for", "5s")
                 let outbox = try await client.send("outbox", to: "ada")
                 try await platform.startDispatcher()
                 for id in [queued, outbox] { #expect(try await client.completed(id).count("accepted") == 1) }

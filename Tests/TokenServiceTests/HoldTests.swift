@@ -112,14 +112,18 @@ struct HoldTests {
             let (shop, chief) = try await operate(running)
             for (body, problems) in [
                 (#"{"reason":"r"}"#, ["/all missing"]), (#"{"all":true}"#, ["/reason missing"]),
-                (#"{"all":true,"lane":"now","reason":"r"}"#, ["/lane conflict"]), (#"{"all":false,"reason":"r"}"#, ["/all unsupported_value"]),
+                (#"{"all":true,"lane":"now","reason":"r"}"#, ["/lane conflict"]),
+                (#"{"all":false,"reason":"r"}"#, ["/all unsupported_value"]),
                 (#"{"lane":"fast","reason":"r"}"#, ["/lane unsupported_value"]),
                 (#"{"notification":"x","reason":"r"}"#, ["/notification invalid_id"]),
                 (#"{"notification":"\#(PushID.random())","reason":"r"}"#, ["/notification unknown_notification"]),
                 (#"{"all":true,"reason":"r","ttl_seconds":0}"#, ["/ttl_seconds out_of_range"]),
                 (#"{"all":true,"reason":"r","expires_at":"2020-01-01T00:00:00Z"}"#, ["/expires_at out_of_range"]),
                 (#"{"all":true,"reason":"r","expires_at":"tomorrow"}"#, ["/expires_at invalid_time"]),
-                (#"{"all":true,"reason":"r","expires_at":"2020-01-01T00:00:00Z","ttl_seconds":5}"#, ["/expires_at out_of_range", "/ttl_seconds conflict"]),
+                (
+                    #"{"all":true,"reason":"r","expires_at":"2020-01-01T00:00:00Z","ttl_seconds":5}"#,
+                    ["/expires_at out_of_range", "/ttl_seconds conflict"]
+                ),
                 (#"{"all":true,"reason":"r","until":"now"}"#, ["/until unknown_field"]),
             ] {
                 let answer = try await chief.post(Self.path, body)
@@ -179,7 +183,8 @@ struct HoldTests {
             try await running.execute("UPDATE chunks SET due_at = now(), lease_until = now()")
             _ = try await eventually { try await running.count("SELECT count(*) FROM chunks WHERE held_by IS NOT NULL") == 1 ? true : nil }
             #expect(
-                try await running.count("SELECT count(*) FROM chunks c JOIN holds h ON h.id = c.held_by AND h.ends_at = c.lease_until") == 1)
+                try await running.count("SELECT count(*) FROM chunks c JOIN holds h ON h.id = c.held_by AND h.ends_at = c.lease_until") == 1
+            )
             try await running.jobs(.soon) { jobs in
                 // Its hour is over.
                 try await running.execute("UPDATE holds SET ends_at = now()")
@@ -261,7 +266,8 @@ struct HoldTests {
                 return Set(told) == expected ? true : nil
             }
             _ = try await eventually {
-                try await running.count("SELECT count(*) FROM holds WHERE told_at IS NULL OR lift_told_at IS NULL AND lifted_at IS NOT NULL")
+                try await running.count(
+                    "SELECT count(*) FROM holds WHERE told_at IS NULL OR lift_told_at IS NULL AND lifted_at IS NOT NULL")
                     == 0 ? true : nil
             }
             let states = try await chief.get(Self.path).json["holds"]?.arrayValue ?? []
@@ -290,7 +296,9 @@ struct HoldTests {
             try await lift(first, chief)
             _ = try await eventually { try await held(by: first) == 0 ? true : nil }
             _ = try await eventually { try await held(by: second) == 1 ? true : nil }
-            _ = try await eventually { try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 1 ? true : nil }
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 1 ? true : nil
+            }
             try await running.jobs { jobs in
                 try await lift(second, chief)
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == id)

@@ -160,7 +160,8 @@ struct HoldTests {
         let counts = Dictionary(grouping: delays) { $0 }.mapValues(\.count)
         #expect(counts == [.fiveSeconds: 50, .thirtySeconds: 500, .twoMinutes: 1000, .tenMinutes: 450])
         for (endsAt, now, expected) in [
-            (nil, HoldPace.window - 1, .tenMinutes), (nil, HoldPace.window, .fiveSeconds), (HoldPace.window + 4_999, HoldPace.window, .oneSecond),
+            (nil, HoldPace.window - 1, .tenMinutes), (nil, HoldPace.window, .fiveSeconds),
+            (HoldPace.window + 4_999, HoldPace.window, .oneSecond),
             (HoldPace.window + 1, HoldPace.window, .oneSecond),
         ] as [(Int64?, Int64, RetryDelay)] {
             let delay = pace.delay(until: endsAt, at: now)

@@ -5,7 +5,9 @@ import StrictJSON
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel", abstract: "Stop a notification for good, as far as it was not sent yet.",
-        discussion: "Nothing more of it leaves one second later. It may be repeated. The key needs the scope send. To go on later, see 'pushctl hold'.")
+        discussion:
+            "Nothing more of it leaves one second later. It may be repeated. The key needs the scope send. To go on later, see 'pushctl hold'."
+    )
     @OptionGroup var connection: ConnectionOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The notification's id.") var id: String

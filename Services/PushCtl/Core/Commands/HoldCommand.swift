@@ -14,7 +14,8 @@ struct HoldCommand: AsyncParsableCommand {
     struct Set: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set a hold: on a whole app, or one of its lanes or notifications.",
-            discussion: "In force on every dispatcher within a second. The key needs the scope admin; with --all-apps it must be bound to no app.")
+            discussion:
+                "In force on every dispatcher within a second. The key needs the scope admin; with --all-apps it must be bound to no app.")
         @OptionGroup var connection: ConnectionOptions
         @Argument(help: "The app.") var app: String?
         @Flag(help: "Hold every app, or --lane of every app.") var allApps = false
@@ -48,7 +49,9 @@ struct HoldCommand: AsyncParsableCommand {
             }
             print(holdTable([hold]))
             if hold["fence"]?.stringValue == "pending" {
-                print("The broker has not confirmed it yet: it is not in force everywhere. The service goes on trying; see 'pushctl hold list'.")
+                print(
+                    "The broker has not confirmed it yet: it is not in force everywhere. The service goes on trying; see 'pushctl hold list'."
+                )
             }
         }
     }
@@ -80,14 +83,17 @@ struct HoldCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lift a hold: what waits is sent.",
             discussion:
-                "What waits in the broker comes within seconds where it is little, and within ten minutes where it is much. Another hold on the same goes on.")
+                "What waits in the broker comes within seconds where it is little, and within ten minutes where it is much. Another hold on the same goes on."
+        )
         @OptionGroup var connection: ConnectionOptions
         @Argument(help: "The app and the hold's id; with --all-apps the id alone.") var names: [String]
         @Flag(help: "The hold is over every app.") var allApps = false
 
         func validate() throws {
             guard names.count == (allApps ? 1 : 2) else { throw ValidationError("name the app and the hold, or --all-apps and the hold") }
-            guard PushID(names[names.count - 1]) != nil else { throw ValidationError("\(names[names.count - 1]) is not a hold's id, a UUID") }
+            guard PushID(names[names.count - 1]) != nil else {
+                throw ValidationError("\(names[names.count - 1]) is not a hold's id, a UUID")
+            }
         }
 
         func run() async throws {

@@ -4,7 +4,8 @@ import StrictJSON
 struct QuietHoursCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quiet-hours", abstract: "When a user does not want to be disturbed, by the clock where each device is.",
-        discussion: "What comes meanwhile waits until their end, unless it is urgent or expires before. Changes concern what is sent from then on.",
+        discussion:
+            "What comes meanwhile waits until their end, unless it is urgent or expires before. Changes concern what is sent from then on.",
         subcommands: [Show.self, Set.self, Clear.self])
 
     struct Show: AsyncParsableCommand {

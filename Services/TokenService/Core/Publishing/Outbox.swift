@@ -30,7 +30,8 @@ package struct Outbox: Sendable {
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
         holds = HoldDesk(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
         relay = Relay(
-            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds, settlements: settlements,
+            pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
+            settlements: settlements,
             backlog: backlog,
             pulse: pulse,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)

@@ -27,10 +27,13 @@ extension Resource {
         ])
 
     private static let scope: [JSONSchema.Field] = [
-        .omissible("all", .boolean, "`true`: everything. Exactly one of these is given."), .omissible("lane", .words(Lane.self), "Or this lane."),
+        .omissible("all", .boolean, "`true`: everything. Exactly one of these is given."),
+        .omissible("lane", .words(Lane.self), "Or this lane."),
     ]
     private static let terms: [JSONSchema.Field] = [
-        .required("reason", .string(HoldRequest.maximumReasonBytes).example("wrong prices in the spring campaign"), "For whoever finds it; at most 500 bytes."),
+        .required(
+            "reason", .string(HoldRequest.maximumReasonBytes).example("wrong prices in the spring campaign"),
+            "For whoever finds it; at most 500 bytes."),
         .omissible("expires_at", .time, "When it ends by itself, at most 30 days ahead; left out, it lasts until it is lifted."),
         .omissible("ttl_seconds", .integer(HoldRequest.ttlSeconds), "The same, from now on."),
     ]
