@@ -174,6 +174,19 @@ struct HoldTests {
         }
     }
 
+    @Test func whatIsHeldIsNoBacklogThatKeepsOthersOut() async throws {
+        // Nothing is put aside or measured meanwhile.
+        try await RunningService.run(.init(settings: ["BACKLOG_LIMIT": "5", "RELAY_INTERVAL_MS": "60000"])) { running in
+            let (shop, chief) = try await operate(running)
+            let other = try await running.client.makeApp("other")
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await other.register(installation(2), user: "ada", token: token(2), app: "other")
+            _ = try await set(#"{"all":true,"reason":"r"}"#, chief)
+            for _ in 1...10 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
+            #expect(try await other.send(#"{"user":"ada"}"#, app: "other").status == 202)
+        }
+    }
+
     @Test func chunksThatAreDueUnderAHoldWaitAndGoAtItsOwnEnd() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await operate(running)

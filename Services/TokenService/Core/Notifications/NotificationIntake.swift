@@ -45,7 +45,7 @@ package struct NotificationIntake: Sendable {
         let notification = Notification(
             id: .timeOrdered(milliseconds: now), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
-        // What is held is left to the relay, which puts it aside.
+        // What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)
         let item = NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: isHeld ? 0 : publisher.leaseForNewcomers)
@@ -53,11 +53,11 @@ package struct NotificationIntake: Sendable {
         case .replay(let receipt): return Acceptance(receipt: receipt, isReplay: true)
         case .mismatch: throw IdempotencyMismatch()
         case .walked:
-            waits = item.notification.request.timing.isAtOnce
+            waits = item.notification.request.timing.isAtOnce && !isHeld
             relay.beat()
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
         case .resolved(let deliveries):
-            waits = !deliveries.isEmpty
+            waits = !deliveries.isEmpty && !isHeld
             if waits, item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }
