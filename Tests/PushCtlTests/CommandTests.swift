@@ -31,6 +31,18 @@ struct CommandTests {
             ["dead", "replay", "--app", "shop", "--extend", "259201"],
             ["quarantine", "list"], ["quarantine", "list", "shop", "--limit", "0"],
             ["quarantine", "restore"], ["quarantine", "restore", "shop", "--installation", "not-a-uuid"],
+            ["hold", "set", "shop"], ["hold", "set", "--reason", "r"], ["hold", "set", "shop", "--all-apps", "--reason", "r"],
+            ["hold", "set", "shop", "--reason", "r", "--lane", "fast"], ["hold", "set", "shop", "--reason", "r", "--notification", "x"],
+            ["hold", "set", "shop", "--reason", "r", "--for", "2"], ["hold", "set", "shop", "--reason", "r", "--for", "2w"],
+            ["hold", "set", "shop", "--reason", "r", "--for", "-2h"], ["hold", "set", "shop", "--reason", "r", "--for", "0s"],
+            ["hold", "set", "shop", "--reason", "r", "--for", "99999999999999999999d"],
+            ["hold", "set", "shop", "--reason", "r", "--for", "2h", "--until", "2026-11-22T09:00:00Z"],
+            ["hold", "set", "--all-apps", "--reason", "r", "--notification", "9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30"],
+            ["hold", "lift", "shop"], ["hold", "lift", "shop", "x"], ["hold", "list", "shop", "--limit", "0"],
+            ["hold", "lift", "--all-apps", "shop", "9f4c1e1a-6d0b-4c55-8a63-0e4b5c1d2f30"],
+            ["cancel", "shop"], ["cancel", "shop", "x"],
+            ["quiet-hours", "set", "shop", "ada", "22:00"], ["quiet-hours", "set", "shop", "ada", "22:00", "22:00"],
+            ["quiet-hours", "set", "shop", "ada", "24:00", "07:00"], ["quiet-hours", "set", "shop", "ada", "7:00", "07:00"],
             ["send", "--user", "a", "--title", "t"], ["send", "--app", "shop", "--user", "a", "--title", "t"],
             ["installations", "list"], ["installations", "list", "--app", "shop"], ["installations", "show", "i1"],
             ["installations", "list", "shop", "--limit", "0"],
@@ -46,6 +58,44 @@ struct CommandTests {
         let command = try PushCommand.parseAsRoot(["send", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
         let send = try #require(command as? SendCommand)
         #expect(send.user == "ada" && send.body == "hello" && send.ttlSeconds == 60)
+    }
+
+    @Test("How long a hold lasts is written with its unit") func holdDurations() throws {
+        for (text, seconds) in [("90s", 90), ("30m", 1800), ("2h", 7200), ("7d", 604_800)] as [(String, Int64)] {
+            #expect(holdSeconds(text) == seconds)
+        }
+        let set = try #require(try PushCommand.parseAsRoot(["hold", "set", "shop", "--reason", "r", "--for", "2h"]) as? HoldCommand.Set)
+        #expect(set.app == "shop" && set.duration == "2h" && set.lane == nil)
+    }
+
+    @Test("A hold's row says what is held, by whom and until when") func holdRows() throws {
+        let holds = try JSONValue.parse(
+            Array(
+                #"""
+                [{"id":"a","app":"shop","lane":"bulk","state":"live","reason":"prices","set_at":"t1","set_by":"k1","fence":"effective"},
+                {"id":"b","all":true,"state":"lifted","reason":"r","set_at":"t2","set_by":"k1","expires_at":"t4","lifted_at":"t3",
+                "lifted_by":"k2","fence":"pending"},
+                {"id":"c","app":"shop","notification":"n","state":"lifted","reason":"r","set_at":"t2","set_by":"k1","lifted_at":"t3",
+                "lifted_by":"k2","fence":"effective"}]
+                """#.utf8))
+        let rows = holdTable(holds.arrayValue ?? []).description.split(separator: "\n").map { row in
+            row.split(separator: "  ").map { $0.drop { $0 == " " } }.joined(separator: "|")
+        }
+        #expect(
+            rows == [
+                "HOLD|APP|WHAT|STATE|SET|BY|ENDS|REASON", "a|shop|lane bulk|live|t1|k1|when lifted|prices",
+                "b|(all)|everything|lifted, unconfirmed|t2|k1|t3|r", "c|shop|n|lifted by k2|t2|k1|t3|r",
+            ])
+    }
+
+    @Test("Cancelling says how much of it was still stoppable, or that it was too late") func cancellations() throws {
+        func lines(_ text: String) throws -> String { cancellationLines(try JSONValue.parse(Array(text.utf8))) }
+        #expect(
+            try lines(#"{"id":"n","state":"cancelled","stoppable":1,"fence":"effective"}"#) == "Cancelled. 1 delivery was still stoppable.")
+        let walked = try lines(#"{"id":"n","state":"cancelled","stoppable":0,"not_expanded":true,"fence":"pending"}"#)
+        #expect(walked.hasPrefix("Cancelled. 0 deliveries were still stoppable.\n"))
+        #expect(walked.contains("more would have followed") && walked.contains("goes on trying"))
+        #expect(try lines(#"{"id":"n","state":"completed","stoppable":0,"fence":"none"}"#).hasPrefix("Too late: it is completed."))
     }
 
     @Test("Dead letters are named by ids, by filters or as all of them") func deadLetters() throws {

@@ -109,6 +109,7 @@ struct AuthorisationMatrixTests {
             try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'"),
             try await running.count("SELECT count(*) FROM tokens WHERE state = 'active'"),
             try await running.count("SELECT count(*) FROM notifications"),
+            try await running.count("SELECT count(*) FROM holds"),
         ]
     }
 

@@ -12,6 +12,7 @@ struct DispatcherMetrics: Sendable {
     private let deliveries: Counter
     private let outcomes = OutcomeCounters()
     private let retries: [RetryDelay: Counter]
+    private let held: Counter
     private let deadLettered: Counter
     private let acknowledged: Counter
     private let givenBack: Counter
@@ -33,6 +34,7 @@ struct DispatcherMetrics: Sendable {
         jobs = each(Lane.allCases) { counter(MetricName.jobs, [("lane", $0.rawValue)]) }
         deliveries = counter(MetricName.deliveries)
         retries = each(RetryDelay.allCases) { counter(MetricName.retries, [("delay", $0.rawValue)]) }
+        held = counter(MetricName.held)
         deadLettered = counter(MetricName.deadLettered)
         acknowledged = counter(MetricName.acknowledged)
         givenBack = counter(MetricName.givenBack)
@@ -53,6 +55,7 @@ struct DispatcherMetrics: Sendable {
         if tally.deliveriesTaken > 0 { deliveries.increment(by: tally.deliveriesTaken) }
         for (kind, count) in tally.outcomes { outcomes.add(count, kind, registry) }
         for (delay, count) in tally.retries { retries[delay]?.increment(by: count) }
+        if tally.held > 0 { held.increment(by: tally.held) }
         if tally.deadLettered > 0 { deadLettered.increment(by: tally.deadLettered) }
         if tally.acknowledged > 0 { acknowledged.increment(by: tally.acknowledged) }
         if tally.givenBack > 0 { givenBack.increment(by: tally.givenBack) }
@@ -83,6 +86,7 @@ struct DispatcherMetrics: Sendable {
     func observe(_ status: @escaping @Sendable () -> CoreStatus, gate: ControlGate) {
         registry.observe(MetricName.inProgress, Self.text(MetricName.inProgress)) { Double(status().jobsInProgress) }
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }
+        registry.observe(MetricName.holds, Self.text(MetricName.holds)) { Double(status().holds) }
         registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { gate.isOpen ? 1 : 0 }
         registry.observe(MetricName.controlEntries, Self.text(MetricName.controlEntries)) { Double(gate.count) }
     }
@@ -110,6 +114,8 @@ struct DispatcherMetrics: Sendable {
         (MetricName.stopped, "Requests that a fence, a cancel or their expiry stopped at the last moment."),
         (MetricName.handedOver, "Requests that were certainly not processed, and handed to another connection."),
         (MetricName.retries, "Deliveries put into a delayed queue, by its delay."),
+        (MetricName.held, "Deliveries put into a delayed queue because of a hold, each time that they were."),
+        (MetricName.holds, "Holds in force."),
         (MetricName.deadLettered, "Deliveries given up, and messages that are no job."),
         (MetricName.acknowledged, "Jobs acknowledged: everything about them is confirmed."),
         (MetricName.givenBack, "Jobs given back to the broker because this process is stopping."),

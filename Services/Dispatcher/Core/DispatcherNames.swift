@@ -8,7 +8,10 @@ enum LogKey {
     static let deliveries = "deliveries"
     static let detail = "detail"
     static let environment = "environment"
+    static let hold = "hold.id"
+    static let holds = "holds"
     static let instance = "instance"
+    static let lane = "lane"
     static let messageID = "message.id"
     static let new = "new"
     static let notification = "notification.id"
@@ -32,6 +35,8 @@ enum MetricName {
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
     static let controlEntries = "push_dispatcher_control_entries"
+    static let holds = "push_dispatcher_holds"
+    static let held = "push_dispatcher_deliveries_held_total"
     static let poolState = "push_dispatcher_apns_pool_state"
     static let connections = "push_dispatcher_apns_connections"
     static let openStreams = "push_dispatcher_apns_open_streams"
@@ -63,6 +68,7 @@ enum MetricName {
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, unconfirmed, controlCurrent,
         controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
-        certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver,
+        certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
+        held,
     ]
 }

@@ -32,6 +32,8 @@ package struct APIClient {
 
     package func get(_ path: String) async throws -> JSONValue { try await call(.GET, path) }
     package func delete(_ path: String) async throws { _ = try await call(.DELETE, path) }
+    /// A DELETE whose answer says what was done.
+    func answer(toDeleting path: String) async throws -> JSONValue { try await call(.DELETE, path) }
 
     /// - Parameter idempotencyKey: the same key again does nothing new and gives the same answer.
     @discardableResult

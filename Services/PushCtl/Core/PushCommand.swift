@@ -23,6 +23,9 @@ package struct PushCommand: AsyncParsableCommand {
             ValidateCommand.self,
             StatusCommand.self,
             NotificationsCommand.self,
+            CancelCommand.self,
+            HoldCommand.self,
+            QuietHoursCommand.self,
             DemoCommand.self,
         ])
 

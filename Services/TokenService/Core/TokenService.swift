@@ -38,6 +38,7 @@ package struct TokenService: Sendable {
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
         let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
+        metrics.observe(outbox.holds.book)
         let brakes = BrakeWatch()
         metrics.observe(brakes)
 
@@ -117,14 +118,15 @@ package struct TokenService: Sendable {
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(
-                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse),
+                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse, holds: outbox.holds.book),
                 cancellation: outbox.cancellation, metrics: metrics),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,
                 logger: logger),
-            deadLetters: DeadLettersController(desk: deadLetters, metrics: metrics, logger: logger)
+            deadLetters: DeadLettersController(desk: deadLetters, metrics: metrics, logger: logger),
+            holds: HoldsController(pool: pool, desk: outbox.holds)
         ).bind(to: router)
         routes = router.routes
         return Application(

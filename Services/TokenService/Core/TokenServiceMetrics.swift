@@ -102,6 +102,12 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.accepted, [("lane", lane.rawValue), ("replay", isReplay ? "true" : "false")])
     }
 
+    /// The holds that are in force.
+    func observe(_ holds: HoldBook) {
+        registry.observe(MetricName.holds, "Scopes on which a hold is in force, as this process saw them last.") { Double(holds.count) }
+    }
+
+    func putAside(_ number: Int) { count(MetricName.putAside, [], by: number) }
     func published(_ number: Int) { count(MetricName.published, [], by: number) }
     func undecodableOutcome() { count(MetricName.undecodableOutcomes, []) }
 
@@ -146,6 +152,7 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.published, "Notifications whose jobs the broker has confirmed."),
         (MetricName.walkRead, "Installations, and entries of lists, that walks have looked at."),
         (MetricName.walkChunks, "Chunks that walks have written."),
+        (MetricName.putAside, "Notifications and chunks that were due and put aside because of a hold, each time that they were."),
         (MetricName.outcomes, "Deliveries that got their final outcome, by class."),
         (MetricName.repeatedOutcomes, "Final outcomes that had been applied before, or of unknown deliveries."),
         (MetricName.undecodableOutcomes, "Outcome messages that could not be read and were dead-lettered."),

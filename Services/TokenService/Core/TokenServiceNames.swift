@@ -7,9 +7,11 @@ package enum LogKey {
     package static let deliveries = "erased.deliveries"
     package static let error = "error"
     package static let flagged = "stale.flagged"
+    package static let hold = "hold.id"
     package static let history = "erased.history"
     package static let installations = "erased.installations"
     package static let keyID = "key.id"
+    package static let lane = "lane"
     package static let messageID = "message.id"
     package static let notification = "notification.id"
     package static let notifications = "erased.notifications"
@@ -39,6 +41,8 @@ package enum MetricName {
     package static let walkRead = "push_token_service_walk_installations_total"
     package static let walkChunks = "push_token_service_walk_chunks_total"
     package static let walkOldest = "push_token_service_walk_oldest_age_seconds"
+    package static let holds = "push_token_service_holds"
+    package static let putAside = "push_token_service_publish_held_total"
     package static let outcomes = "push_token_service_outcomes_total"
     package static let repeatedOutcomes = "push_token_service_outcomes_repeated_total"
     package static let undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
@@ -80,6 +84,8 @@ package enum MetricName {
         walkRead,
         walkChunks,
         walkOldest,
+        holds,
+        putAside,
         outcomes,
         repeatedOutcomes,
         undecodableOutcomes,

@@ -19,6 +19,16 @@ extension ControlMessage {
                 writer.field("app", app.text)
                 writer.plainField("notification", notification.append)
                 writer.field("at_ms", at)
+            case .hold(let id, let scope, let endsAt, let at):
+                writer.plainField("id", id.append)
+                writer.field("app", scope.app?.text)
+                writer.field("lane", scope.lane?.rawValue)
+                if let notification = scope.notification { writer.plainField("notification", notification.append) }
+                writer.field("ends_at_ms", endsAt)
+                writer.field("at_ms", at)
+            case .unhold(let id, let at):
+                writer.plainField("id", id.append)
+                writer.field("at_ms", at)
             case .marker(let id): writer.plainField("id", id.append)
             case .other: break
             }
@@ -38,6 +48,11 @@ extension ControlMessage {
                 at: try entry.integer("at_ms"))
         case "cancel":
             self = .cancel(app: try entry.app(), notification: try entry.id("notification"), at: try entry.integer("at_ms"))
+        case "hold":
+            self = .hold(
+                id: try entry.id("id"), scope: try entry.scope(), endsAt: entry.has("ends_at_ms") ? try entry.integer("ends_at_ms") : nil,
+                at: try entry.integer("at_ms"))
+        case "unhold": self = .unhold(id: try entry.id("id"), at: try entry.integer("at_ms"))
         case "marker": self = .marker(id: try entry.id("id"))
         case let kind: self = .other(kind: kind)
         }
@@ -47,6 +62,8 @@ extension ControlMessage {
         switch self {
         case .fence: "fence"
         case .cancel: "cancel"
+        case .hold: "hold"
+        case .unhold: "unhold"
         case .marker: "marker"
         case .other(let kind): kind
         }
@@ -69,6 +86,21 @@ extension ControlMessage {
         func id(_ field: String) throws(MessageError) -> PushID {
             guard let id = PushID(try string(field)) else { throw MessageError(.invalidField(field), "expected a UUID") }
             return id
+        }
+
+        func has(_ field: String) -> Bool { value[field] != nil }
+
+        /// What is not named is not limited; a lane that this program does not know is refused, never taken for all lanes.
+        func scope() throws(MessageError) -> HoldScope {
+            var lane: Lane?
+            if has("lane") {
+                lane = Lane(rawValue: try string("lane"))
+                if lane == nil { throw MessageError(.invalidField("lane"), "expected a lane") }
+            }
+            let scope = HoldScope(
+                app: has("app") ? try app() : nil, lane: lane, notification: has("notification") ? try id("notification") : nil)
+            guard let scope else { throw MessageError(.invalidField("notification"), "expected with an app and without a lane") }
+            return scope
         }
 
         func app() throws(MessageError) -> AppSlug {

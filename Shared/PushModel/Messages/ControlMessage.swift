@@ -6,6 +6,10 @@ package enum ControlMessage: Equatable, Sendable {
     case fence(app: AppSlug, installation: PushID, epochsBelow: Int64, at: Int64)
     /// Nothing more of this notification is sent.
     case cancel(app: AppSlug, notification: PushID, at: Int64)
+    /// What the scope names waits until the hold is lifted or ends. Told again while it lasts; `at` is when it was told.
+    case hold(id: PushID, scope: HoldScope, endsAt: Int64?, at: Int64)
+    /// The hold is lifted, for good: one that comes later is another one.
+    case unhold(id: PushID, at: Int64)
     /// A reader's own mark: when it reads it back, it has caught up.
     case marker(id: PushID)
     /// A kind this version does not know. Readers pass over it, so that a newer writer may add kinds.

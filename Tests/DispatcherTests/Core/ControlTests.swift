@@ -158,7 +158,7 @@ struct ControlTests {
     @Test("An entry that cannot be read, or of a kind that is not known, stops nothing")
     func passesOver() throws {
         let bench = try CoreBench()
-        bench.handle(.controlReceived([Fixture.message(Array("{".utf8)), Fixture.message(Array(#"{"v":1,"kind":"hold"}"#.utf8))]))
+        bench.handle(.controlReceived([Fixture.message(Array("{".utf8)), Fixture.message(Array(#"{"v":1,"kind":"slow_down"}"#.utf8))]))
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
         #expect(bench.gate.count == 1)
         let acknowledged = bench.others.reduce(0) { count, action in

@@ -12,6 +12,8 @@ final class ControlGate: Sendable {
         var isOpen = false
         /// Jobs that were stopped while parts of them may wait in a pool, and why.
         var stoppedJobs: [UInt64: StopReason] = [:]
+        /// Jobs of which parts may wait in a pool, and that a hold keeps.
+        var heldJobs: Set<UInt64> = []
     }
 
     private let contents = Mutex(Contents())
@@ -25,7 +27,7 @@ final class ControlGate: Sendable {
         let tag = BatchTag(batch.tag)
         return contents.withLock { contents in
             if let reason = contents.stoppedJobs[tag.job] { return reason }
-            guard contents.isOpen else { return .held }
+            guard contents.isOpen, contents.heldJobs.isEmpty || !contents.heldJobs.contains(tag.job) else { return .held }
             let isFenced = contents.state.isFenced(app: tag.app, installation: request.installation, ownerEpoch: request.ownerEpoch)
             return isFenced ? .fenced : nil
         }
@@ -56,6 +58,11 @@ final class ControlGate: Sendable {
         }
     }
 
+    /// What pools have not sent yet of these jobs, and of no others, waits.
+    func hold(_ jobs: Set<UInt64>) {
+        contents.withLock { $0.heldJobs = jobs }
+    }
+
     /// What a pool has not sent yet of this job is not sent any more.
     func stop(_ job: UInt64, because reason: StopReason) {
         contents.withLock { $0.stoppedJobs[job] = reason }
@@ -65,6 +72,7 @@ final class ControlGate: Sendable {
     func forget(_ job: UInt64) {
         contents.withLock { contents in
             if !contents.stoppedJobs.isEmpty { contents.stoppedJobs[job] = nil }
+            if !contents.heldJobs.isEmpty { contents.heldJobs.remove(job) }
         }
     }
 }

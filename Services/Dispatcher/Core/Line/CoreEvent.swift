@@ -44,7 +44,10 @@ enum CoreNote: Equatable, Sendable {
     case noCredential(app: AppSlug, environment: APNsEnvironment, notification: PushID)
     case deadLettered(notification: PushID, reason: String, deliveries: Int)
     case unreadableControlMessage(detail: String)
-    case controlCaughtUp
+    /// With so many holds in force.
+    case controlCaughtUp(holds: Int)
+    case holdInForce(id: PushID, app: AppSlug?, lane: Lane?)
+    case holdOver(id: PushID)
     case controlUncertain(because: String)
     case publishFailed(messages: Int, reason: String)
     case jobsForgotten(count: Int)
@@ -63,7 +66,7 @@ struct CoreTally: Equatable, Sendable {
 
     /// What the control stream said.
     enum Control: String, Hashable, Sendable, CaseIterable {
-        case fence, cancel
+        case fence, cancel, hold, unhold
     }
 
     /// A job at a point of its first try.
@@ -77,6 +80,8 @@ struct CoreTally: Equatable, Sendable {
     var deliveriesTaken = 0
     var outcomes: [Outcome: Int] = [:]
     var retries: [RetryDelay: Int] = [:]
+    /// Deliveries that were put aside because of a hold, each time that they were.
+    var held = 0
     var deadLettered = 0
     var acknowledged = 0
     var givenBack = 0

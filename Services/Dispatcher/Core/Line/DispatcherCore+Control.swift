@@ -10,7 +10,7 @@ enum ControlStanding: Equatable, Sendable {
     case current
 }
 
-/// The control stream: fences, cancels, and the proof that none was missed (promises 3 and 6).
+/// The control stream: fences, cancels, holds, and the proof that none was missed (promises 3 and 6).
 extension DispatcherCore {
     mutating func controlConnection(isUp: Bool, at now: Int64) {
         guard isUp else {
@@ -61,6 +61,12 @@ extension DispatcherCore {
             for job in jobs.values where job.app == app && job.job.notification == notification {
                 gate.stop(job.number, because: .cancelled)
             }
+        case .hold(let id, let scope, let endsAt, let at):
+            guard at >= now - rules.controlMemory else { return }
+            hold(id, scope, endsAt: endsAt, toldAt: at, at: now)
+        case .unhold(let id, let at):
+            guard at >= now - rules.controlMemory else { return }
+            lift(id, toldAt: at)
         case .marker(let id):
             if case .catchingUp(id, _) = control { caughtUp(at: now) }
         case .other: break
@@ -70,7 +76,7 @@ extension DispatcherCore {
     private mutating func caughtUp(at now: Int64) {
         control = .current
         gate.open()
-        actions.append(.note(.controlCaughtUp))
+        actions.append(.note(.controlCaughtUp(holds: holds.count)))
         if !hasStartedTaking && !isStopping {
             hasStartedTaking = true
             actions.append(.startTaking)
@@ -97,6 +103,7 @@ extension DispatcherCore {
         lastForgotten = now
         let memory = rules.controlMemory
         gate.apply { $0.forget(before: now - memory) }
+        forgetHolds(before: now - memory)
         throttled.forget(now: now)
     }
 

@@ -57,10 +57,11 @@ extension DispatcherCore {
         }
     }
 
-    /// 4. The rest, but for what would disturb a throttled device or crowd other apps out, goes to the pools of its app, one batch each.
+    /// 4. The rest, but for what is held and what would disturb a throttled device or crowd other apps out, goes to the pools of its app, one batch each.
     mutating func send(_ deliveries: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
         guard !deliveries.isEmpty else { return }
         guard case .current = control else { return park(deliveries, of: &job, at: now) }
+        if !holds.isEmpty, let hold = hold(on: job) { return putAside(deliveries, of: &job, under: hold, next: &next, at: now) }
         for environment in APNsEnvironment.allCases {
             let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
             guard !chosen.isEmpty else { continue }
@@ -85,7 +86,7 @@ extension DispatcherCore {
             job.resubmissions += 1
             send(next.resubmit, of: &job, next: &next, at: now)
         }
-        // The gate was closed when the pool asked; here it is known whether it still is.
+        // The gate was closed, or a hold there, when the pool asked; here it is known whether it still is.
         send(next.held, of: &job, next: &next, at: now)
         conclude(&job, next, at: now)
         keep(consume job, at: now)

@@ -30,7 +30,7 @@ extension DispatcherCore {
         let message = OutgoingMessage(
             exchange: topology.retryExchange(delay), routingKey: topology.jobRoutingKey(progress.job.lane),
             messageID: PushID.timeOrdered(milliseconds: now), contentType: PushJob.contentType,
-            headers: headers.forRetry(waits: countsAsAttempt ? 0 : headers.waits + 1),
+            headers: headers.forRetry(waits: countsAsAttempt ? 0 : headers.waits + 1, heldBy: progress.heldBy),
             body: progress.copy(of: indices, attempt: countsAsAttempt ? progress.attempt : progress.job.attempt).encoded())
         ledger.owe(progress.number)
         outbox.append(OutboundMessage(message: message, covers: [progress.number], kind: .retry))

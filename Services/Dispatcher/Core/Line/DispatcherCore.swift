@@ -27,6 +27,8 @@ struct DispatcherCore {
     var refused: [OutboundMessage] = []
     var refusedUntil: Int64 = 0
 
+    var holds = HoldBook()
+    var holdPace = HoldPace()
     var throttled = ThrottledDevices()
     /// Apps whose pool is slow and that hold too many of a lane's jobs; looked at with every tick.
     var crowding: Set<LaneShare> = []
@@ -67,6 +69,7 @@ struct DispatcherCore {
         publishRefused(at: now)
         doubtControl(at: now)
         moveParked(at: now)
+        endHolds(at: now)
         forgetControl(at: now)
         measureCrowding(at: now)
         flush(at: now)
@@ -112,7 +115,7 @@ struct CoreRules: Sendable {
     var parkingPatience: Int64 = 60_000
     /// Pause before messages that the broker refused are published again.
     var refusalPause: Int64 = 250
-    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing. One hour for clocks.
+    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not told again since is over. One hour for clocks.
     var controlMemory: Int64 = 73 * 3_600_000
 }
 

@@ -20,6 +20,8 @@ struct JobInProgress {
     var switched = DeliverySet()
     /// Times that pools gave something back as not sent.
     var resubmissions = 0
+    /// The hold because of which some of it was put aside here.
+    var heldBy: PushID?
     /// Something of it was reported or will be retried, so it can no longer be given back whole.
     var hasResults = false
     /// The broker delivers it anew, because the connection that brought it is gone.
@@ -36,21 +38,27 @@ struct JobHeaders: Equatable, Sendable {
     /// How often the job came back from a delayed queue without a try that counts.
     static let waits = "push-waits"
 
+    /// The hold because of which it is there, so that this is reported once.
+    static let heldBy = "push-held-by"
+
     let kept: [String: String]
     let waits: Int
     /// Tries of a life before this one, which a replay ended (``PushJob/earlierAttemptsHeader``).
     let earlierAttempts: Int
+    let heldBy: PushID?
 
     init(_ headers: [String: String]) {
-        kept = headers.filter { !$0.key.hasPrefix("x-") && $0.key != Self.waits }
+        kept = headers.filter { !$0.key.hasPrefix("x-") && $0.key != Self.waits && $0.key != Self.heldBy }
         waits = headers[Self.waits].flatMap { Int($0) } ?? 0
         earlierAttempts = headers[PushJob.earlierAttemptsHeader].flatMap { Int($0) }.map { min(max(0, $0), 1_000_000) } ?? 0
+        heldBy = headers[Self.heldBy].flatMap { PushID($0) }
     }
 
-    func forRetry(waits: Int) -> [String: String] {
-        guard waits > 0 else { return kept }
+    func forRetry(waits: Int, heldBy: PushID?) -> [String: String] {
+        guard waits > 0 || heldBy != nil else { return kept }
         var headers = kept
-        headers[Self.waits] = String(waits)
+        if waits > 0 { headers[Self.waits] = String(waits) }
+        headers[Self.heldBy] = heldBy?.description
         return headers
     }
 }

@@ -12,7 +12,7 @@ enum OutcomeTable {
         case again(OutcomeClass?, RetryCause)
         /// It certainly did not leave: another connection may take it at once, a bounded number of times.
         case resubmit
-        /// It waits here until the gate opens.
+        /// It waits until the gate opens, or until nothing holds it any more.
         case park
         /// This process is stopping; another one takes it.
         case returned
@@ -69,7 +69,7 @@ enum OutcomeTable {
         // It may have arrived: to call it failed would be to claim that it did not.
         case (.expiresBeforeRetry, .noAnswer): .unknown
         case (.expiresBeforeRetry, .notSent), (.expiresBeforeRetry, .misconfigured), (.expiresBeforeRetry, .unavailable),
-            (.expiresBeforeRetry, .deviceThrottled):
+            (.expiresBeforeRetry, .deviceThrottled), (.expiresBeforeRetry, .held):
             .expired
         case (.expiresBeforeRetry, _): .failed
         }
@@ -83,8 +83,15 @@ enum OwnReason {
     static let deviceThrottled = "device_throttled"
     /// A newer one with the same collapse id takes its place.
     static let superseded = "superseded"
+    /// A hold on everything, its lane, its app, its notification.
+    static let everythingHeld = "everything_held"
+    static let laneHeld = "lane_held"
+    static let appHeld = "app_held"
+    static let notificationHeld = "notification_held"
     static let undecodable = "undecodable"
     static let unsupportedVersion = "unsupported_version"
 
-    static let all = [noCredential, deviceThrottled, superseded, undecodable, unsupportedVersion]
+    static let all = [
+        noCredential, deviceThrottled, superseded, everythingHeld, laneHeld, appHeld, notificationHeld, undecodable, unsupportedVersion,
+    ]
 }

@@ -19,13 +19,15 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case unavailable
     /// Another delivery to the device was throttled, and its wait is not over.
     case deviceThrottled
+    /// An operator's hold; ``HoldPace`` says for how long.
+    case held
     /// The token looked like garbage where it was sent to; the other environment may know it.
     case otherEnvironment
 
     /// Whether the try is one of APNs' and uses up an attempt.
     var countsAsAttempt: Bool {
         switch self {
-        case .notSent, .misconfigured, .unavailable, .deviceThrottled: false
+        case .notSent, .misconfigured, .unavailable, .deviceThrottled, .held: false
         case .throttled, .serverFault, .connectionFault, .noAnswer, .otherEnvironment: true
         }
     }
@@ -97,7 +99,7 @@ struct RetryPlan: Equatable, Sendable {
         case .misconfigured: [120, 600]
         case .unavailable: [30, 120, 600]
         case .deviceThrottled: [5]
-        case .otherEnvironment: [1]
+        case .otherEnvironment, .held: [1]
         }
     }
 

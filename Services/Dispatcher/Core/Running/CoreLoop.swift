@@ -144,7 +144,8 @@ final class CoreLoop: Sendable {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
-            jobsInProgress: core.jobs.count, unconfirmed: core.publications.count, control: core.control, isStopping: core.isStopping)
+            jobsInProgress: core.jobs.count, unconfirmed: core.publications.count, holds: core.holds.count, control: core.control,
+            isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }
 }
@@ -153,6 +154,7 @@ final class CoreLoop: Sendable {
 struct CoreStatus: Equatable, Sendable {
     var jobsInProgress = 0
     var unconfirmed = 0
+    var holds = 0
     var control = ControlStanding.disconnected
     var isStopping = false
 }

@@ -28,7 +28,13 @@ struct NoteLog: Sendable {
                 metadata: [LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)"])
         case .unreadableControlMessage(let detail):
             logger.error("An entry of the control stream cannot be read and was passed over", metadata: [LogKey.detail: "\(detail)"])
-        case .controlCaughtUp: logger.info("The control stream is read to its end")
+        case .controlCaughtUp(let holds):
+            logger.info("The control stream is read to its end", metadata: holds > 0 ? [LogKey.holds: "\(holds)"] : [:])
+        case .holdInForce(let id, let app, let lane):
+            logger.notice(
+                "A hold is in force",
+                metadata: [LogKey.hold: "\(id)", LogKey.app: "\(app?.text ?? "all")", LogKey.lane: "\(lane?.rawValue ?? "all")"])
+        case .holdOver(let id): logger.notice("A hold is over", metadata: [LogKey.hold: "\(id)"])
         case .controlUncertain(let reason):
             logger.warning("Nothing is sent until the control stream is read to its end again", metadata: [LogKey.reason: "\(reason)"])
         case .publishFailed(let messages, let reason):

@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Postgres
 import RabbitMQ
+import StrictJSON
 
 extension APIError {
     /// What a caller is told about an error from below. Everything that is not foreseen is our fault and says nothing.
@@ -30,6 +31,13 @@ extension APIError {
         case is BacklogFull:
             self = .unavailable(
                 "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)
+        case is TooManyHolds:
+            self = APIError(
+                .conflict, "too_many_holds", "Too many holds", "\(HoldStore.maximumInForce) holds are in force; lift one first")
+        case is UnknownNotification:
+            self = .invalid([
+                JSONProblem(pointer: "/notification", code: "unknown_notification", detail: "the app has no such notification")
+            ])
         case is QueueIsBeingRead:
             self = APIError(
                 .conflict, "dead_letters_busy", "The dead letters are being read", "another call reads them now; nothing was changed")

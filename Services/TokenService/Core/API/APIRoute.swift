@@ -60,6 +60,14 @@ package struct APIRoute: Hashable, Sendable {
     package static let listNotifications = APIRoute(.get, "/v1/apps/{app}/notifications", .read)
     package static let listDeliveries = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/deliveries", .read)
     package static let explainNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}/why", .read)
+    package static let setHold = APIRoute(.post, "/v1/apps/{app}/holds", .admin)
+    package static let listHolds = APIRoute(.get, "/v1/apps/{app}/holds", .read, .admin)
+    package static let readHold = APIRoute(.get, "/v1/apps/{app}/holds/{id}", .read, .admin)
+    package static let liftHold = APIRoute(.delete, "/v1/apps/{app}/holds/{id}", .admin)
+    package static let setGlobalHold = APIRoute(.post, "/v1/admin/holds", .admin)
+    package static let listAllHolds = APIRoute(.get, "/v1/admin/holds", .admin)
+    package static let readAnyHold = APIRoute(.get, "/v1/admin/holds/{id}", .admin)
+    package static let liftAnyHold = APIRoute(.delete, "/v1/admin/holds/{id}", .admin)
 
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
@@ -79,5 +87,6 @@ package struct APIRoute: Hashable, Sendable {
         exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
         listNotifications, listDeliveries, explainNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
+        setHold, listHolds, readHold, liftHold, setGlobalHold, listAllHolds, readAnyHold, liftAnyHold,
     ]
 }

@@ -15,6 +15,7 @@ struct TokenServiceAPI {
     let quarantine: QuarantineController
     let privacy: PrivacyController
     let deadLetters: DeadLettersController
+    let holds: HoldsController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -30,5 +31,6 @@ struct TokenServiceAPI {
         quarantine.bind(to: router)
         privacy.bind(to: router)
         deadLetters.bind(to: router)
+        holds.bind(to: router)
     }
 }

@@ -11,19 +11,21 @@ package struct AudienceWalk: Sendable {
 
     private let pool: PostgresPool
     private let jobs: JobPublisher
+    private let holds: HoldBook
     private let lease: Duration
     private let watch: WalkWatch
     private let logger: Logger
 
-    package init(pool: PostgresPool, jobs: JobPublisher, lease: Duration, watch: WalkWatch, logger: Logger) {
+    package init(pool: PostgresPool, jobs: JobPublisher, holds: HoldBook, lease: Duration, watch: WalkWatch, logger: Logger) {
         self.pool = pool
         self.jobs = jobs
+        self.holds = holds
         self.lease = lease
         self.watch = watch
         self.logger = logger
     }
 
-    /// Walks until the end, until the broker is away, or until the task is cancelled. What is left has its lease and is taken up again.
+    /// Walks until the end, until a hold or the broker's absence stops it, or until the task is cancelled. What is left has its lease and is taken up again.
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }
@@ -46,7 +48,7 @@ package struct AudienceWalk: Sendable {
         let leaseSeconds = lease / .seconds(1)
         try await withThrowingTaskGroup(of: Void.self) { group in
             var underWay = 0
-            while jobs.isReady, !Task.isCancelled, !Task.isShuttingDownGracefully {
+            while jobs.isReady, !isHeld(audience), !Task.isCancelled, !Task.isShuttingDownGracefully {
                 // Before the commit: a committed page must not wait while nobody renews its leases.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let now = UnixTime.milliseconds()
@@ -62,6 +64,12 @@ package struct AudienceWalk: Sendable {
             }
             await release(notification)
         }
+    }
+
+    /// The rest is put aside by whoever takes it over.
+    private func isHeld(_ audience: Audience) -> Bool {
+        let template = audience.template
+        return holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: UnixTime.milliseconds())
     }
 
     private func page(of audience: Audience, names: DeliveryNames, now: Int64) async throws -> Audience.Page {

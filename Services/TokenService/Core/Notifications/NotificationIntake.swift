@@ -12,12 +12,14 @@ package struct NotificationIntake: Sendable {
     private let publisher: JobPublisher
     private let backlog: PublishBacklog
     private let relay: RelayPulse
+    private let holds: HoldBook
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Verdict>
 
-    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: RelayPulse) {
+    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: RelayPulse, holds: HoldBook) {
         self.publisher = publisher
         self.backlog = backlog
         self.relay = relay
+        self.holds = holds
         let transactions = Transactions(pool: pool)
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
@@ -43,17 +45,19 @@ package struct NotificationIntake: Sendable {
         let notification = Notification(
             id: .timeOrdered(milliseconds: now), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
+        // What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
+        let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)
         let item = NotificationStore.Item(
-            notification: notification, app: app, idempotency: idempotency, leaseSeconds: publisher.leaseForNewcomers)
+            notification: notification, app: app, idempotency: idempotency, leaseSeconds: isHeld ? 0 : publisher.leaseForNewcomers)
         switch try await queue.submit(item) {
         case .replay(let receipt): return Acceptance(receipt: receipt, isReplay: true)
         case .mismatch: throw IdempotencyMismatch()
         case .walked:
-            waits = item.notification.request.timing.isAtOnce
+            waits = item.notification.request.timing.isAtOnce && !isHeld
             relay.beat()
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
         case .resolved(let deliveries):
-            waits = !deliveries.isEmpty
+            waits = !deliveries.isEmpty && !isHeld
             if waits, item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }

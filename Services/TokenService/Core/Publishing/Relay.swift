@@ -21,6 +21,7 @@ package final class Relay: Service {
     private let jobs: JobPublisher
     private let fences: FencePublisher
     private let cancellation: Cancellation
+    private let holds: HoldDesk
     private let settlements: PublishSettlements
     private let backlog: PublishBacklog
     private let pulse: RelayPulse
@@ -42,21 +43,22 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing,
-        watch: WalkWatch, logger: Logger
+        holds: HoldDesk, settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, watch: WalkWatch,
+        logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
         self.jobs = jobs
         self.fences = fences
         self.cancellation = cancellation
+        self.holds = holds
         self.settlements = settlements
         self.backlog = backlog
         self.pulse = pulse
         self.timing = timing
         self.logger = logger
         self.watch = watch
-        walk = AudienceWalk(pool: pool, jobs: jobs, lease: timing.lease, watch: watch, logger: logger)
+        walk = AudienceWalk(pool: pool, jobs: jobs, holds: holds.book, lease: timing.lease, watch: watch, logger: logger)
     }
 
     package func run() async throws {
@@ -87,9 +89,11 @@ package final class Relay: Service {
             }
             backlog.measured(waiting, since: moment)
             watch.measured(oldestDue: oldest)
+            let held = try await holds.review()
             if publisher.state == .ready {
                 try await publishFences()
                 try await cancellation.publishLeftOver()
+                try await holds.keep(held)
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }
             return true
@@ -111,18 +115,23 @@ package final class Relay: Service {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
             let (room, walkRoom) = (room, walkRoom(in: lane))
-            let claimed = try await pool.transaction { session in
+            let isHeld = !holds.book.isEmpty
+            let (claimed, isFull) = try await pool.transaction { session in
                 let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
-                return (
+                var claimed = Claimed(
                     notifications: try outbox.claim(room, of: lane, walked: false, leaseSeconds: leaseSeconds),
                     chunks: try audiences.claimChunks(room, of: lane, leaseSeconds: leaseSeconds),
-                    walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds)
-                )
+                    walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds))
+                let isFull = room > 0 && max(claimed.notifications.count, claimed.chunks.count) == room
+                if isHeld { try claimed.putHeldAside(in: session) }
+                return (claimed, isFull)
             }
+            holds.putAside(claimed.putAside)
             for notification in claimed.walks { begin(notification, in: lane, &group) }
             try await publish(claimed.notifications)
             try await publish(claimed.chunks, &group)
-            guard room > 0, max(claimed.notifications.count, claimed.chunks.count) == room else { return }
+            // What is held took the places of what is not.
+            guard isFull || claimed.putAside > 0 else { return }
         }
     }
 
@@ -162,6 +171,28 @@ package final class Relay: Service {
             self.walks.withLock { $0[notification] = nil }
             self.pulse.beat()
         }
+    }
+}
+
+/// What a round took over of a lane.
+private struct Claimed: Sendable {
+    var notifications: [PushID]
+    var chunks: [AudienceStore.ClaimedChunk]
+    var walks: [PushID]
+    /// How much of it a hold keeps.
+    var putAside = 0
+
+    /// In the transaction that took it over.
+    mutating func putHeldAside(in session: PostgresSession) throws {
+        guard !notifications.isEmpty || !chunks.isEmpty || !walks.isEmpty else { return }
+        let store = HoldStore(session: session)
+        try store.lockInForce()
+        let held = try store.putAside(notifications: notifications + walks)
+        let heldChunks = try store.putAside(chunks: chunks.map(\.id))
+        notifications.removeAll { held.contains($0) }
+        walks.removeAll { held.contains($0) }
+        chunks.removeAll { heldChunks.contains($0.id) }
+        putAside = held.count + heldChunks.count
     }
 }
 

@@ -26,6 +26,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case keyNotLive = "key_not_live"
     case keyAlreadyRotated = "key_already_rotated"
     case ownerMismatch = "owner_mismatch"
+    case tooManyHolds = "too_many_holds"
     case deadLettersBusy = "dead_letters_busy"
     case preconditionFailed = "precondition_failed"
     case bodyTooLarge = "body_too_large"
@@ -106,6 +107,8 @@ extension ProblemCode {
         case .keyNotLive: ProblemKind(409, "The key is over", "An expired or revoked key cannot be rotated; make a new one.")
         case .keyAlreadyRotated:
             ProblemKind(409, "The key was rotated before", "A key that replaces it is live; rotate or revoke that one.")
+        case .tooManyHolds:
+            ProblemKind(409, "Too many holds", "A thousand holds are in force at once; nothing was set. Lift one first.")
         case .deadLettersBusy:
             ProblemKind(
                 409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",

@@ -59,7 +59,8 @@ package struct CancellationStore {
         )
         UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
             published_at = CASE WHEN n.is_walked THEN coalesce(n.published_at, now()) ELSE n.published_at END,
-            completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END
+            completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END,
+            lease_until = CASE WHEN n.held_by IS NULL THEN n.lease_until ELSE now() END
         FROM older WHERE n.id = older.id
         """
     /// A statement of its own, which sees the chunks of a walk that the one before had to wait for.
@@ -67,17 +68,18 @@ package struct CancellationStore {
         UPDATE chunks c SET lease_until = now() FROM notifications n
         WHERE n.app_id = $1 AND n.supersede_key = $2 AND coalesce(n.target_user, n.target_installation::text) = $3
             AND n.completed_at IS NULL AND n.cancelled_at IS NOT NULL
-            AND c.notification = n.id AND c.published_at IS NULL AND c.due_at > now()
+            AND c.notification = n.id AND c.published_at IS NULL AND (c.due_at > now() OR c.held_by IS NOT NULL)
         """
     private static let cancel: PostgresStatement = """
         UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
             published_at = CASE WHEN is_walked THEN coalesce(published_at, now()) ELSE published_at END,
-            completed_at = CASE WHEN is_walked AND pending = 0 THEN now() END
+            completed_at = CASE WHEN is_walked AND pending = 0 THEN now() END,
+            lease_until = CASE WHEN held_by IS NULL THEN lease_until ELSE now() END
         WHERE app_id = $1 AND id = $2 AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
         """
-    /// What is due later is due now: to get its outcome.
+    /// What is due later or held is due now: to get its outcome.
     private static let hastenChunks: PostgresStatement = """
-        UPDATE chunks SET lease_until = now() WHERE notification = $1 AND published_at IS NULL AND due_at > now()
+        UPDATE chunks SET lease_until = now() WHERE notification = $1 AND published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL)
         """
     private static let find: PostgresStatement = """
         SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, is_walked AND published_at = cancelled_at

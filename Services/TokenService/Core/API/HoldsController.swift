@@ -1,0 +1,68 @@
+import HTTPTypes
+import Hummingbird
+import Postgres
+import PushModel
+import StrictJSON
+
+/// `/v1/apps/{app}/holds` and, over every app, `/v1/admin/holds`
+struct HoldsController: Sendable {
+    let pool: PostgresPool
+    let desk: HoldDesk
+
+    func bind(to router: APIRouter) {
+        router.on(.setHold) { call in try await set(call, app: try call.app()) }
+        router.on(.listHolds) { call in try await list(call, app: try call.app()) }
+        router.on(.readHold) { call in try await read(call, app: try call.app()) }
+        router.on(.liftHold) { call in try await lift(call, app: try call.app()) }
+        router.on(.setGlobalHold) { call in try await set(call, app: nil) }
+        router.on(.listAllHolds) { call in try await list(call, app: nil) }
+        router.on(.readAnyHold) { call in try await read(call, app: nil) }
+        router.on(.liftAnyHold) { call in try await lift(call, app: nil) }
+    }
+
+    private func set(_ call: APICall, app: App?) async throws -> Response {
+        let now = UnixTime.milliseconds()
+        let request = try await call.body().object { HoldRequest(&$0, app: app?.slug, now: now) }
+        let hold = try await desk.set(request, app: app, by: call.caller.keyID)
+        let place = app.map { "/v1/apps/\($0.slug)/holds" } ?? "/v1/admin/holds"
+        return JSONAnswer.response(.created, headers: [.location: "\(place)/\(hold.id)"]) { hold.write(to: &$0) }
+    }
+
+    private func list(_ call: APICall, app: App?) async throws -> Response {
+        try call.allowQuery(["limit", "cursor", "state"])
+        let limit = try PageQuery.limit(call)
+        let state = try call.choice("state", of: Hold.State.self)
+        let identity = ["holds", app.map { "\($0.id)" }, state?.rawValue]
+        let after = try PageQuery.position(call) { text throws(PageCursor.Fault) in
+            guard let id = PushID(bytes: try PageCursor.decode(text, list: identity)[...]) else { throw .unreadable }
+            return id
+        }
+        let page = try await pool.session { session in
+            try HoldStore(session: session).page(app: app, state: state, after: after, limit: limit)
+        }
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("holds") { array in
+                    for hold in page.holds { hold.write(to: &array) }
+                }
+                if let last = page.last {
+                    object.field("next_cursor", PageCursor.encode(last.bytes, list: identity))
+                } else {
+                    object.null("next_cursor")
+                }
+            }
+        }
+    }
+
+    private func read(_ call: APICall, app: App?) async throws -> Response {
+        let id = try call.id("id")
+        let hold = try await pool.session { session in try HoldStore(session: session).find(id, app: app) }
+        guard let hold else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { hold.write(to: &$0) }
+    }
+
+    private func lift(_ call: APICall, app: App?) async throws -> Response {
+        guard let hold = try await desk.lift(try call.id("id"), app: app, by: call.caller.keyID) else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { hold.write(to: &$0) }
+    }
+}
