@@ -57,6 +57,15 @@ package struct APIRoute: Hashable, Sendable {
     package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)
+    package static let createWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks", .admin)
+    package static let listWebhooks = APIRoute(.get, "/v1/apps/{app}/webhooks", .admin)
+    package static let readWebhook = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let changeWebhook = APIRoute(.patch, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let deleteWebhook = APIRoute(.delete, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let rotateWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/rotate", .admin)
+    package static let pingWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/ping", .admin)
+    package static let listWebhookMessages = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}/messages", .admin)
+    package static let redeliverWebhookMessages = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/redeliver", .admin)
 
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
@@ -75,5 +84,7 @@ package struct APIRoute: Hashable, Sendable {
         setQuietHours, readQuietHours, removeQuietHours, eraseUser,
         exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
+        createWebhook, listWebhooks, readWebhook, changeWebhook, deleteWebhook, rotateWebhook, pingWebhook, listWebhookMessages,
+        redeliverWebhookMessages,
     ]
 }

@@ -14,6 +14,7 @@ struct TokenServiceAPI {
     let quarantine: QuarantineController
     let privacy: PrivacyController
     let deadLetters: DeadLettersController
+    let webhooks: WebhooksController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -28,5 +29,6 @@ struct TokenServiceAPI {
         quarantine.bind(to: router)
         privacy.bind(to: router)
         deadLetters.bind(to: router)
+        webhooks.bind(to: router)
     }
 }

@@ -85,6 +85,7 @@ package struct Parameter: Sendable {
             case "id" where route.path.contains("/keys/"): (.keyID, "The key's id: the middle part of its text.")
             case "id" where route.path.contains("/notifications/"): (.uuid, "The notification's id.")
             case "id" where route.path.contains("/dead-letters/"): (.uuid, "The letter's id.")
+            case "id" where route.path.contains("/webhooks/"): (.uuid, "The webhook's id.")
             default: (.uuid, "The installation's id.")
             }
         return Parameter(name: name, place: .path, schema: schema, description: description)

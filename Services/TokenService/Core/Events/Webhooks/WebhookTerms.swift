@@ -1,0 +1,42 @@
+package import Configuration
+import Observability
+package import Logging
+
+/// How webhooks are served.
+package struct WebhookTerms: Sendable {
+    /// After the first attempt, how long until the next; with the last of them, a message is given up. Jitter comes on top.
+    package var schedule: [Duration] = [
+        .seconds(5), .seconds(300), .seconds(1800), .seconds(7200), .seconds(18_000), .seconds(36_000), .seconds(36_000),
+    ]
+    /// For one attempt as a whole: name, connection, TLS, request, answer.
+    package var timeout: Duration
+    /// A webhook that nothing succeeded with for so long is disabled.
+    package var disableAfterDays: Int
+    /// One for which more messages wait is disabled.
+    package var backlogLimit: Int
+    package var retentionDays: Int
+    /// For development: http, and addresses of this machine.
+    package var isInsecure: Bool
+    /// A file of more authorities to trust, PEM.
+    package var authorityFile: String?
+
+    package init(_ config: ConfigReader, logger: Logger) throws {
+        timeout = try config.seconds("webhook.timeoutSeconds", default: 15, in: 1...60)
+        disableAfterDays = try config.integer("webhook.disableAfterDays", default: 5, in: 1...30)
+        backlogLimit = try config.integer("webhook.backlogLimit", default: 100_000, in: 1...10_000_000)
+        retentionDays = try config.integer("webhook.retentionDays", default: 7, in: 1...90)
+        isInsecure = try config.flag("webhook.insecure", default: false)
+        authorityFile = try config.optionalFile("webhook.caFile", logger: logger)
+    }
+
+    package var rules: AddressRules { AddressRules(allowsLoopback: isInsecure) }
+    /// How long a process has a message for itself: longer than any attempt.
+    var leaseSeconds: Double { timeout / .seconds(1) + 30 }
+    package var maximumAttempts: Int { schedule.count + 1 }
+
+    /// - Parameter attempts: That were made.
+    /// - Returns: nil where none follows.
+    func delay(after attempts: Int) -> Duration? {
+        attempts <= schedule.count ? schedule[max(0, attempts - 1)] * Double.random(in: 1...1.2) : nil
+    }
+}
