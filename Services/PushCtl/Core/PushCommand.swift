@@ -22,6 +22,7 @@ package struct PushCommand: AsyncParsableCommand {
             SendCommand.self,
             ValidateCommand.self,
             StatusCommand.self,
+            WebhooksCommand.self,
             DemoCommand.self,
         ])
 

@@ -41,14 +41,14 @@ package enum EventSink: Sendable {
         guard case .broker(let publisher, let topology) = self else { return true }
         var rest = events[...]
         while !rest.isEmpty {
+            // What no queue is bound for, nobody wants to hear.
             let messages = rest.prefix(Self.slice).map { event in
                 OutgoingMessage(
                     exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id,
-                    contentType: PushEvent.contentType, body: event.encoded())
+                    contentType: PushEvent.contentType, body: event.encoded(), isMandatory: false)
             }
             let outcomes = await publisher.publish(messages, deadline: Self.patience)
-            // What no queue is bound for, nobody wants to hear.
-            guard outcomes.allSatisfy({ $0.isConfirmed || $0 == .failed(.unroutable) }) else { return false }
+            guard outcomes.allSatisfy(\.isConfirmed) else { return false }
             rest = rest.dropFirst(Self.slice)
         }
         return true

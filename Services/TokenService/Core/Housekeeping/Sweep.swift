@@ -49,9 +49,10 @@ package struct Sweep: Sendable {
     package static let notificationEvents = Sweep(
         kind: .notificationEvents,
         statement: """
-            DELETE FROM notification_events e USING (SELECT id, at FROM notification_events ORDER BY id LIMIT $2) AS oldest
-            WHERE e.id = oldest.id AND oldest.at < now() - make_interval(days => $1)
-                AND e.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')
+            DELETE FROM notification_events WHERE ctid = ANY (ARRAY(
+                SELECT oldest.ctid FROM (SELECT ctid, id, at FROM notification_events ORDER BY id LIMIT $2) AS oldest
+                WHERE oldest.at < now() - make_interval(days => $1)
+                    AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')))
             """, days: 1)
     /// Whatever became of them: also those of webhooks that stay disabled.
     package static func webhookMessages(days: Int) -> Sweep {

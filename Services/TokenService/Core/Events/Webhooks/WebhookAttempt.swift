@@ -7,8 +7,8 @@ import PushModel
 import SystemIO
 
 /// One POST of one message.
-struct WebhookAttempt: Sendable {
-    enum Outcome: Equatable, Sendable {
+package struct WebhookAttempt: Sendable {
+    package enum Outcome: Equatable, Sendable {
         case delivered(Int)
         /// Answered with 410: it wants no more.
         case gone
@@ -21,11 +21,16 @@ struct WebhookAttempt: Sendable {
     /// What is read of an answer's body before its connection is dropped.
     private static let answerBytes = 16_384
 
-    let clients: WebhookClients
-    let terms: WebhookTerms
+    private let clients: WebhookClients
+    private let terms: WebhookTerms
+
+    package init(clients: WebhookClients, terms: WebhookTerms) {
+        self.clients = clients
+        self.terms = terms
+    }
 
     /// Ends within the time limit, whatever the other side does.
-    func post(_ message: WebhookMessage.Claimed) async -> Outcome {
+    package func post(_ message: WebhookMessage.Claimed) async -> Outcome {
         guard let url = WebhookURL(message.url, allowsHTTP: terms.isInsecure) else {
             return .refused("url_not_allowed: \(WebhookURL.rule)")
         }

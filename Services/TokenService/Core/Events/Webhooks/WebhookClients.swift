@@ -1,17 +1,19 @@
-import AsyncHTTPClient
-import Logging
+package import AsyncHTTPClient
+package import Logging
 import NIOCore
 import NIOSSL
 import Synchronization
-import SystemIO
+package import SystemIO
 
 /// HTTP clients, each for one host at one address that was checked: whatever the name leads to later, its connections go there. Kept for
 /// a minute, so that what follows shares connections; then the name is asked for again.
-final class WebhookClients: Sendable {
-    struct Refused: Error {
+package final class WebhookClients: Sendable {
+    package struct Refused: Error {
         /// For the webhook's owner.
-        let words: String
+        package let words: String
     }
+
+    package typealias Resolver = @Sendable (String, Int) async throws -> [SystemIO.SocketAddress]
 
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
@@ -33,6 +35,7 @@ final class WebhookClients: Sendable {
         var next = 0
     }
 
+    private let resolve: Resolver
     private let rules: AddressRules
     private let tls: TLSConfiguration
     private let concurrency: Int
@@ -40,7 +43,11 @@ final class WebhookClients: Sendable {
     private let state = Mutex(State())
 
     /// - Parameter concurrency: Connections to one host.
-    init(terms: WebhookTerms, concurrency: Int, logger: Logger) {
+    package init(
+        terms: WebhookTerms, concurrency: Int, logger: Logger,
+        resolve: @escaping Resolver = { host, port in try await HostResolution.addresses(of: host, port: port) }
+    ) {
+        self.resolve = resolve
         rules = terms.rules
         self.concurrency = concurrency
         self.logger = logger
@@ -52,7 +59,7 @@ final class WebhookClients: Sendable {
 
     /// Runs `body` with a client that connects to a checked address of that host and to nothing else.
     /// - Throws: ``Refused``; `ResolveError`; what `body` throws.
-    func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
+    package func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
         let place = Place(host: url.host, port: url.port)
         let (number, client): (Int, HTTPClient)
         if let known = take(place) { (number, client) = known } else { (number, client) = try await make(place) }
@@ -77,7 +84,7 @@ final class WebhookClients: Sendable {
     }
 
     /// At the end, when nothing is under way any more.
-    func close() async {
+    package func close() async {
         let all = state.withLock { state in
             defer { state = State() }
             return state.entries.values.map(\.client)
@@ -96,7 +103,7 @@ final class WebhookClients: Sendable {
     }
 
     private func make(_ place: Place) async throws -> (Int, HTTPClient) {
-        let addresses = try await HostResolution.addresses(of: place.host, port: place.port)
+        let addresses = try await resolve(place.host, place.port)
         // All of them, not only the one that is taken: a name that leads inside too is nobody's honest mistake.
         guard let address = addresses.first, addresses.allSatisfy({ rules.allows($0.ip) }) else {
             throw Refused(words: "address_not_allowed: the name leads to an address that is not on the public internet")

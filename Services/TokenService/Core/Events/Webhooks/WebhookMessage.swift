@@ -36,5 +36,14 @@ package struct WebhookMessage: Equatable, Sendable {
         package var attempts: Int
         package var url: String
         package var secrets: [WebhookSecret]
+
+        package init(webhook: PushID, id: PushID, body: [UInt8], attempts: Int, url: String, secrets: [WebhookSecret]) {
+            self.webhook = webhook
+            self.id = id
+            self.body = body
+            self.attempts = attempts
+            self.url = url
+            self.secrets = secrets
+        }
     }
 }
