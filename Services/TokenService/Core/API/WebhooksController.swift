@@ -94,9 +94,7 @@ struct WebhooksController: Sendable {
     @Sendable private func ping(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
         let now = UnixTime.milliseconds()
-        let event = PushEvent(
-            id: .timeOrdered(milliseconds: now), topic: EventTopic.ping, app: app.id, slug: app.slug, subject: "webhooks/\(id)", time: now
-        ) { writer in writer.plainField("webhook", id.append) }
+        let event = PushEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
         let found = try await pool.transaction { session in
             let store = WebhookStore(session: session)
             let webhook = try store.find(id, app: app)

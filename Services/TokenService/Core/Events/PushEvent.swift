@@ -55,6 +55,13 @@ package struct PushEvent: Sendable {
         return writer.bytes
     }
 
+    /// What a webhook is tried with.
+    package static func ping(id: PushID, webhook: PushID, app: App.ID, slug: AppSlug, at time: Int64) -> PushEvent {
+        PushEvent(id: id, topic: EventTopic.ping, app: app, slug: slug, subject: "webhooks/\(webhook)", time: time) { writer in
+            writer.plainField("webhook", webhook.append)
+        }
+    }
+
     /// An id made of the moment, the log and the row: version 8 of RFC 9562, ordered by time.
     package static func id(of log: EventLog, row: Int64, at milliseconds: Int64) -> PushID {
         PushID(
