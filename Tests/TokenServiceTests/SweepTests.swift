@@ -98,7 +98,8 @@ struct SweepTests {
                 INSERT INTO notification_events (app_id, notification, event, at)
                 SELECT a.id, gen_random_uuid(), 'accepted', now() - interval '3 days' FROM generate_series(1, 5), apps a
                 """)
-            try await running.execute("UPDATE event_feeds SET position = CASE sink WHEN 'broker' THEN 2 ELSE 4 END WHERE log = 'notifications'")
+            try await running.execute(
+                "UPDATE event_feeds SET position = CASE sink WHEN 'broker' THEN 2 ELSE 4 END WHERE log = 'notifications'")
             let step = try await running.pool.transaction { session in try Retention(session: session).sweep(.notificationEvents) }
             #expect(step == .init(removed: 2, isDone: true))
         }

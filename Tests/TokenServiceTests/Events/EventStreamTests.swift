@@ -84,7 +84,9 @@ struct EventStreamTests {
                 #expect(scheduled.status == 400)
                 let soon = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
                 for key in ["", ""] {
-                    #expect(try await shop.send(#"{"user":"ada"}"#, more: #","not_before":"\#(soon)","supersede_key":"eta"\#(key)"#).status == 202)
+                    #expect(
+                        try await shop.send(#"{"user":"ada"}"#, more: #","not_before":"\#(soon)","supersede_key":"eta"\#(key)"#).status
+                            == 202)
                 }
                 _ = try await Self.events(["shop.notification.scheduled", "shop.notification.superseded"], from: signal)
 
@@ -204,7 +206,8 @@ struct EventStreamTests {
                         while ids.count < 3 {
                             let message = try await signal.next()
                             let subject = try #require(try JSONValue.parse(message.body).text("subject"))
-                            #expect(ids.updateValue(try #require(message.messageID), forKey: subject).map { $0 == message.messageID } ?? true)
+                            #expect(
+                                ids.updateValue(try #require(message.messageID), forKey: subject).map { $0 == message.messageID } ?? true)
                         }
                         found.send(ids)
                     }

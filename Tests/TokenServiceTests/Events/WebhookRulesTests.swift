@@ -65,8 +65,10 @@ struct WebhookRulesTests {
 
     @Test(arguments: [
         "http://hooks.example.com/", "ftp://hooks.example.com/", "hooks.example.com", "https://", "https:///x", "https://user@example.com/",
-        "https://user:pass@example.com/", "https://example.com/#part", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://ex ample.com/",
-        "https://example.com\\@10.0.0.1/", "https://exämple.com/", "https://example.com:0/", "https://example.com:65536/", "https://a_b.com/",
+        "https://user:pass@example.com/", "https://example.com/#part", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
+        "https://ex ample.com/",
+        "https://example.com\\@10.0.0.1/", "https://exämple.com/", "https://example.com:0/", "https://example.com:65536/",
+        "https://a_b.com/",
         "https://example.com/\r\nx: y", "file:///etc/passwd",
     ])
     func anythingElseIsNoURLOfAWebhook(_ text: String) {
@@ -95,7 +97,8 @@ struct WebhookRulesTests {
             ])
         #expect(secret.text == "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
         let signature = WebhookSecret.signature(
-            of: Array(#"{"test": 2432232314}"#.utf8), id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330, secrets: [secret, secret])
+            of: Array(#"{"test": 2432232314}"#.utf8), id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330,
+            secrets: [secret, secret])
         let one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         #expect(signature == "\(one) \(one)")
     }
@@ -103,7 +106,8 @@ struct WebhookRulesTests {
     @Test func anEventWithManyDeliveriesBecomesParts() throws {
         let deliveries = (0..<250).map { number in
             OutcomeEvent.Delivery(
-                id: PushID(high: 7, low: 0x8000_0000_0000_0000 | UInt64(number)), notification: .random(), installation: .random(), attempt: 1)
+                id: PushID(high: 7, low: 0x8000_0000_0000_0000 | UInt64(number)), notification: .random(), installation: .random(),
+                attempt: 1)
         }
         let event = OutcomeEvent(
             id: .random(), source: "/push/dispatcher/a", time: 0, app: try #require(AppSlug("shop")), outcome: .accepted, isFinal: true,

@@ -17,7 +17,9 @@ struct WebhookWorld: Sendable {
     /// http and this machine are allowed, and retries come at once.
     static func options(_ settings: [String: String] = [:]) -> RunningService.Options {
         RunningService.Options(
-            settings: ["WEBHOOK_INSECURE": "true", "WEBHOOK_RETRY_SECONDS": "0,0,0", "WEBHOOK_TIMEOUT_SECONDS": "30"].merging(settings) { $1 })
+            settings: ["WEBHOOK_INSECURE": "true", "WEBHOOK_RETRY_SECONDS": "0,0,0", "WEBHOOK_TIMEOUT_SECONDS": "30"].merging(settings) {
+                $1
+            })
     }
 
     init(_ running: RunningService, url: String, events: [String]) async throws {

@@ -26,7 +26,8 @@ extension AppsCommand {
         @Option(help: "A comma-separated list of production, sandbox.") var environments: String?
         @Option(help: "Installations that did not register for so many days are stale.") var staleAfterDays: Int?
         @Flag(help: "No installation is ever stale.") var neverStale = false
-        @Option(help: "Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations.")
+        @Option(
+            help: "Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations.")
         var eventStream: String?
         @Flag(help: "Whether stale installations are removed, or only flagged.") var stale: Stale?
 
@@ -36,8 +37,9 @@ extension AppsCommand {
 
         func validate() throws {
             guard staleAfterDays == nil || !neverStale else { throw ValidationError("give one of --stale-after-days and --never-stale") }
-            guard bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
-                || eventStream != nil
+            guard
+                bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
+                    || eventStream != nil
             else {
                 throw ValidationError("say what to change, for example --device-policy single")
             }

@@ -85,7 +85,9 @@ package struct EventStore {
     private func counts(of ids: [PushID]) throws -> [PushID: [String: Int]] {
         guard !ids.isEmpty else { return [:] }
         var counts: [PushID: [String: Int]] = [:]
-        for row in try session.execute(Self.counts, [.ids(ids)]) { counts[try row.id(0), default: [:]][try row.text(1)] = Int(try row.int64(2)) }
+        for row in try session.execute(Self.counts, [.ids(ids)]) {
+            counts[try row.id(0), default: [:]][try row.text(1)] = Int(try row.int64(2))
+        }
         return counts
     }
 

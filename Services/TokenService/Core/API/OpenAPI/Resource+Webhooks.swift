@@ -1,9 +1,10 @@
 extension Resource {
     static let webhooks = Resource(
-        "Webhooks", """
-            Events by HTTP, signed as Standard Webhooks says. Each message is one CloudEvents event; at least once, in no promised order, \
-            under the same `webhook-id` every time.
-            """,
+        "Webhooks",
+        """
+        Events by HTTP, signed as Standard Webhooks says. Each message is one CloudEvents event; at least once, in no promised order, \
+        under the same `webhook-id` every time.
+        """,
         operations: [create, list, read, change, delete, rotate, ping, messages, redeliver],
         schemas: [
             "NewWebhook": .request(.required("url", url), .required("events", events), .omissible("description", description)),
@@ -12,7 +13,8 @@ extension Resource {
                 .optional("enabled", .boolean, "Enabling it again sends what waits for it.")),
             "Webhook": webhook, "Webhooks": .answer(.required("webhooks", .array(.reference("Webhook")))),
             "WebhookRotation": .request(
-                .omissible("overlap_seconds", .integer(Webhook.overlapSeconds).standard(86_400), "How long the older secret is signed with too.")),
+                .omissible(
+                    "overlap_seconds", .integer(Webhook.overlapSeconds).standard(86_400), "How long the older secret is signed with too.")),
             "WebhookPing": .answer(.required("message", .uuid, "Its `webhook-id`.")),
             "WebhookMessage": message,
             "WebhookMessages": .answer(

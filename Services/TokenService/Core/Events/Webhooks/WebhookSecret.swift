@@ -1,7 +1,6 @@
 import FoundationEssentials
 import OpenSSL
 
-
 /// What a webhook's messages are signed with, as Standard Webhooks wants it: `whsec_` and base 64 of 24 to 64 bytes.
 package struct WebhookSecret: Equatable, Sendable {
     package static let prefix = "whsec_"

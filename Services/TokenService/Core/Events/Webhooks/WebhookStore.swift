@@ -114,7 +114,8 @@ package struct WebhookStore {
     private static func webhook(_ row: PostgresRow) throws -> Webhook {
         guard let url = WebhookURL(try row.text(1), allowsHTTP: true) else { throw CorruptRow(table: "webhooks") }
         return Webhook(
-            id: try row.id(0), url: url, events: try row.textArray(2).compactMap { WebhookFilter($0) }, description: try row.optionalText(3),
+            id: try row.id(0), url: url, events: try row.textArray(2).compactMap { WebhookFilter($0) },
+            description: try row.optionalText(3),
             disabledReason: try row.optionalText(4).flatMap(Webhook.DisabledReason.init(rawValue:)),
             disabledAt: try row.optionalTimestampMilliseconds(5), createdAt: try row.timestampMilliseconds(6),
             failingSince: try row.optionalTimestampMilliseconds(7), lastSuccessAt: try row.optionalTimestampMilliseconds(8),

@@ -1,6 +1,6 @@
 package import Configuration
-import Observability
 package import Logging
+import Observability
 
 /// How webhooks are served.
 package struct WebhookTerms: Sendable {
