@@ -50,7 +50,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         @OptionGroup var connection: ConnectionOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id, as 'pushctl webhooks list' shows it.") var id: String
-        @Option(help: "Where events go, an https URL.") var url: String?
+        @Option(help: "Where events go, an https URL.") var to: String?
         @Option(help: "A comma-separated list of events.") var events: String?
         @Option(help: "What people call it.") var description: String?
         @Flag(help: "Whether anything is sent to it.") var state: State?
@@ -60,7 +60,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         }
 
         func validate() throws {
-            guard url != nil || events != nil || description != nil || state != nil else {
+            guard to != nil || events != nil || description != nil || state != nil else {
                 throw ValidationError("say what to change, for example --enable")
             }
         }
@@ -68,7 +68,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         func run() async throws {
             let webhook = try await connection.withClient { client in
                 try await client.patch(webhooksPath(app, id)) { body in
-                    body.field("url", url)
+                    body.field("url", to)
                     if let events { body.field("events", events.split(separator: ",").map(String.init)) }
                     body.field("description", description)
                     if let state { body.field("enabled", state == .enable) }
