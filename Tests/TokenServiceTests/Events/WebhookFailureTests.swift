@@ -109,7 +109,7 @@ struct WebhookFailureTests {
     @Test func aSlowOneHoldsUpNobodyElse() async throws {
         try await WebhookReceiver.run({ _ in .silence }) { slow in
             try await WebhookReceiver.run { quick in
-                try await RunningService.run(WebhookWorld.options()) { running in
+                try await RunningService.run(WebhookWorld.options(["WEBHOOK_TIMEOUT_SECONDS": "60"])) { running in
                     let world = try await WebhookWorld(running, url: slow.url, events: ["installation.registered"])
                     for number in 1...20 { try await world.shop.register(installation(number), user: nil, token: token(number)) }
                     _ = try await slow.received.next(4)
@@ -118,6 +118,8 @@ struct WebhookFailureTests {
                     _ = try await quick.received.next(20)
                     // No more of it is under way than may be.
                     #expect(slow.received.waiting.isEmpty)
+                    let begun: PostgresStatement = "SELECT count(*) FROM webhook_messages WHERE webhook::text = $1 AND attempts > 0"
+                    #expect(try await running.count(begun, [.text(world.id)]) == 4)
                 }
             }
         }

@@ -27,8 +27,8 @@ struct WebhookTests {
             try await RunningService.run(WebhookWorld.options()) { running in
                 let world = try await WebhookWorld(
                     running, url: receiver.url, events: ["notification.*", "delivery.accepted", "installation.registered"])
-                try await world.shop.register(installation(1), user: "ada", token: token(1))
-                let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: world.shop)
+                try await world.shop.register(installation(1), user: "somebody", token: token(1))
+                let job = try await running.sendAndTake(#"{"user":"somebody"}"#, with: world.shop)
                 try await running.report(.accepted, of: job, status: 200, sentAt: UnixClock.now())
                 var types: [String: JSONValue] = [:]
                 while types.count < 5 {
@@ -36,7 +36,7 @@ struct WebhookTests {
                     try Self.expectSigned(received, with: [world.secret], scratch)
                     types[try received.type] = try received.json
                     let text = String(decoding: received.body, as: UTF8.self)
-                    #expect(!text.contains("ada") && !text.contains("hello") && !text.contains(token(1)))
+                    #expect(!text.contains("somebody") && !text.contains("hello") && !text.contains(token(1)))
                 }
                 #expect(
                     Set(types.keys) == [
@@ -64,8 +64,8 @@ struct WebhookTests {
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["token.removed"])
                 let other = try await running.client.makeApp("other")
                 for (client, app) in [(world.shop, "shop"), (other, "other")] {
-                    try await client.register(installation(1), user: "ada", token: token(1), app: app)
-                    _ = try await client.put("/v1/apps/\(app)/installations/\(installation(1))", #"{"user":"ada","tokens":[]}"#)
+                    try await client.register(installation(1), user: "somebody", token: token(1), app: app)
+                    _ = try await client.put("/v1/apps/\(app)/installations/\(installation(1))", #"{"user":"somebody","tokens":[]}"#)
                 }
                 let received = try await receiver.received.next()
                 #expect(try received.type == "push.token.removed.v1")
