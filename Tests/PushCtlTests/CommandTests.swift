@@ -209,13 +209,13 @@ struct OutputTests {
         let list = try JSONValue.parse(
             Array(
                 """
-                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true},
+                [{"slug":"shop","bundle_id":"a","device_policy":"multi","environments":["production"],"stale_after_days":90,"removes_stale":true,"event_stream":["notifications"]},
                  {"slug":"bank","bundle_id":"b","device_policy":"single","environments":["sandbox"],"stale_after_days":null,"removes_stale":true}]
                 """.utf8))
         #expect(
             appTable(list.arrayValue ?? []).description == """
-                APP   BUNDLE ID  DEVICES  ENVIRONMENTS  STALE AFTER  STALE ONES
-                shop  a          multi    production    90 days      removed
+                APP   BUNDLE ID  DEVICES  ENVIRONMENTS  STALE AFTER  STALE ONES  EVENTS
+                shop  a          multi    production    90 days      removed     notifications
                 bank  b          single   sandbox       never        -
                 """)
     }

@@ -51,6 +51,15 @@ struct SweepTests {
             FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
             """
         ),
+        (
+            .notificationEvents, .text("notification_events_pkey"),
+            """
+            WITH read AS (UPDATE event_feeds SET position = 1000000 WHERE log = 'notifications')
+            INSERT INTO notification_events (app_id, notification, event, at)
+            SELECT a.id, gen_random_uuid(), 'accepted', now() - CASE WHEN n > $1 THEN interval '23 hours' ELSE interval '25 hours' END
+            FROM generate_series(1, $1 + $2) AS n, apps a
+            """
+        ),
     ]
 
     /// Rows that are old enough to go, then rows that are not.
@@ -66,7 +75,7 @@ struct SweepTests {
     @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
-            try await running.execute("ANALYZE idempotency_records, outcome_counts, token_moves, fences, tokens")
+            try await running.execute("ANALYZE idempotency_records, outcome_counts, token_moves, fences, tokens, notification_events")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in
@@ -77,6 +86,39 @@ struct SweepTests {
                 }
                 #expect(steps == [.init(removed: 5000), .init(removed: 1, isDone: true)], "\(sweep.kind)")
             }
+        }
+    }
+
+    /// What some feed has still to read stays, however old it is.
+    @Test func eventsThatWereNotToldAreKept() async throws {
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
+            _ = try await running.client.makeApp()
+            try await running.execute(
+                """
+                INSERT INTO notification_events (app_id, notification, event, at)
+                SELECT a.id, gen_random_uuid(), 'accepted', now() - interval '3 days' FROM generate_series(1, 5), apps a
+                """)
+            try await running.execute(
+                "UPDATE event_feeds SET position = CASE sink WHEN 'broker' THEN 2 ELSE 4 END WHERE log = 'notifications'")
+            let step = try await running.pool.transaction { session in try Retention(session: session).sweep(.notificationEvents) }
+            #expect(step == .init(removed: 2, isDone: true))
+        }
+    }
+
+    @Test func messagesToWebhooksGoByTheirAge() async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "WEBHOOK_RETENTION_DAYS": "2"])) { running in
+            _ = try await running.client.makeApp()
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            _ = try await WebhookWorld.make(url: "https://example.invalid/", events: ["*"], admin)
+            try await running.execute(
+                """
+                INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
+                SELECT w.id, gen_random_uuid(), 'webhook.ping', '{}', now() - make_interval(hours => 24 * age), now() + interval '1 hour'
+                FROM webhooks w, unnest(ARRAY[1, 3]) AS age
+                """)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM webhook_messages") == 1 ? true : nil }
+            let removed = #"push_token_service_retention_removed_total{kind="webhook_messages"} 1"#
+            _ = try await eventually { running.metrics.render().contains(removed) ? true : nil }
         }
     }
 

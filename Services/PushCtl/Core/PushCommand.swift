@@ -26,6 +26,7 @@ package struct PushCommand: AsyncParsableCommand {
             CancelCommand.self,
             HoldCommand.self,
             QuietHoursCommand.self,
+            WebhooksCommand.self,
             DemoCommand.self,
         ])
 

@@ -42,6 +42,7 @@ package struct TokenService: Sendable {
         let brakes = BrakeWatch()
         metrics.observe(brakes)
 
+        let events = EventStream(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         let received = Basket<ReceivedMessage>()
         let consumer = try Consumer(
             configuration: configuration.broker, topology: topology,
@@ -49,7 +50,8 @@ package struct TokenService: Sendable {
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, metrics: metrics, logger: logger)
+            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.directory,
+            metrics: metrics, logger: logger)
 
         let apps = AppStore(pool: pool)
         let keys = KeyStore(pool: pool)
@@ -58,7 +60,7 @@ package struct TokenService: Sendable {
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
         let server = Self.server(
-            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox,
+            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox, events: events,
             deadLetters: DeadLetterDesk(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
             metrics: metrics, operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
@@ -67,7 +69,7 @@ package struct TokenService: Sendable {
         let housekeeper = Housekeeper(
             pool: pool, apps: apps, fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
             logger: logger)
-        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper, server]
+        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper] + events.services + [server]
     }
 
     /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
@@ -92,7 +94,7 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, pool: PostgresPool, outbox: Outbox,
-        deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
+        events: EventStream, deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let authenticator = Authenticator(store: keys)
@@ -126,7 +128,8 @@ package struct TokenService: Sendable {
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,
                 logger: logger),
             deadLetters: DeadLettersController(desk: deadLetters, metrics: metrics, logger: logger),
-            holds: HoldsController(pool: pool, desk: outbox.holds)
+            holds: HoldsController(pool: pool, desk: outbox.holds),
+            webhooks: WebhooksController(pool: pool, events: events, terms: configuration.webhooks)
         ).bind(to: router)
         routes = router.routes
         return Application(

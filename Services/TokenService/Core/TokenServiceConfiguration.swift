@@ -27,6 +27,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var relayLease: Duration
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Terms
+    package var webhooks: WebhookTerms
 
     /// - Parameter logger: Warns of secret files that others can read.
     /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
@@ -49,6 +50,8 @@ package struct TokenServiceConfiguration: Sendable {
             historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),
             retiredTokenDays: try config.integer("retiredToken.retentionDays", default: 90, in: 1...3650),
             receiptDays: try config.integer("receipt.retentionDays", default: 30, in: 1...3650))
+        webhooks = try WebhookTerms(config, logger: logger)
+        housekeeping.webhookDays = webhooks.retentionDays
     }
 
     /// How much is logged; read before the logger exists.

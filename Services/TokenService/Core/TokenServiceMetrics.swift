@@ -133,6 +133,33 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retentionRemoved, [("kind", kind.rawValue)], by: number)
     }
 
+    func toldEvents(_ number: Int, of feed: EventFeed.Name) {
+        count(MetricName.eventsTold, [("log", feed.log.rawValue), ("sink", feed.sink.rawValue)], by: number)
+    }
+    func webhookAttempt(_ result: WebhookResult) { count(MetricName.webhookAttempts, [("result", result.rawValue)]) }
+    func webhookMessageFailed() { count(MetricName.webhookMessagesFailed, []) }
+    func webhookDisabled(_ reason: Webhook.DisabledReason) { count(MetricName.webhooksDisabled, [("reason", reason.rawValue)]) }
+
+    /// What came of an attempt.
+    enum WebhookResult: String {
+        case delivered, failed, gone, refused
+    }
+
+    /// How far behind events and webhooks are.
+    func observe(_ events: EventGauge, _ webhooks: WebhookGauge) {
+        for log in EventLog.allCases {
+            for sink in EventSink.Kind.allCases {
+                registry.observe(
+                    MetricName.eventsWaiting, "Rows of a log that this process is still to read.",
+                    dimensions: [("log", log.rawValue), ("sink", sink.rawValue)]
+                ) { Double(events.waiting(EventFeed.Name(log: log, sink: sink))) }
+            }
+        }
+        registry.observe(MetricName.webhookLag, "For how long the webhook message that is due longest has waited, in seconds.") {
+            webhooks.lag
+        }
+    }
+
     private func count(_ name: String, _ dimensions: [(String, String)], by number: Int = 1) {
         Counter(label: name, dimensions: dimensions, factory: registry).increment(by: number)
     }
@@ -168,6 +195,10 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
         (MetricName.deadLettersReplayed, "Dead letters that were replayed and are gone."),
         (MetricName.deadLettersDropped, "Dead letters that were dropped."),
+        (MetricName.eventsTold, "State changes that were told, by log and sink."),
+        (MetricName.webhookAttempts, "Attempts to deliver a message to a webhook, by result."),
+        (MetricName.webhookMessagesFailed, "Messages to webhooks that were given up after their last attempt."),
+        (MetricName.webhooksDisabled, "Webhooks that were disabled because of what they did, by reason."),
         (MetricName.throttled, "Installations that APNs asked to leave alone for a while."),
     ]
 }

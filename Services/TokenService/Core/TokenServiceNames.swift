@@ -6,6 +6,8 @@ package enum LogKey {
     package static let count = "count"
     package static let deliveries = "erased.deliveries"
     package static let error = "error"
+    package static let eventLog = "event.log"
+    package static let eventSink = "event.sink"
     package static let flagged = "stale.flagged"
     package static let hold = "hold.id"
     package static let history = "erased.history"
@@ -22,6 +24,7 @@ package enum LogKey {
     package static let tokens = "erased.tokens"
     package static let version = "version"
     package static let versions = "schema.versions"
+    package static let webhook = "webhook.id"
 }
 
 /// Every metric of this service. The README's table says what they mean and is compared with this list.
@@ -64,6 +67,12 @@ package enum MetricName {
     package static let changesWaiting = "push_token_service_changes_waiting"
     package static let changesPerCommit = "push_token_service_changes_per_commit"
     package static let commitsRepeated = "push_token_service_commits_repeated_total"
+    package static let eventsTold = "push_token_service_events_told_total"
+    package static let eventsWaiting = "push_token_service_events_waiting"
+    package static let webhookAttempts = "push_token_service_webhook_attempts_total"
+    package static let webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
+    package static let webhooksDisabled = "push_token_service_webhooks_disabled_total"
+    package static let webhookLag = "push_token_service_webhook_lag_seconds"
 
     package static let all = [
         changesWaiting,
@@ -104,5 +113,11 @@ package enum MetricName {
         retentionRemoved,
         deadLettersReplayed,
         deadLettersDropped,
+        eventsTold,
+        eventsWaiting,
+        webhookAttempts,
+        webhookMessagesFailed,
+        webhooksDisabled,
+        webhookLag,
     ]
 }

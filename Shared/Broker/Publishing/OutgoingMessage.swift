@@ -1,7 +1,7 @@
 package import PushModel
 import RabbitMQ
 
-/// One message to publish: always persistent and mandatory, so it is stored on disk in a queue, or we hear of it.
+/// One message to publish: always persistent and, unless said otherwise, mandatory, so it is stored on disk in a queue, or we hear of it.
 package struct OutgoingMessage: Sendable, Equatable {
     /// Empty: the default exchange, which routes to the queue or stream named by the routing key.
     package var exchange: String
@@ -11,9 +11,12 @@ package struct OutgoingMessage: Sendable, Equatable {
     package var contentType: String
     package var headers: [String: String]
     package var body: [UInt8]
+    /// False: it is confirmed too where no queue is bound for it, because nobody has to listen.
+    package var isMandatory: Bool
 
     package init(
-        exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8]
+        exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8],
+        isMandatory: Bool = true
     ) {
         self.exchange = exchange
         self.routingKey = routingKey
@@ -21,6 +24,7 @@ package struct OutgoingMessage: Sendable, Equatable {
         self.contentType = contentType
         self.headers = headers
         self.body = body
+        self.isMandatory = isMandatory
     }
 
     /// As it goes to the wire.

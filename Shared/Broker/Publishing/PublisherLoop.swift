@@ -189,7 +189,7 @@ final class PublisherLoop {
             }
             // Before the write: a message whose write failed half way is unconfirmed too.
             tracker.published(pending, id: pending.message.messageID, bytes: message.body.count)
-            try connection.publish(message)
+            try connection.publish(message, mandatory: pending.message.isMandatory)
         }
     }
 

@@ -15,6 +15,10 @@ extension Topology {
         for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind) }
         for queue in queues { try connection.declareQueue(queue.name, arguments: queue.arguments) }
         for binding in bindings { try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey) }
+        // After the new ones: at no moment is a message without its way.
+        for binding in formerBindings {
+            try connection.unbind(queue: binding.queue, from: binding.exchange, routingKey: binding.routingKey)
+        }
     }
 
     /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable

@@ -63,7 +63,13 @@ extension Topology {
         [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
             + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
-            + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
+            // Two words are an outcome; state changes, which the token service tells itself, have three.
+            + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "*.*")]
+    }
+
+    /// What earlier versions have bound and nobody shall have any more.
+    var formerBindings: [DeclaredBinding] {
+        [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
     }
 
     /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it:

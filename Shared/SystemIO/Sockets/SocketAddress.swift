@@ -53,6 +53,18 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         Int(bytes[2]) << 8 | Int(bytes[3])
     }
 
+    /// The address alone, most significant byte first: four bytes of IPv4 or sixteen of IPv6.
+    package var ip: [UInt8] {
+        // sin_addr follows family and port; sin6_addr follows family, port and flow label.
+        family == AF_INET6 ? Array(bytes[8..<24]) : Array(bytes[4..<8])
+    }
+
+    /// The address alone as text: `192.0.2.1` or `2001:db8::1`.
+    package var host: String {
+        let text = description
+        return family == AF_INET6 ? String(text.dropFirst().prefix { $0 != "]" }) : String(text.prefix { $0 != ":" })
+    }
+
     var family: Int32 {
         withSocketAddress { address, _ in Int32(address.pointee.sa_family) }
     }

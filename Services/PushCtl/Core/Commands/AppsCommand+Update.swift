@@ -26,6 +26,9 @@ extension AppsCommand {
         @Option(help: "A comma-separated list of production, sandbox.") var environments: String?
         @Option(help: "Installations that did not register for so many days are stale.") var staleAfterDays: Int?
         @Flag(help: "No installation is ever stale.") var neverStale = false
+        @Option(
+            help: "Which state changes go to the exchange of outcomes: none, or a comma-separated list of notifications, installations.")
+        var eventStream: String?
         @Flag(help: "Whether stale installations are removed, or only flagged.") var stale: Stale?
 
         enum Stale: EnumerableFlag {
@@ -34,7 +37,9 @@ extension AppsCommand {
 
         func validate() throws {
             guard staleAfterDays == nil || !neverStale else { throw ValidationError("give one of --stale-after-days and --never-stale") }
-            guard bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
+            guard
+                bundleID != nil || devicePolicy != nil || environments != nil || staleAfterDays != nil || neverStale || stale != nil
+                    || eventStream != nil
             else {
                 throw ValidationError("say what to change, for example --device-policy single")
             }
@@ -48,6 +53,9 @@ extension AppsCommand {
                     if let environments { body.field("environments", environments.split(separator: ",").map(String.init)) }
                     body.field("stale_after_days", staleAfterDays)
                     if neverStale { body.null("stale_after_days") }
+                    if let eventStream {
+                        body.field("event_stream", eventStream == "none" ? [] : eventStream.split(separator: ",").map(String.init))
+                    }
                     if let stale { body.field("removes_stale", stale == .removeStale) }
                 }
             }

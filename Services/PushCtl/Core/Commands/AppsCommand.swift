@@ -37,13 +37,14 @@ struct AppsCommand: AsyncParsableCommand {
 
 /// One row per app.
 func appTable(_ apps: [JSONValue]) -> Table {
-    var table = Table("APP", "BUNDLE ID", "DEVICES", "ENVIRONMENTS", "STALE AFTER", "STALE ONES")
+    var table = Table("APP", "BUNDLE ID", "DEVICES", "ENVIRONMENTS", "STALE AFTER", "STALE ONES", "EVENTS")
     for app in apps {
         let days = app["stale_after_days"]?.integerValue
         table.add(
             app["slug"]?.stringValue ?? "?", app["bundle_id"]?.stringValue ?? "?", app["device_policy"]?.stringValue ?? "?",
             (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","), days.map { "\($0) days" } ?? "never",
-            days == nil ? "-" : app["removes_stale"]?.boolValue == true ? "removed" : "flagged")
+            days == nil ? "-" : app["removes_stale"]?.boolValue == true ? "removed" : "flagged",
+            (app["event_stream"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","))
     }
     return table
 }

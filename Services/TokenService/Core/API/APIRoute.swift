@@ -68,6 +68,15 @@ package struct APIRoute: Hashable, Sendable {
     package static let listAllHolds = APIRoute(.get, "/v1/admin/holds", .admin)
     package static let readAnyHold = APIRoute(.get, "/v1/admin/holds/{id}", .admin)
     package static let liftAnyHold = APIRoute(.delete, "/v1/admin/holds/{id}", .admin)
+    package static let createWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks", .admin)
+    package static let listWebhooks = APIRoute(.get, "/v1/apps/{app}/webhooks", .admin)
+    package static let readWebhook = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let changeWebhook = APIRoute(.patch, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let deleteWebhook = APIRoute(.delete, "/v1/apps/{app}/webhooks/{id}", .admin)
+    package static let rotateWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/rotate", .admin)
+    package static let pingWebhook = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/ping", .admin)
+    package static let listWebhookMessages = APIRoute(.get, "/v1/apps/{app}/webhooks/{id}/messages", .admin)
+    package static let redeliverWebhookMessages = APIRoute(.post, "/v1/apps/{app}/webhooks/{id}/redeliver", .admin)
 
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
@@ -88,5 +97,7 @@ package struct APIRoute: Hashable, Sendable {
         listNotifications, listDeliveries, explainNotification,
         listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
         setHold, listHolds, readHold, liftHold, setGlobalHold, listAllHolds, readAnyHold, liftAnyHold,
+        createWebhook, listWebhooks, readWebhook, changeWebhook, deleteWebhook, rotateWebhook, pingWebhook, listWebhookMessages,
+        redeliverWebhookMessages,
     ]
 }

@@ -16,6 +16,7 @@ struct TokenServiceAPI {
     let privacy: PrivacyController
     let deadLetters: DeadLettersController
     let holds: HoldsController
+    let webhooks: WebhooksController
 
     func bind(to router: APIRouter) {
         apps.bind(to: router)
@@ -32,5 +33,6 @@ struct TokenServiceAPI {
         privacy.bind(to: router)
         deadLetters.bind(to: router)
         holds.bind(to: router)
+        webhooks.bind(to: router)
     }
 }

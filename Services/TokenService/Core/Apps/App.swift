@@ -13,6 +13,8 @@ package struct App: Equatable, Sendable {
     package let staleAfterDays: Int?
     /// Whether stale installations are removed as well.
     package let removesStale: Bool
+    /// Which state changes go to the exchange of outcomes; none twice.
+    package var eventStream: [EventLog] = []
 }
 
 /// On how many installations a user may be signed in at once (DESIGN.md section 3, rule 5).

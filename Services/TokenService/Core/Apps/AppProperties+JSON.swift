@@ -14,13 +14,14 @@ extension JSONObjectReader {
         let environments = environments()
         let days = optionalInteger("stale_after_days", in: AppProperties.staleAfterDays)
         let removesStale = optionalBool("removes_stale") ?? false
+        let eventStream = has("event_stream") ? eventStream() : []
         finish()
-        guard let slug, let bundleID, let policy, let environments else { return nil }
+        guard let slug, let bundleID, let policy, let environments, let eventStream else { return nil }
         return (
             slug,
             AppProperties(
                 bundleID: bundleID, devicePolicy: policy, environments: environments, staleAfterDays: days.map { Int($0) },
-                removesStale: removesStale)
+                removesStale: removesStale, eventStream: eventStream)
         )
     }
 
@@ -34,6 +35,7 @@ extension JSONObjectReader {
             change.staleAfterDays = .some(optionalInteger("stale_after_days", in: AppProperties.staleAfterDays).map { Int($0) })
         }
         if has("removes_stale") { change.removesStale = bool("removes_stale") }
+        if has("event_stream") { change.eventStream = eventStream() }
         finish()
         return change
     }
@@ -50,6 +52,14 @@ extension JSONObjectReader {
         let environments = words.compactMap(APNsEnvironment.init(rawValue:))
         if environments.count == words.count, Set(words).count == words.count, !words.isEmpty { return environments }
         problem("environments", "unsupported_value", "one or both of production and sandbox")
+        return nil
+    }
+
+    private mutating func eventStream() -> [EventLog]? {
+        guard let words = strings("event_stream", maximumCount: EventLog.allCases.count, maximumBytes: 16) else { return nil }
+        let logs = words.compactMap(EventLog.init(rawValue:))
+        if logs.count == words.count, Set(words).count == words.count { return logs }
+        problem("event_stream", "unsupported_value", "notifications, installations, both or none")
         return nil
     }
 
@@ -73,6 +83,7 @@ extension App {
             object.field("environments", environments.map(\.rawValue))
             if let staleAfterDays { object.field("stale_after_days", staleAfterDays) } else { object.null("stale_after_days") }
             object.field("removes_stale", removesStale)
+            object.field("event_stream", eventStream.map(\.rawValue))
         }
     }
 }

@@ -11,23 +11,27 @@ package struct AppProperties: Equatable, Sendable {
     package var environments: [APNsEnvironment]
     package var staleAfterDays: Int?
     package var removesStale: Bool
+    /// None twice.
+    package var eventStream: [EventLog]
 
     package init(
         bundleID: String, devicePolicy: DevicePolicy, environments: [APNsEnvironment], staleAfterDays: Int? = nil,
-        removesStale: Bool = false
+        removesStale: Bool = false, eventStream: [EventLog] = []
     ) {
         self.bundleID = bundleID
         self.devicePolicy = devicePolicy
         self.environments = environments
         self.staleAfterDays = staleAfterDays
         self.removesStale = removesStale
+        self.eventStream = eventStream
     }
 
     /// The order of environments says nothing.
     func isSame(as other: AppProperties) -> Bool {
         var other = other
-        guard Set(environments) == Set(other.environments) else { return false }
+        guard Set(environments) == Set(other.environments), Set(eventStream) == Set(other.eventStream) else { return false }
         other.environments = environments
+        other.eventStream = eventStream
         return self == other
     }
 }
@@ -40,6 +44,7 @@ package struct AppChange: Equatable, Sendable {
     /// `.some(nil)`: no installation is stale any more.
     package var staleAfterDays: Int??
     package var removesStale: Bool?
+    package var eventStream: [EventLog]?
 
     func apply(to properties: inout AppProperties) {
         if let bundleID { properties.bundleID = bundleID }
@@ -47,6 +52,7 @@ package struct AppChange: Equatable, Sendable {
         if let environments { properties.environments = environments }
         if let staleAfterDays { properties.staleAfterDays = staleAfterDays }
         if let removesStale { properties.removesStale = removesStale }
+        if let eventStream { properties.eventStream = eventStream }
     }
 }
 
@@ -54,6 +60,6 @@ extension App {
     package var properties: AppProperties {
         AppProperties(
             bundleID: bundleID, devicePolicy: devicePolicy, environments: environments, staleAfterDays: staleAfterDays,
-            removesStale: removesStale)
+            removesStale: removesStale, eventStream: eventStream)
     }
 }

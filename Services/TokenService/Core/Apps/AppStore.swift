@@ -76,6 +76,7 @@ package final class AppStore: Sendable {
                 }
             }
             _ = try session.execute(Self.update, [.text(slug.text)] + Self.values(properties))
+            try session.execute(WebhookStore.tellNotifications, [.int64(app.id)])
             return .changed(try Self.app(session.execute(Self.select, [.text(slug.text)]).only()))
         }
         if case .changed(let app) = result { remember(app, asked: .now) }
@@ -96,6 +97,7 @@ extension AppStore {
         [
             .text(properties.bundleID), .text(properties.devicePolicy.rawValue), .textArray(properties.environments.map(\.rawValue)),
             .optionalInt32(properties.staleAfterDays.map { Int32($0) }), .bool(properties.removesStale),
+            .textArray(properties.eventStream.map(\.rawValue)),
         ]
     }
 
@@ -106,7 +108,8 @@ extension AppStore {
         return App(
             id: try row.int64(0), slug: slug, bundleID: try row.text(2), devicePolicy: policy,
             environments: try row.textArray(4).compactMap(APNsEnvironment.init(rawValue:)),
-            staleAfterDays: try row.optionalInt32(5).map { Int($0) }, removesStale: try row.bool(6))
+            staleAfterDays: try row.optionalInt32(5).map { Int($0) }, removesStale: try row.bool(6),
+            eventStream: try row.textArray(7).compactMap(EventLog.init(rawValue:)))
     }
 
     private static func isInUse(_ environment: APNsEnvironment) -> PostgresStatement {
@@ -117,22 +120,23 @@ extension AppStore {
     }
 
     private static let select: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps WHERE slug = $1
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps WHERE slug = $1
         """
     /// One change at a time.
     private static let selectForUpdate: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps WHERE slug = $1 FOR NO KEY UPDATE
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps WHERE slug = $1
+        FOR NO KEY UPDATE
         """
     private static let selectAll: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale FROM apps ORDER BY slug
+        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps ORDER BY slug
         """
     private static let insert: PostgresStatement = """
-        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale)
-        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (slug) DO NOTHING
+        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream, tells_notifications)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, 'notifications' = ANY ($7)) ON CONFLICT (slug) DO NOTHING
         """
     private static let update: PostgresStatement = """
         UPDATE apps SET bundle_id = $2, device_policy = $3, environments = $4, stale_after_days = $5, removes_stale = $6,
-            updated_at = now()
+            event_stream = $7, updated_at = now()
         WHERE slug = $1
         """
     private static let productionIsInUse: PostgresStatement =

@@ -12,6 +12,7 @@ package final class Housekeeper: Service {
         package var historyDays: Int
         package var retiredTokenDays: Int
         package var receiptDays: Int
+        package var webhookDays = 7
 
         package init(interval: Duration, historyDays: Int, retiredTokenDays: Int, receiptDays: Int) {
             self.interval = interval
@@ -130,6 +131,8 @@ extension Housekeeper {
     private func keepRetention(_ lease: HousekeepingLease) async throws {
         for sweep in Sweep.all { try await remove(sweep.kind, lease) { try Retention(session: $0).sweep(sweep) } }
         let terms = terms
+        let messages = Sweep.webhookMessages(days: terms.webhookDays)
+        try await remove(.webhookMessages, lease) { try Retention(session: $0).sweep(messages) }
         try await remove(.history, lease) { try Retention(session: $0).removeHistory(olderThan: terms.historyDays) }
         try await removeNotifications(lease)
         try await remove(.tokens, lease) { try Retention(session: $0).removeTokens(olderThan: terms.retiredTokenDays) }

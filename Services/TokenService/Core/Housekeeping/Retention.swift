@@ -9,6 +9,8 @@ package struct Retention {
         case idempotencyRecords = "idempotency_records"
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
+        case notificationEvents = "notification_events"
+        case webhookMessages = "webhook_messages"
     }
 
     package static let historyBatch: Int64 = 5000

@@ -11,7 +11,7 @@ package struct Sweep: Sendable {
     package let statement: PostgresStatement
     package let days: Int
 
-    package static let all = [idempotencyRecords, outcomeCounts, tokenMoves, fences, quarantine]
+    package static let all = [idempotencyRecords, outcomeCounts, tokenMoves, fences, quarantine, notificationEvents]
 
     /// They name their own end.
     package static let idempotencyRecords = Sweep(
@@ -45,6 +45,25 @@ package struct Sweep: Sendable {
                 SELECT ctid FROM fences WHERE published_at < now() - make_interval(days => $1)
                 ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED))
             """, days: 7)
+    /// What every feed has read; kept for a while for whoever looks into it.
+    package static let notificationEvents = Sweep(
+        kind: .notificationEvents,
+        statement: """
+            DELETE FROM notification_events WHERE ctid = ANY (ARRAY(
+                SELECT oldest.ctid FROM (SELECT ctid, id, at FROM notification_events ORDER BY id LIMIT $2) AS oldest
+                WHERE oldest.at < now() - make_interval(days => $1)
+                    AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')))
+            """, days: 1)
+    /// Whatever became of them: also those of webhooks that stay disabled.
+    package static func webhookMessages(days: Int) -> Sweep {
+        Sweep(
+            kind: .webhookMessages,
+            statement: """
+                DELETE FROM webhook_messages WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM webhook_messages WHERE created_at < now() - make_interval(days => $1)
+                    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+                """, days: days)
+    }
     /// The mark alone: the token stays retired.
     package static let quarantine = Sweep(
         kind: .quarantine,

@@ -17,19 +17,21 @@ package final class OutcomeConsumer: Service {
     private let application: OutcomeApplication
     private let graveyard: Graveyard
     private let brakes: BrakeWatch
+    private let webhooks: WebhookDirectory
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
     /// - Parameter received: What `consumer` puts its messages into.
     package init(
         received: Basket<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, graveyard: Graveyard,
-        brakes: BrakeWatch, metrics: TokenServiceMetrics, logger: Logger
+        brakes: BrakeWatch, webhooks: WebhookDirectory, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.received = received
         self.consumer = consumer
         self.application = application
         self.graveyard = graveyard
         self.brakes = brakes
+        self.webhooks = webhooks
         self.metrics = metrics
         self.logger = logger
     }
@@ -54,7 +56,7 @@ package final class OutcomeConsumer: Service {
     private func process(_ messages: [ReceivedMessage]) async {
         var batch: [Readable] = []
         var size = 0
-        for message in messages {
+        for message in messages where !isOurs(message) {
             do throws(MessageError) {
                 let event = try OutcomeEvent(decoding: message.body)
                 batch.append(Readable(message: message, event: event))
@@ -71,11 +73,20 @@ package final class OutcomeConsumer: Service {
         if !batch.isEmpty { await apply(batch) }
     }
 
+    /// A state change that this service itself has told, `<app>.<kind>.<event>`: it comes back where the queue is still bound to everything.
+    private func isOurs(_ message: ReceivedMessage) -> Bool {
+        guard message.routingKey.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else { return false }
+        consumer.acknowledge([message.receipt])
+        return true
+    }
+
     private func apply(_ batch: [Readable]) async {
         var backOff = Duration.milliseconds(100)
         while true {
             do {
                 let effect = try await application.apply(OutcomeBatch(batch.map(\.event)))
+                // Before the acknowledgement: cut short, both are done again, and the ids are the same.
+                try await webhooks.queue(batch.map(\.event))
                 report(effect)
                 return consumer.acknowledge(batch.map(\.message.receipt))
             } catch let error as PostgresError where error.isUnavailable {

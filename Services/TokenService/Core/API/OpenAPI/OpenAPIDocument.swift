@@ -6,7 +6,7 @@ package enum OpenAPIDocument {
     /// In the order of the page.
     package static let resources: [Resource] = [
         .apps, .keys, .installations, .users, .tokens, .bulk, .quarantine, .deadLetters, .privacy, .notifications, .notificationReading,
-        .holds, .operations,
+        .holds, .webhooks, .operations,
     ]
 
     package static let operations: [Operation] = resources.flatMap(\.operations)

@@ -86,6 +86,7 @@ package struct Parameter: Sendable {
             case "id" where route.path.contains("/notifications/"): (.uuid, "The notification's id.")
             case "id" where route.path.contains("/dead-letters/"): (.uuid, "The letter's id.")
             case "id" where route.path.contains("/holds/"): (.uuid, "The hold's id.")
+            case "id" where route.path.contains("/webhooks/"): (.uuid, "The webhook's id.")
             default: (.uuid, "The installation's id.")
             }
         return Parameter(name: name, place: .path, schema: schema, description: description)

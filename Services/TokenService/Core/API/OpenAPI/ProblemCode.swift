@@ -28,6 +28,8 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case ownerMismatch = "owner_mismatch"
     case tooManyHolds = "too_many_holds"
     case deadLettersBusy = "dead_letters_busy"
+    case tooManyWebhooks = "too_many_webhooks"
+    case webhookDisabled = "webhook_disabled"
     case preconditionFailed = "precondition_failed"
     case bodyTooLarge = "body_too_large"
     case unsupportedMediaType = "unsupported_media_type"
@@ -113,6 +115,8 @@ extension ProblemCode {
             ProblemKind(
                 409, "The dead letters are being read", "One reader at a time: another call reads them now; nothing was changed.",
                 isRetryable: true)
+        case .tooManyWebhooks: ProblemKind(409, "The app has as many webhooks as it may", "Delete one first; nothing was made.")
+        case .webhookDisabled: ProblemKind(409, "The webhook is disabled", "Enable it first; nothing was sent.")
         case .preconditionFailed:
             ProblemKind(
                 412, "The state is another one", "`If-Match` names another state than the present one; nothing was changed. Read it again.")

@@ -35,18 +35,24 @@ extension Resource {
         .described("After how many days without a registration an installation is stale; null: never.")
     private static let removesStale = JSONSchema.boolean.described("Whether stale installations are removed.")
 
+    private static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: 2)
+        .described("Which state changes go to the exchange push.outcomes as CloudEvents; webhooks do not need it.")
+        .example(.texts(["notifications"]))
+
     private static let newApp = JSONSchema.request(
         .required("slug", .slug), .required("bundle_id", bundleID), .required("device_policy", policy),
         .required("environments", environments), .omissible("stale_after_days", staleAfter),
-        .omissible("removes_stale", removesStale.standard(false)))
+        .omissible("removes_stale", removesStale.standard(false)), .optional("event_stream", eventStream))
 
     private static let app = JSONSchema.answer(
         .required("slug", .slug), .required("bundle_id", bundleID), .required("device_policy", policy),
-        .required("environments", environments), .required("stale_after_days", staleAfter.orNull), .required("removes_stale", removesStale))
+        .required("environments", environments), .required("stale_after_days", staleAfter.orNull), .required("removes_stale", removesStale),
+        .required("event_stream", eventStream))
 
     private static let appChange = JSONSchema.request(
         .optional("bundle_id", bundleID), .optional("device_policy", policy), .optional("environments", environments),
-        .optional("stale_after_days", staleAfter.orNull), .optional("removes_stale", removesStale))
+        .optional("stale_after_days", staleAfter.orNull), .optional("removes_stale", removesStale),
+        .optional("event_stream", eventStream))
 }
 
 extension JSONSchema {

@@ -1,0 +1,162 @@
+import Hummingbird
+import Postgres
+import PushModel
+import StrictJSON
+
+/// `/v1/apps/{app}/webhooks`
+struct WebhooksController: Sendable {
+    /// Messages that one request sends again.
+    static let maximumRedelivered = 1000
+
+    let pool: PostgresPool
+    let events: EventStream
+    let terms: WebhookTerms
+
+    func bind(to router: APIRouter) {
+        router.on(.createWebhook, create)
+        router.on(.listWebhooks, list)
+        router.on(.readWebhook, read)
+        router.on(.changeWebhook, change)
+        router.on(.deleteWebhook, delete)
+        router.on(.rotateWebhook, rotate)
+        router.on(.pingWebhook, ping)
+        router.on(.listWebhookMessages, messages)
+        router.on(.redeliverWebhookMessages, redeliver)
+    }
+
+    @Sendable private func create(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let new = try await call.body().object { $0.newWebhook(allowsHTTP: terms.isInsecure) }
+        let secret = WebhookSecret.generate()
+        do {
+            let webhook = try await pool.transaction { session in
+                try WebhookStore(session: session).create(new, secret: secret, app: app)
+            }
+            events.directory.forget()
+            return JSONAnswer.response(.created) { $0.object { webhook.write(secret: secret, to: &$0) } }
+        } catch is WebhookStore.TooMany {
+            throw APIError(
+                .conflict, "too_many_webhooks", "The app has as many webhooks as it may",
+                "an app may have \(Webhook.maximumPerApp) webhooks; delete one first")
+        }
+    }
+
+    @Sendable private func list(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let all = try await pool.session { session in try WebhookStore(session: session).all(of: app) }
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("webhooks") { array in
+                    for webhook in all { array.object { webhook.write(secret: nil, to: &$0) } }
+                }
+            }
+        }
+    }
+
+    @Sendable private func read(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        return try Self.answer(try await pool.session { session in try WebhookStore(session: session).find(id, app: app) })
+    }
+
+    @Sendable private func change(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        let change = try await call.body().object { $0.webhookChange(allowsHTTP: terms.isInsecure) }
+        let webhook = try await pool.transaction { session in try WebhookStore(session: session).change(id, change, app: app) }
+        events.directory.forget()
+        events.pulse.beat()
+        return try Self.answer(webhook)
+    }
+
+    @Sendable private func delete(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        guard try await pool.transaction({ session in try WebhookStore(session: session).delete(id, app: app) }) else {
+            throw APIError.notFound
+        }
+        events.directory.forget()
+        return JSONAnswer.noContent
+    }
+
+    @Sendable private func rotate(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        let overlap = try await call.body().object(allowsEmpty: true) { body -> Int64? in
+            let overlap = body.optionalInteger("overlap_seconds", in: Webhook.overlapSeconds)
+            body.finish()
+            return overlap ?? Webhook.defaultOverlapSeconds
+        }
+        let secret = WebhookSecret.generate()
+        let webhook = try await pool.transaction { session in
+            try WebhookStore(session: session).rotate(id, to: secret, overlapSeconds: overlap, app: app)
+        }
+        return try Self.answer(webhook, secret: secret)
+    }
+
+    /// Goes the way of every event, so that what it shows is true of them.
+    @Sendable private func ping(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        let now = UnixTime.milliseconds()
+        let event = PushEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
+        let found = try await pool.transaction { session in
+            let store = WebhookStore(session: session)
+            let webhook = try store.find(id, app: app)
+            if webhook != nil {
+                try store.insert([WebhookMessage.New(webhook: id, id: event.id, topic: event.topic, body: event.encoded())])
+            }
+            return webhook
+        }
+        guard let found else { throw APIError.notFound }
+        guard found.disabledReason == nil else {
+            throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
+        }
+        events.pulse.beat()
+        return JSONAnswer.response(.accepted) { $0.object { $0.field("message", event.id.description) } }
+    }
+
+    private static func answer(_ webhook: Webhook?, secret: WebhookSecret? = nil) throws -> Response {
+        guard let webhook else { throw APIError.notFound }
+        return JSONAnswer.response(.ok) { $0.object { webhook.write(secret: secret, to: &$0) } }
+    }
+
+    // MARK: Messages
+
+    @Sendable private func messages(_ call: APICall) async throws -> Response {
+        try call.allowQuery(["state", "limit", "cursor"])
+        let (app, id) = (try call.app(), try call.id("id"))
+        let state = try call.choice("state", of: WebhookMessage.State.self)
+        let limit = try PageQuery.limit(call)
+        let list = ["webhook_messages", "\(app.id)", id.description, state?.rawValue]
+        let before = try PageQuery.position(call) { text throws(PageCursor.Fault) in
+            guard let id = PushID(bytes: try PageCursor.decode(text, list: list)) else { throw .unreadable }
+            return id
+        }
+        let found = try await pool.session { session in
+            let store = WebhookStore(session: session)
+            return try store.find(id, app: app) == nil ? nil : try store.messages(of: id, state: state, before: before, limit: limit + 1)
+        }
+        guard let found else { throw APIError.notFound }
+        let page = found.prefix(limit)
+        return JSONAnswer.response(.ok) { writer in
+            writer.object { object in
+                object.array("messages") { array in
+                    for message in page { array.object { message.write(to: &$0) } }
+                }
+                if found.count > limit, let last = page.last {
+                    object.field("next_cursor", PageCursor.encode(last.id.bytes, list: list))
+                } else {
+                    object.null("next_cursor")
+                }
+            }
+        }
+    }
+
+    @Sendable private func redeliver(_ call: APICall) async throws -> Response {
+        let (app, id) = (try call.app(), try call.id("id"))
+        let ids = try await call.body().object { $0.redelivery(maximumCount: Self.maximumRedelivered) }
+        let redelivered = try await pool.transaction { session in
+            let store = WebhookStore(session: session)
+            return try store.find(id, app: app) == nil ? nil : try store.redeliver(ids, of: id, limit: Self.maximumRedelivered)
+        }
+        guard let redelivered else { throw APIError.notFound }
+        events.pulse.beat()
+        return JSONAnswer.response(.ok) { $0.object { $0.field("redelivered", redelivered) } }
+    }
+}

@@ -1,0 +1,27 @@
+package import PushModel
+
+/// What the token service and the dispatchers tell the world: `<kind>.<event>`, the second half of a routing key, and what webhooks
+/// are filtered by. `push.<topic>.v1` is the CloudEvents type, but for outcomes (``OutcomeEvent/type``).
+package enum EventTopic {
+    package static let notifications = [
+        "notification.accepted", "notification.scheduled", "notification.expanding", "notification.sending", "notification.completed",
+        "notification.cancelled", "notification.superseded", "notification.expired", "notification.no_targets",
+    ]
+    package static let installations = HistoryEntry.Event.allCases.map(\.topic)
+    package static let deliveries = OutcomeClass.allCases.map { delivery($0) }
+    package static let ping = "webhook.ping"
+
+    /// Every one that can be asked for.
+    package static let all = notifications + installations + deliveries
+
+    package static func delivery(_ outcome: OutcomeClass) -> String { "delivery.\(outcome.rawValue)" }
+}
+
+extension HistoryEntry.Event {
+    /// An installation's own changes, and those of its tokens.
+    package var topic: String {
+        let tokenPrefix = "token_"
+        if rawValue.hasPrefix(tokenPrefix) { return "token.\(rawValue.dropFirst(tokenPrefix.count))" }
+        return self == .environmentCorrected ? "token.\(rawValue)" : "installation.\(rawValue)"
+    }
+}

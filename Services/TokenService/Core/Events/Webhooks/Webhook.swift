@@ -1,0 +1,81 @@
+package import PushModel
+
+/// Where an app's events are sent by HTTP, as its owner sees it.
+package struct Webhook: Equatable, Sendable {
+    package static let maximumPerApp = 20
+    package static let maximumDescriptionBytes = 200
+    package static let overlapSeconds: ClosedRange<Int64> = 0...604_800
+    package static let defaultOverlapSeconds: Int64 = 86_400
+
+    /// Why nothing is sent any more.
+    package enum DisabledReason: String, CaseIterable, Sendable {
+        case byRequest = "by_request"
+        /// It answered 410.
+        case gone
+        /// No delivery succeeded for days.
+        case failing
+        /// More waited for it than may wait.
+        case backlogFull = "backlog_full"
+    }
+
+    package var id: PushID
+    package var url: WebhookURL
+    package var events: [WebhookFilter]
+    package var description: String?
+    /// Nil while it is enabled.
+    package var disabledReason: DisabledReason?
+    /// UNIX milliseconds, as are the others.
+    package var disabledAt: Int64?
+    package var createdAt: Int64
+    /// Since when no delivery has succeeded.
+    package var failingSince: Int64?
+    package var lastSuccessAt: Int64?
+    package var lastFailureAt: Int64?
+    package var lastFailure: String?
+    /// Until when the secret before this one is signed with too.
+    package var previousSecretUntil: Int64?
+
+    /// An enabled one, as far as events are concerned.
+    package struct Subscription: Equatable, Sendable {
+        package var id: PushID
+        package var app: App.ID
+        package var slug: AppSlug
+        package var events: [WebhookFilter]
+
+        package func wants(_ topic: String) -> Bool { events.contains { $0.admits(topic) } }
+    }
+
+    /// What somebody says of a new one.
+    package struct New: Equatable, Sendable {
+        package var url: WebhookURL
+        package var events: [WebhookFilter]
+        package var description: String?
+    }
+
+    /// A merge patch: nil leaves as it is.
+    package struct Change: Equatable, Sendable {
+        package var url: WebhookURL?
+        package var events: [WebhookFilter]?
+        package var description: String??
+        package var isEnabled: Bool?
+    }
+}
+
+/// Which topics a webhook gets: one (`notification.completed`), all of a kind (`token.*`) or all (`*`).
+package struct WebhookFilter: Hashable, Sendable {
+    package static let maximumCount = 50
+    package static let rule = "an event such as notification.completed, a kind such as token.*, or *"
+
+    package let text: String
+
+    /// - Returns: nil where it would admit nothing that there is.
+    package init?(_ text: String) {
+        self.text = text
+        guard EventTopic.all.contains(where: admits) else { return nil }
+    }
+
+    package func admits(_ topic: String) -> Bool {
+        if text == "*" || text == topic { return true }
+        return text.hasSuffix(".*") && topic.hasPrefix(text.dropLast())
+    }
+}

@@ -1,0 +1,65 @@
+package import Postgres
+package import PushModel
+import Synchronization
+
+/// The enabled webhooks, remembered for a moment: whoever applies outcomes asks for each batch.
+package final class WebhookDirectory: Sendable {
+    /// How long a change may stay unnoticed.
+    package static let memory: Duration = .seconds(2)
+    /// Deliveries of one outcome message: an event may have more than a receiver wants to take at once.
+    package static let deliveriesPerMessage = 100
+
+    private let pool: PostgresPool
+    private let pulse: WebhookPulse
+    private let known = Mutex<(asked: ContinuousClock.Instant, subscriptions: [Webhook.Subscription])?>(nil)
+
+    package init(pool: PostgresPool, pulse: WebhookPulse) {
+        self.pool = pool
+        self.pulse = pulse
+    }
+
+    /// After a change made here.
+    package func forget() { known.withLock { $0 = nil } }
+
+    /// Queues outcomes for the webhooks that want them. The same event again changes nothing.
+    package func queue(_ events: [OutcomeEvent]) async throws {
+        let subscriptions = try await subscriptions()
+        guard !subscriptions.isEmpty else { return }
+        let messages = events.flatMap { event in Self.messages(event, subscriptions) }
+        guard !messages.isEmpty else { return }
+        try await pool.transaction { session in try WebhookStore(session: session).insert(messages) }
+        pulse.beat()
+    }
+
+    private static func messages(_ event: OutcomeEvent, _ subscriptions: [Webhook.Subscription]) -> [WebhookMessage.New] {
+        let topic = EventTopic.delivery(event.outcome)
+        let wanting = subscriptions.filter { $0.slug == event.app && $0.wants(topic) }
+        guard !wanting.isEmpty else { return [] }
+        return event.parts(of: deliveriesPerMessage).flatMap { part in
+            let body = part.encoded()
+            return wanting.map { WebhookMessage.New(webhook: $0.id, id: part.id, topic: topic, body: body) }
+        }
+    }
+
+    private func subscriptions() async throws -> [Webhook.Subscription] {
+        let now = ContinuousClock.now
+        if let known = known.withLock({ $0 }), now - known.asked < Self.memory { return known.subscriptions }
+        let found = try await pool.session { session in try WebhookStore(session: session).subscriptions() }
+        known.withLock { $0 = (now, found) }
+        return found
+    }
+}
+
+extension OutcomeEvent {
+    /// The same in parts of at most so many deliveries. Each has an id of its own, the same every time; a single one keeps the event's.
+    package func parts(of size: Int) -> [OutcomeEvent] {
+        guard deliveries.count > size else { return [self] }
+        return stride(from: 0, to: deliveries.count, by: size).map { start in
+            var part = self
+            part.deliveries = Array(deliveries[start..<min(start + size, deliveries.count)])
+            // The first delivery's id is as unique as the event, which names each delivery once.
+            part.id = PushID(high: id.high, low: id.low ^ (part.deliveries[0].id.low & 0x3fff_ffff_ffff_ffff))
+            return part
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import FoundationEssentials
+import OpenSSL
+
+/// What a webhook's messages are signed with, as Standard Webhooks wants it: `whsec_` and base 64 of 24 to 64 bytes.
+package struct WebhookSecret: Equatable, Sendable {
+    package static let prefix = "whsec_"
+
+    package let bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+
+    package static func generate() -> WebhookSecret { WebhookSecret(bytes: SecureRandom.bytes(32)) }
+
+    package var text: String { Self.prefix + Data(bytes).base64EncodedString() }
+
+    /// The value of `webhook-signature`: HMAC-SHA256 of `id.timestamp.body`, once for each secret that is valid now.
+    /// - Parameter timestamp: UNIX seconds.
+    package static func signature(of body: [UInt8], id: String, timestamp: Int64, secrets: [WebhookSecret]) -> String {
+        let content = Array("\(id).\(timestamp).".utf8) + body
+        return secrets.map { secret in
+            "v1," + Data(Digest.hmacSHA256(key: secret.bytes, content)).base64EncodedString()
+        }.joined(separator: " ")
+    }
+}

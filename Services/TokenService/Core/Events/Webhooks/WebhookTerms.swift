@@ -1,0 +1,51 @@
+package import Configuration
+package import Logging
+import Observability
+
+/// How webhooks are served.
+package struct WebhookTerms: Sendable {
+    /// After the first attempt, how long until the next; with the last of them, a message is given up. Jitter comes on top.
+    package var schedule: [Duration]
+    /// For one attempt as a whole: name, connection, TLS, request, answer.
+    package var timeout: Duration
+    /// A webhook that nothing succeeded with for so long is disabled.
+    package var disableAfterDays: Int
+    /// One for which more messages wait is disabled.
+    package var backlogLimit: Int
+    package var retentionDays: Int
+    /// For development: http, and addresses of this machine.
+    package var isInsecure: Bool
+    /// A file of more authorities to trust, PEM.
+    package var authorityFile: String?
+
+    package init(_ config: ConfigReader, logger: Logger) throws {
+        schedule = try Self.schedule(config)
+        timeout = try config.seconds("webhook.timeoutSeconds", default: 15, in: 1...60)
+        disableAfterDays = try config.integer("webhook.disableAfterDays", default: 5, in: 1...30)
+        backlogLimit = try config.integer("webhook.backlogLimit", default: 100_000, in: 1...10_000_000)
+        retentionDays = try config.integer("webhook.retentionDays", default: 7, in: 1...90)
+        isInsecure = try config.flag("webhook.insecure", default: false)
+        authorityFile = try config.optionalFile("webhook.caFile", logger: logger)
+    }
+
+    private static func schedule(_ config: ConfigReader) throws -> [Duration] {
+        let parts = config.text("webhook.retrySeconds", default: "5,300,1800,7200,18000,36000,36000")
+            .split(separator: ",", omittingEmptySubsequences: false).map { Int($0) }
+        let seconds = parts.compactMap(\.self).filter { (0...86_400).contains($0) }
+        guard seconds.count == parts.count, seconds.count <= 20 else {
+            throw ConfigurationError("webhook.retrySeconds", expected: "1 to 20 numbers of seconds from 0 to 86400, separated by commas")
+        }
+        return seconds.map { .seconds($0) }
+    }
+
+    package var rules: AddressRules { AddressRules(allowsLoopback: isInsecure) }
+    /// How long a process has a message for itself: longer than any attempt.
+    var leaseSeconds: Double { timeout / .seconds(1) + 30 }
+    package var maximumAttempts: Int { schedule.count + 1 }
+
+    /// - Parameter attempts: That were made.
+    /// - Returns: nil where none follows.
+    func delay(after attempts: Int) -> Duration? {
+        attempts <= schedule.count ? schedule[max(0, attempts - 1)] * Double.random(in: 1...1.2) : nil
+    }
+}

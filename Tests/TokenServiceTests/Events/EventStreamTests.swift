@@ -1,0 +1,249 @@
+import Broker
+import Foundation
+import Observability
+import Postgres
+import PushModel
+import RabbitMQ
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("State changes are told on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(2)))
+struct EventStreamTests {
+    /// Binds a queue to what `key` says of everything, as a team would, and reads it.
+    private static func listen<R: Sendable>(
+        _ key: String, _ running: RunningService, _ body: @Sendable (Signal<ReceivedMessage>) async throws -> R
+    ) async throws -> R {
+        let queue = "\(running.topology.prefix).team"
+        let connection = try RabbitMQConnection.open(running.broker)
+        try connection.declareQueue(queue, arguments: ["x-queue-type": "quorum"])
+        try connection.bind(queue: queue, to: "\(running.topology.prefix).outcomes", routingKey: key)
+        defer { try? connection.deleteQueue(queue) }
+        return try await running.tap(Subscription(queue: queue, prefetch: 100), body)
+    }
+
+    private static func stream(_ logs: String, _ running: RunningService) async throws {
+        let changed = try await running.client.call("PATCH", "/v1/admin/apps/shop", #"{"event_stream":[\#(logs)]}"#)
+        try #require(changed.status == 200)
+    }
+
+    /// Events until all of these have come; each may come more than once, with the same id.
+    private static func events(
+        _ keys: Set<String>, from signal: Signal<ReceivedMessage>
+    ) async throws -> [String: JSONValue] {
+        var found: [String: JSONValue] = [:]
+        while Set(found.keys) != keys {
+            let message = try await signal.next()
+            let event = try JSONValue.parse(message.body)
+            #expect(message.contentType == "application/cloudevents+json")
+            #expect(event.text("id") == message.messageID?.description)
+            #expect(event.text("type") == "push.\(message.routingKey.split(separator: ".").dropFirst().joined(separator: ".")).v1")
+            #expect(event.text("specversion") == "1.0" && event.text("source") == "/push/token-service")
+            #expect(keys.contains(message.routingKey), "\(message.routingKey)")
+            if let before = found[message.routingKey], before.text("subject") == event.text("subject") {
+                #expect(before.text("id") == event.text("id"))
+            }
+            found[message.routingKey] = event
+            let text = String(decoding: message.body, as: UTF8.self)
+            #expect(!text.contains("somebody") && !text.contains("hello") && !text.contains(token(1)))
+        }
+        return found
+    }
+
+    @Test func aNotificationsLife() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""notifications""#, running)
+            try await shop.register(installation(1), user: "somebody", token: token(1))
+            try await Self.listen("shop.notification.*", running) { signal in
+                let job = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop)
+                try await running.report(.accepted, of: job, status: 200)
+                let events = try await Self.events(
+                    ["shop.notification.accepted", "shop.notification.sending", "shop.notification.completed"], from: signal)
+                for event in events.values {
+                    #expect(event.text("subject") == "notifications/\(job.notification)")
+                    #expect(event["data"]?.number("total") == 1)
+                }
+                #expect(events["shop.notification.completed"]?["data"]?["counts"]?.number("accepted") == 1)
+                #expect(events["shop.notification.accepted"]?["data"]?["counts"] == nil)
+            }
+        }
+    }
+
+    @Test func whatIsWalkedCancelledSupersededOrReachesNobody() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""notifications""#, running)
+            try await shop.register(installation(1), user: "somebody", token: token(1), more: #","tags":["beta"]"#)
+            try await Self.listen("shop.notification.#", running) { signal in
+                #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
+                _ = try await Self.events(["shop.notification.no_targets"], from: signal)
+
+                let scheduled = try await shop.send(#"{"user":"somebody"}"#, more: #","not_before":"2099-01-01T00:00:00Z""#)
+                #expect(scheduled.status == 400)
+                let soon = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+                for key in ["", ""] {
+                    #expect(
+                        try await shop.send(#"{"user":"somebody"}"#, more: #","not_before":"\#(soon)","supersede_key":"eta"\#(key)"#).status
+                            == 202)
+                }
+                _ = try await Self.events(["shop.notification.scheduled", "shop.notification.superseded"], from: signal)
+
+                let later = try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(soon)""#)
+                let id = try #require(later.json.text("id"))
+                #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").status == 200)
+                let cancelled = try await Self.events(["shop.notification.scheduled", "shop.notification.cancelled"], from: signal)
+                #expect(cancelled["shop.notification.cancelled"]?.text("subject") == "notifications/\(id)")
+
+                let job = try await running.jobs(.bulk) { jobs in
+                    #expect(try await shop.send(#"{"tags":"beta"}"#).status == 202)
+                    return try PushJob(decoding: try await jobs.next().body)
+                }
+                try await running.report(.rejected, of: job, status: 413, reason: "PayloadTooLarge")
+                let walked = try await Self.events(
+                    [
+                        "shop.notification.accepted", "shop.notification.expanding", "shop.notification.sending",
+                        "shop.notification.completed",
+                    ], from: signal)
+                #expect(walked["shop.notification.completed"]?["data"]?["counts"]?.number("rejected") == 1)
+                #expect(walked["shop.notification.accepted"]?["data"]?["total"] == nil)
+            }
+        }
+    }
+
+    @Test func anInstallationsAndItsTokensLife() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""installations""#, running)
+            try await Self.listen("shop.#", running) { signal in
+                try await shop.register(installation(1), user: "somebody", token: token(1))
+                try await shop.register(installation(2), user: "somebody", token: token(1))
+                _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+                _ = try await shop.delete("/v1/apps/shop/installations/\(installation(2))")
+                let events = try await Self.events(
+                    [
+                        "shop.installation.registered", "shop.installation.signed_out", "shop.installation.deregistered",
+                        "shop.token.moved_here", "shop.token.moved_away",
+                    ], from: signal)
+                let moved = try #require(events["shop.token.moved_here"])
+                #expect(moved.text("subject") == "installations/\(installation(2))")
+                #expect(moved["data"]?.text("other_installation") == installation(1).description)
+                #expect(moved["data"]?["token"]?.text("hint") == hint(1))
+                #expect(events["shop.installation.signed_out"]?["data"]?.text("reason") == "logout")
+            }
+        }
+    }
+
+    /// What comes from a queue that is still bound to everything is ours and no outcome.
+    @Test func theServiceDoesNotTakeItsOwnWordsForOutcomes() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "somebody", token: token(1))
+            // Once it has taken one, it is connected, and takes no binding away any more.
+            try await Self.settleOne(running, shop)
+            let connection = try RabbitMQConnection.open(running.broker)
+            try connection.bind(
+                queue: running.topology.tokenServiceOutcomesQueue, to: "\(running.topology.prefix).outcomes", routingKey: "#")
+            try await Self.stream(#""installations""#, running)
+            try await shop.register(installation(2), user: "somebody", token: token(2))
+            let told = #"push_token_service_events_told_total{log="installations",sink="broker"} 1"#
+            _ = try await eventually { running.metrics.render().contains(told) ? true : nil }
+            try await Self.settleOne(running, shop)
+            #expect(!running.metrics.render().contains("push_token_service_outcomes_undecodable_total 1"))
+            #expect(try connection.messageCount(running.topology.deadQueue) == 0)
+        }
+    }
+
+    /// What is told before is read before.
+    private static func settleOne(_ running: RunningService, _ shop: APITestClient) async throws {
+        let job = try await running.sendAndTake(#"{"installation":"\#(installation(1))"}"#, with: shop)
+        try await running.report(.accepted, of: job, status: 200)
+        _ = try await running.completed(job.notification, shop)
+    }
+
+    /// A row with a lower number that is committed later is told too, and nothing is told before it could have been.
+    @Test func whatIsCommittedLateIsNotPassedOver() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""installations""#, running)
+            try await Self.listen("shop.installation.*", running) { signal in
+                let late = Signal<Void>()
+                let inserted = Signal<Void>()
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        try await running.pool.transaction(deadline: .seconds(60)) { session in
+                            try session.execute(
+                                """
+                                INSERT INTO installation_history (app_id, installation, at, event)
+                                SELECT id, $1, now(), 'stale' FROM apps
+                                """, [.id(installation(9))])
+                            inserted.send()
+                            // Until the others are there, which have higher numbers, and a reader had time to see them.
+                            while try session.execute("SELECT count(*) FROM installation_history").only().int64(0) < 2 {
+                                try session.execute("SELECT pg_sleep(0.05)")
+                            }
+                            try session.execute("SELECT pg_sleep(1.5)")
+                        }
+                        late.send()
+                    }
+                    try await inserted.next()
+                    try await shop.register(installation(1), user: "somebody", token: token(1))
+                    let events = try await Self.events(
+                        ["shop.installation.stale", "shop.installation.registered"], from: signal)
+                    #expect(events["shop.installation.stale"]?.text("subject") == "installations/\(installation(9))")
+                    try await late.next()
+                    try await group.waitForAll()
+                }
+            }
+        }
+    }
+
+    /// Whoever takes over begins where the other one had got to, and what is told twice has the same id.
+    @Test func anotherProcessGoesOn() async throws {
+        try await RunningService.run(.init(without: { $0 is EventFeed })) { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""installations""#, running)
+            let found = Signal<[String: PushID]>()
+            try await Self.listen("shop.installation.registered", running) { signal in
+                for number in 1...3 { try await shop.register(installation(number), user: nil, token: token(number)) }
+                var rounds: [[String: PushID]] = []
+                for _ in 1...2 {
+                    try await running.another { _ in
+                        var ids: [String: PushID] = [:]
+                        while ids.count < 3 {
+                            let message = try await signal.next()
+                            let subject = try #require(try JSONValue.parse(message.body).text("subject"))
+                            #expect(
+                                ids.updateValue(try #require(message.messageID), forKey: subject).map { $0 == message.messageID } ?? true)
+                        }
+                        found.send(ids)
+                    }
+                    rounds.append(try await found.next())
+                    // It had told them and died before it wrote that down.
+                    try await running.execute("UPDATE event_feeds SET position = 0")
+                }
+                #expect(rounds[0] == rounds[1])
+            }
+        }
+    }
+
+    @Test func nothingIsWrittenDownWhereNobodyListens() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "somebody", token: token(1))
+            _ = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop)
+            #expect(try await running.count("SELECT count(*) FROM notification_events") == 0)
+            // A webhook for something else does not change that; one for notifications does.
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            _ = try await WebhookWorld.make(url: "https://example.invalid/", events: ["token.*", "delivery.failed"], admin)
+            _ = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop)
+            #expect(try await running.count("SELECT count(*) FROM notification_events") == 0)
+            let made = try await WebhookWorld.make(url: "https://example.invalid/", events: ["notification.completed"], admin)
+            _ = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop)
+            #expect(try await running.count("SELECT count(*) FROM notification_events") > 0)
+            _ = try await admin.delete("\(WebhookWorld.path)/\(try #require(made.json.text("id")))")
+            #expect(try await running.count("SELECT count(*) FROM apps WHERE tells_notifications") == 0)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Logging
+import Observability
+import PushModel
+import StrictJSON
+import SystemIO
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Webhooks lead to the public internet alone", .serialized, .timeLimit(.minutes(2)))
+struct WebhookAddressTests {
+    private static func message(_ url: String) -> WebhookMessage.Claimed {
+        WebhookMessage.Claimed(
+            webhook: .random(), id: .random(), body: Array("{}".utf8), attempts: 1, url: url, secrets: [.generate()])
+    }
+
+    /// What the resolver makes of a name decides, not how it is written.
+    @Test(arguments: [
+        "localhost", "127.0.0.1", "127.1", "0x7f.0.0.1", "2130706433", "017700000001", "0", "10.0.0.1", "169.254.169.254", "100.64.0.1",
+        "192.168.1.1", "172.16.0.1",
+    ])
+    func noNameLeadsInside(_ host: String) async throws {
+        try await WebhookReceiver.run { receiver in
+            let terms = try WebhookFailureTests.terms([:])
+            let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
+            let attempt = WebhookAttempt(clients: clients, terms: terms)
+            let outcome = await attempt.post(Self.message("https://\(host):\(receiver.port)/"))
+            guard case .refused(let words) = outcome else {
+                Issue.record("\(outcome)")
+                return await clients.close()
+            }
+            #expect(words.hasPrefix("address_not_allowed"))
+            #expect(await attempt.post(Self.message("http://\(host):\(receiver.port)/")) == .refused("url_not_allowed: \(WebhookURL.rule)"))
+            await clients.close()
+            #expect(receiver.received.waiting.isEmpty)
+        }
+    }
+
+    /// One address inside among others is enough.
+    @Test func everyAddressOfANameIsChecked() async throws {
+        let terms = try WebhookFailureTests.terms([:])
+        let clients = WebhookClients(
+            terms: terms, concurrency: 1, logger: Logger(label: "test"),
+            resolve: { _, port in
+                try SocketAddress.resolve(host: "1.1.1.1", port: port) + SocketAddress.resolve(host: "::ffff:10.0.0.1", port: port)
+            })
+        let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("https://mixed.example/"))
+        guard case .refused = outcome else {
+            Issue.record("\(outcome)")
+            return await clients.close()
+        }
+        await clients.close()
+    }
+
+    /// Nobody asks for the name a second time: `.invalid` leads nowhere (RFC 6761), and still the checked address is reached.
+    @Test func theConnectionGoesToTheAddressThatWasChecked() async throws {
+        try await WebhookReceiver.run { receiver in
+            let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+            let clients = WebhookClients(
+                terms: terms, concurrency: 1, logger: Logger(label: "test"),
+                resolve: { _, port in try SocketAddress.resolve(host: "127.0.0.1", port: port) })
+            let outcome = await WebhookAttempt(clients: clients, terms: terms).post(
+                Self.message("http://rebinding.invalid:\(receiver.port)/x"))
+            await clients.close()
+            #expect(outcome == .delivered(204))
+            #expect(try await receiver.received.next().header("host") == "rebinding.invalid:\(receiver.port)")
+        }
+    }
+
+    @Test func redirectsAreNotFollowed() async throws {
+        try await WebhookReceiver.run { target in
+            let location = target.url
+            try await WebhookReceiver.run({ _ in .status(302, headers: [("location", location)]) }) { receiver in
+                let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+                let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
+                let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message(receiver.url))
+                await clients.close()
+                #expect(outcome == .failed(status: 302, error: "redirect_not_followed"))
+                #expect(target.received.waiting.isEmpty)
+            }
+        }
+    }
+
+    /// The owner is told, and nothing else than this machine is allowed for development.
+    @Test func aRefusalIsVisible() async throws {
+        try await RunningService.run(WebhookWorld.options()) { running in
+            let world = try await WebhookWorld(running, url: "http://10.0.0.1/", events: ["*"])
+            let message = try await world.message(try await world.ping(), "failed")
+            #expect(message.text("last_error")?.hasPrefix("address_not_allowed") == true)
+            #expect(running.metrics.render().contains(#"push_token_service_webhook_attempts_total{result="refused"}"#))
+        }
+    }
+
+    @Test func asProductionIsSetPlainHTTPIsRefusedAtOnce() async throws {
+        try await RunningService.run { running in
+            _ = try await running.client.makeApp()
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            for url in ["http://hooks.example.com/", "https://[::1]/", "https://user@example.com/"] {
+                let answer = try await admin.post("/v1/apps/shop/webhooks", #"{"url":"\#(url)","events":["*"]}"#)
+                #expect(answer.problems == ["/url invalid_url"])
+            }
+            let answer = try await admin.post("/v1/apps/shop/webhooks", #"{"url":"https://example.com/","events":["*","token"]}"#)
+            #expect(answer.problems == ["/events/1 unsupported_value"])
+        }
+    }
+}

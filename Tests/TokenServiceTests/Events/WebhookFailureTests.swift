@@ -1,0 +1,182 @@
+import Configuration
+import Logging
+import Observability
+import Postgres
+import PushModel
+import StrictJSON
+import Synchronization
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Webhooks that fail", .serialized, .timeLimit(.minutes(2)))
+struct WebhookFailureTests {
+    /// Answers the first so many requests with something else.
+    private static func failing(_ times: Int, _ reply: WebhookReceiver.Reply) -> WebhookReceiver.Answering {
+        let left = Mutex(times)
+        return { _ in
+            left.withLock { left in
+                left -= 1
+                return left >= 0 ? reply : .ok
+            }
+        }
+    }
+
+    @Test(arguments: [
+        WebhookReceiver.Reply.status(500), .status(429), .hangUp, .status(307, headers: [("location", "https://example.com/")]),
+    ])
+    func aMessageIsSentAgainUnderItsID(_ reply: WebhookReceiver.Reply) async throws {
+        try await WebhookReceiver.run(Self.failing(2, reply)) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                let received = try await receiver.received.next(3)
+                #expect(received.map(\.id) == [ping, ping, ping])
+                #expect(Set(received.map(\.body)).count == 1)
+                let message = try await world.message(ping, "delivered")
+                #expect(message.number("attempts") == 3)
+                _ = try await eventually { try await world.webhook()["failing_since"] == nil ? true : nil }
+                #expect(try await world.webhook().text("last_failure") != nil)
+            }
+        }
+    }
+
+    @Test func afterTheLastAttemptItIsGivenUpAndCanBeSentAgain() async throws {
+        try await WebhookReceiver.run(Self.failing(4, .status(503))) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                let message = try await world.message(ping, "failed")
+                #expect(message.number("attempts") == 4)
+                #expect(message.number("last_status") == 503)
+                #expect(message.text("last_error") == "status_503")
+                let webhook = try await world.webhook()
+                #expect(webhook["enabled"]?.boolValue == true)
+                #expect(webhook.text("failing_since") != nil)
+                #expect(running.metrics.render().contains("push_token_service_webhook_messages_failed_total 1"))
+                let again = try await world.admin.post("\(world.path)/redeliver", #"{"failed":true}"#)
+                #expect(again.json.number("redelivered") == 1)
+                #expect(try await world.message(ping, "delivered").number("attempts") == 1)
+            }
+        }
+    }
+
+    @Test func whoAnswers410GetsNothingMoreUntilItIsEnabled() async throws {
+        try await WebhookReceiver.run(Self.failing(1, .status(410))) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                _ = try await eventually { try await world.webhook().text("disabled_reason") == "gone" ? true : nil }
+                #expect(try await world.webhook()["enabled"]?.boolValue == false)
+                #expect(try await world.admin.post("\(world.path)/ping").code == "webhook_disabled")
+                #expect(running.metrics.render().contains(#"push_token_service_webhooks_disabled_total{reason="gone"} 1"#))
+                #expect(receiver.received.waiting.count == 1)
+                let enabled = try await world.admin.call("PATCH", world.path, #"{"enabled":true}"#)
+                #expect(enabled.json["enabled"]?.boolValue == true)
+                #expect(enabled.json["disabled_reason"] == nil)
+                // What was refused waits still.
+                _ = try await world.message(ping, "delivered")
+            }
+        }
+    }
+
+    @Test func afterDaysOfFailureItIsDisabled() async throws {
+        try await WebhookReceiver.run({ _ in .status(500) }) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                _ = try await world.message(try await world.ping(), "failed")
+                #expect(try await world.webhook()["enabled"]?.boolValue == true)
+                try await running.execute("UPDATE webhooks SET failing_since = now() - interval '6 days'")
+                _ = try await world.ping()
+                _ = try await eventually { try await world.webhook().text("disabled_reason") == "failing" ? true : nil }
+            }
+        }
+    }
+
+    @Test func oneForWhichTooMuchWaitsIsDisabled() async throws {
+        try await RunningService.run(WebhookWorld.options(["WEBHOOK_BACKLOG_LIMIT": "10"])) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            try await running.execute(
+                """
+                INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
+                SELECT w.id, gen_random_uuid(), 'webhook.ping', '{}', now(), now() + interval '1 hour' FROM webhooks w, generate_series(1, 11)
+                """)
+            _ = try await eventually { try await world.webhook().text("disabled_reason") == "backlog_full" ? true : nil }
+        }
+    }
+
+    /// Every one of its messages hangs, and the other webhook's come through all the same.
+    @Test func aSlowOneHoldsUpNobodyElse() async throws {
+        try await WebhookReceiver.run({ _ in .silence }) { slow in
+            try await WebhookReceiver.run { quick in
+                try await RunningService.run(WebhookWorld.options(["WEBHOOK_TIMEOUT_SECONDS": "60"])) { running in
+                    let world = try await WebhookWorld(running, url: slow.url, events: ["installation.registered"])
+                    for number in 1...20 { try await world.shop.register(installation(number), user: nil, token: token(number)) }
+                    _ = try await slow.received.next(4)
+                    _ = try await WebhookWorld.make(url: quick.url, events: ["installation.registered"], world.admin)
+                    for number in 21...40 { try await world.shop.register(installation(number), user: nil, token: token(number)) }
+                    _ = try await quick.received.next(20)
+                    // No more of it is under way than may be.
+                    #expect(slow.received.waiting.isEmpty)
+                    let begun: PostgresStatement = "SELECT count(*) FROM webhook_messages WHERE webhook::text = $1 AND attempts > 0"
+                    #expect(try await running.count(begun, [.text(world.id)]) == 4)
+                }
+            }
+        }
+    }
+
+    @Test func anAttemptEndsInTimeWhateverTheOtherSideDoes() async throws {
+        try await WebhookReceiver.run(Self.failing(1, .silence)) { receiver in
+            try await RunningService.run(WebhookWorld.options(["WEBHOOK_TIMEOUT_SECONDS": "1"])) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                #expect(try await receiver.received.next(2).map(\.id) == [ping, ping])
+                #expect(try await world.message(ping, "delivered").number("attempts") == 2)
+            }
+        }
+    }
+
+    @Test func anAnswersBodyIsNotReadToItsEnd() async throws {
+        try await WebhookReceiver.run({ _ in .flood }) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                #expect(try await world.message(try await world.ping(), "delivered").number("last_status") == 200)
+            }
+        }
+    }
+
+    /// The process that had it died: whoever finds it when the lease is over sends it under the same id.
+    @Test func whatADeadProcessHadIsSentAgain() async throws {
+        try await WebhookReceiver.run { receiver in
+            try await RunningService.run(.init(settings: WebhookWorld.options().settings, without: { $0 is WebhookCourier })) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                let claimed = try await running.pool.transaction { session in
+                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, limit: 10, leaseSeconds: 3600)
+                }
+                #expect(claimed.map(\.id.description) == [ping])
+                let none = try await running.pool.transaction { session in
+                    try WebhookQueue(session: session).claim(underWay: [:], perWebhook: 4, limit: 10, leaseSeconds: 3600)
+                }
+                #expect(none.isEmpty)
+                // It had even sent it.
+                let terms = try Self.terms(WebhookWorld.options().settings)
+                let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
+                let outcome = await WebhookAttempt(clients: clients, terms: terms).post(try #require(claimed.first))
+                await clients.close()
+                #expect(outcome == .delivered(204))
+                try await running.execute("UPDATE webhook_messages SET due_at = now()")
+                try await running.another(WebhookWorld.options()) { _ in
+                    let received = try await receiver.received.next(2)
+                    #expect(received.map(\.id) == [ping, ping])
+                    #expect(try await world.message(ping, "delivered").number("attempts") == 2)
+                }
+            }
+        }
+    }
+
+    static func terms(_ settings: [String: String]) throws -> WebhookTerms {
+        try WebhookTerms(
+            ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: settings)), logger: Logger(label: "test"))
+    }
+}
