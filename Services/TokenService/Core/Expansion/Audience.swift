@@ -13,6 +13,8 @@ package struct Audience: Sendable {
     package var mayTryOtherEnvironment: Bool
     /// How many entries the target lists; nil where it is found among all installations of the app.
     package var listed: Int?
+    /// Every installation of the app, whatever its tags.
+    package var isEverybody: Bool
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {

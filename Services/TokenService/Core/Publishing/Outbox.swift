@@ -31,6 +31,7 @@ package struct Outbox: Sendable {
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, settlements: settlements,
             backlog: backlog,
             pulse: pulse,
-            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), logger: logger)
+            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), walkPage: configuration.walkPage,
+            logger: logger)
     }
 }

@@ -41,7 +41,7 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, logger: Logger
+        settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, walkPage: Int, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -53,7 +53,7 @@ package final class Relay: Service {
         self.pulse = pulse
         self.timing = timing
         self.logger = logger
-        walk = AudienceWalk(pool: pool, jobs: jobs, lease: timing.lease, logger: logger)
+        walk = AudienceWalk(pool: pool, jobs: jobs, page: walkPage, lease: timing.lease, logger: logger)
     }
 
     package func run() async throws {
