@@ -67,19 +67,20 @@ package struct AudienceStore {
             (Self.installationsOfEverybody, [id, .id(first), .id(last), .bool(!audience.content.variants.isEmpty)]),
             (Self.tokensOfEverybody, [.int64(audience.app), .id(first), .id(last), purpose, id, .bool(audience.keepsReceipts)]),
         ])
-        var tokens = answers[1].makeIterator()
-        var token = tokens.next()
+        let (owners, tokens) = (answers[0], answers[1])
         var found: [Audience.Found] = []
-        found.reserveCapacity(answers[1].count)
-        for row in answers[0] {
-            let installation = try row.id(0)
-            while let held = token {
-                let holder = try held.id(3)
-                guard holder <= installation else { break }
-                // Below it: of an installation that is not meant.
-                if holder == installation { found.append(try Self.found(held, of: row, installation)) }
-                token = tokens.next()
+        found.reserveCapacity(tokens.count)
+        var owner = 0
+        var installation = try owners.isEmpty ? nil : owners[0].id(0)
+        for index in tokens.indices {
+            let token = tokens[index]
+            let holder = try token.id(3)
+            while let passed = installation, passed < holder {
+                owner += 1
+                installation = try owner < owners.count ? owners[owner].id(0) : nil
             }
+            // Otherwise it is of an installation that is not meant.
+            if holder == installation { found.append(try Self.found(token, of: owners[owner], holder)) }
         }
         return found
     }
