@@ -128,12 +128,15 @@ let package = Package(
         tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1, nioPosix, nioSSL]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
-        tests("EndToEndTests", ["Broker", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport"]),
+        tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1]),
+        .target(name: "BenchmarkSupport", dependencies: ["StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
-        benchmark("DispatcherBenchmark", ["APNs", "Broker", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, logging]),
+        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, logging]),
         .executableTarget(name: "BareConsumer", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BareConsumer"),
-        benchmark("SimulatorBenchmark", ["APNsSimulator", "OpenSSL", "StrictJSON", arguments]),
-        benchmark("RegistryBenchmark", ["OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
+        .executableTarget(name: "BarePublisher", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BarePublisher"),
+        benchmark("NotificationBenchmark", ["APNsSimulator", "BenchmarkSupport", "Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments]),
+        benchmark("SimulatorBenchmark", ["APNsSimulator", "BenchmarkSupport", "OpenSSL", "StrictJSON", arguments]),
+        benchmark("RegistryBenchmark", ["BenchmarkSupport", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
     ]
 )
 

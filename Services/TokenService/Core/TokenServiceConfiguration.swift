@@ -25,6 +25,8 @@ package struct TokenServiceConfiguration: Sendable {
     package var fenceTimeout: Duration
     package var relayInterval: Duration
     package var relayLease: Duration
+    /// Installations that a walk looks at in one transaction.
+    package var walkPage: Int
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Terms
     package var webhooks: WebhookTerms
@@ -44,6 +46,7 @@ package struct TokenServiceConfiguration: Sendable {
         fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))
         relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
+        walkPage = try config.integer("walk.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
         housekeeping = Housekeeper.Terms(
             interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 
 /// What a dispatcher holds in memory at full speed: after many deliveries, and before a backlog.

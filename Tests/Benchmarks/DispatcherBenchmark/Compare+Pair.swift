@@ -1,3 +1,5 @@
+import BenchmarkSupport
+
 /// Two dispatchers beside one, where each waits for the simulator's answers more than for anything else.
 extension DispatcherBenchmark.Compare {
     func measurePair() async throws -> [Measure] {

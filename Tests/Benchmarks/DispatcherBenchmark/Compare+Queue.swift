@@ -1,4 +1,5 @@
 import ArgumentParser
+import BenchmarkSupport
 import Broker
 import Foundation
 import Glibc

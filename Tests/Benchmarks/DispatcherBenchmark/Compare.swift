@@ -1,5 +1,6 @@
 import APNs
 import ArgumentParser
+import BenchmarkSupport
 import Foundation
 import StrictJSON
 
@@ -44,7 +45,7 @@ extension DispatcherBenchmark {
             if isWanted("memory") { measures += try await measureMemory() }
             if isWanted("headers") { measures += try measureHeaders(beside: h2load) }
             try h2load.removeFiles()
-            try publish(measures, json: json)
+            try BenchmarkReport("dispatcher", measures).publish(json: json)
         }
 
         private func isWanted(_ name: String) -> Bool { part.isEmpty || part.contains(name) }

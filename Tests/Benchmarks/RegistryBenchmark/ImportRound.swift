@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import StrictJSON
 
 /// Streams installations in, as `pushctl import` does, and looks at the last line of the answer.

@@ -1,3 +1,5 @@
+import BenchmarkSupport
+
 /// What was measured with so many installations in the database.
 struct Level {
     let size: Int

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BenchmarkSupport
 import Foundation
 import SystemIO
 
@@ -43,7 +44,7 @@ struct RegistryBenchmark: ParsableCommand {
         if !skipImport { measures += try measureImport(database, ServiceClient(address: load.address, key: key)) }
         let levels = try measureLevels(database, load, key: key, app: app)
         measures += Self.measures(of: levels, connections: databaseConnections)
-        try Report(measures: measures).publish(json: json)
+        try BenchmarkReport("registry", measures).publish(json: json)
     }
 
     // MARK: Import

@@ -1,3 +1,5 @@
+import BenchmarkSupport
+
 /// What 32 clients ask, prebuilt: the generator does nothing but send during a measurement.
 struct RequestMix {
     let key: String

@@ -1,5 +1,6 @@
 import APNsSimulator
 import ArgumentParser
+import BenchmarkSupport
 
 /// The simulator beside nghttpd, both loaded by h2load, taking turns in one run. `deploy/bench simulator` starts what this needs.
 @main
@@ -39,12 +40,12 @@ struct SimulatorBenchmark: ParsableCommand {
             var line = round == 0 ? "warm-up:" : "round \(round):"
             for (index, contender) in contenders.enumerated() {
                 let sample = try load.run(contender)
-                line += " \(contender.name) \(Int(sample.rate))/s \(Report.text(sample.cpuMicroseconds)) us;"
+                line += " \(contender.name) \(Int(sample.rate))/s \(Measure.text(sample.cpuMicroseconds)) us;"
                 if round > 0 { samples[index].append(sample) }
             }
             print(line)
         }
-        try Report(measures: measures(samples[0], samples[1], samples[2])).publish(json: json)
+        try BenchmarkReport("simulator", measures(samples[0], samples[1], samples[2])).publish(json: json)
     }
 
     private func measures(_ simulator: [Sample], _ same: [Sample], _ fixed: [Sample]) throws -> [Measure] {
@@ -52,15 +53,17 @@ struct SimulatorBenchmark: ParsableCommand {
         let lost = try missing(of: requests * (rounds + 1))
         return [
             Measure(
-                "rate, the same requests", value, "requests/s", baseline: ("nghttpd", median(same.map(\.rate))), bar: .ratioAtLeast(0.8)),
+                name: "rate, the same requests", value: value, unit: "requests/s", baseline: "nghttpd",
+                baselineValue: median(same.map(\.rate)), bar: .ratioAtLeast(0.8)),
             Measure(
-                "rate, nghttpd with one fixed path", value, "requests/s", baseline: ("nghttpd", median(fixed.map(\.rate))),
-                bar: .ratioAtLeast(0.8)),
+                name: "rate, nghttpd with one fixed path", value: value, unit: "requests/s", baseline: "nghttpd",
+                baselineValue: median(fixed.map(\.rate)), bar: .ratioAtLeast(0.8)),
             Measure(
-                "CPU of the server, the same requests", median(simulator.map(\.cpuMicroseconds)), "us/request",
-                baseline: ("nghttpd", median(same.map(\.cpuMicroseconds)))),
-            Measure("slowest round", simulator.map(\.rate).min() ?? 0, "requests/s", bar: .valueAtLeast(100_000)),
-            Measure("requests missing from the journal file", Double(lost), "requests", bar: .valueAtMost(0)),
+                name: "CPU of the server, the same requests", value: median(simulator.map(\.cpuMicroseconds)), unit: "us/request",
+                baseline: "nghttpd", baselineValue: median(same.map(\.cpuMicroseconds))),
+            Measure(
+                name: "slowest round", value: simulator.map(\.rate).min() ?? 0, unit: "requests/s", bar: .valueAtLeast(100_000)),
+            Measure(name: "requests missing from the journal file", value: Double(lost), unit: "requests", bar: .valueAtMost(0)),
         ]
     }
 

@@ -1,5 +1,6 @@
 import Broker
 import Foundation
+import Postgres
 import PushCtl
 import PushModel
 import StrictJSON
@@ -12,6 +13,8 @@ import Testing
 final class Platform {
     let folder: String
     let databaseURI: String
+    /// Into the same database, for what no API tells.
+    let database: PostgresPool
     let brokerURI: String
     let brokerPrefix: String
     let adminKey = APIKeyText.generate().text
@@ -21,7 +24,8 @@ final class Platform {
     let sandboxPort: Int
     private var running: [PlatformProcess] = []
 
-    init(databaseURI: String, brokerURI: String, brokerPrefix: String) throws {
+    init(databaseURI: String, database: PostgresPool, brokerURI: String, brokerPrefix: String) throws {
+        self.database = database
         self.databaseURI = databaseURI
         self.brokerURI = brokerURI
         self.brokerPrefix = brokerPrefix
@@ -102,6 +106,8 @@ final class Platform {
         return process
     }
 
+    var topology: Topology { Topology(prefix: brokerPrefix) }
+
     /// Where the broker listens.
     var brokerAddress: (host: String, port: Int) {
         get throws {
@@ -110,9 +116,19 @@ final class Platform {
         }
     }
 
+    var databaseAddress: (host: String, port: Int) {
+        get throws {
+            let url = try #require(URLComponents(string: databaseURI))
+            return (url.host ?? "127.0.0.1", url.port ?? 5432)
+        }
+    }
+
     /// The broker's URI by way of a proxy on this machine.
-    func brokerURI(through port: Int) throws -> String {
-        var url = try #require(URLComponents(string: brokerURI))
+    func brokerURI(through port: Int) throws -> String { try uri(brokerURI, through: port) }
+    func databaseURI(through port: Int) throws -> String { try uri(databaseURI, through: port) }
+
+    private func uri(_ uri: String, through port: Int) throws -> String {
+        var url = try #require(URLComponents(string: uri))
         url.host = "127.0.0.1"
         url.port = port
         return try #require(url.string)
@@ -137,9 +153,10 @@ struct RunningService {
 /// Every test's frame: a database and a broker prefix are made before and removed after, also when the test fails.
 func withPlatform(_ body: (Platform) async throws -> Void) async throws {
     let brokerURI = try testEnvironment(TestBroker.variable, "the broker's AMQP URI")
-    try await withTestDatabase { _, databaseURI in
+    try await withTestDatabase { database, databaseURI in
         try await withTestBroker { _, topology in
-            let platform = try Platform(databaseURI: databaseURI, brokerURI: brokerURI, brokerPrefix: topology.prefix)
+            let platform = try Platform(
+                databaseURI: databaseURI, database: database, brokerURI: brokerURI, brokerPrefix: topology.prefix)
             do {
                 try await body(platform)
             } catch {
@@ -172,17 +189,20 @@ private func waitUntilAnswers(_ url: String, _ process: PlatformProcess) async t
 }
 
 /// Asks again, many times a second, until `answer` has one. For what a process of its own can only be asked; bounded by a minute.
-func eventually<Answer>(_ what: String, _ answer: () async throws -> Answer?) async throws -> Answer {
+func eventually<Answer>(
+    _ what: String, within patience: Duration = .seconds(60), pause: Duration = .milliseconds(50), _ answer: () async throws -> Answer?
+) async throws -> Answer {
     let clock = ContinuousClock()
-    let deadline = clock.now + .seconds(60)
+    let deadline = clock.now + patience
     while clock.now < deadline {
         if let value = try await answer() { return value }
-        try await Task.sleep(for: .milliseconds(50))
+        try await Task.sleep(for: pause)
     }
-    throw NeverHappened(what: what)
+    throw NeverHappened(what: what, patience: patience)
 }
 
 struct NeverHappened: Error, CustomStringConvertible {
     let what: String
-    var description: String { "a minute passed and it is not so that \(what)" }
+    let patience: Duration
+    var description: String { "\(patience) passed and it is not so that \(what)" }
 }

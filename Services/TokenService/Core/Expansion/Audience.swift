@@ -15,6 +15,8 @@ package struct Audience: Sendable {
     package var listed: Int?
     /// Tags of which everybody who is meant has one, where so few installations have them that their index is the shorter way.
     package var rareTags: [String]?
+    /// Every installation of the app, whatever its tags.
+    package var isEverybody: Bool
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
@@ -70,16 +72,23 @@ package struct Audience: Sendable {
             let dueAt: Int64
             let locale: String
         }
-        var kinds: [Kind] = []
-        var byKind: [Kind: [Found]] = [:]
+        var groups: [(kind: Kind, members: [Found])] = []
+        var places: [Kind: Int] = [:]
+        // Most pages are all of one kind.
+        var place = 0
         for delivery in found {
             let kind = Kind(dueAt: max(delivery.dueAt ?? now, now), locale: content.variantLocale(for: delivery.locale) ?? "")
-            if byKind[kind] == nil { kinds.append(kind) }
-            byKind[kind, default: []].append(delivery)
+            if groups.isEmpty || groups[place].kind != kind {
+                place = places[kind] ?? groups.count
+                if place == groups.count {
+                    groups.append((kind, []))
+                    places[kind] = place
+                }
+            }
+            groups[place].members.append(delivery)
         }
         var page = Page(end: end, isLast: isLast, chunks: [])
-        for kind in kinds {
-            let members = byKind[kind] ?? []
+        for (kind, members) in groups {
             for start in stride(from: 0, to: members.count, by: PushJob.maximumDeliveries) {
                 let part = members[start..<min(start + PushJob.maximumDeliveries, members.count)]
                 let number = page.end.chunks

@@ -6,7 +6,7 @@ extension AudienceStore {
     static let select: PostgresStatement = """
         SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_to, n.walked_entries, n.chunks,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
-                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags
+                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags, n.target_all IS TRUE
         FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
         """
     static let selectVariants: PostgresStatement =
@@ -35,8 +35,8 @@ extension AudienceStore {
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
-                -- It moved here from where the walk has been.
-                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
+                -- It moved here from where the walk has been. OFFSET 0: looked up one by one, and not all of the notification's for every page.
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
             OFFSET 0
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -76,6 +76,30 @@ extension AudienceStore {
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
         WHERE n.id = $1
         """
+    /// Everybody's installations, in order: id, owner epoch, locale, and when it is due.
+    static let installationsOfEverybody: PostgresStatement = """
+        SELECT i.id, i.owner_epoch, CASE WHEN $4 THEN i.locale END,
+            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
+                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')
+                ELSE (
+                    SELECT nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE known), q.begins_at, q.ends_at, known), now())
+                    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC') AS known) AS here) END
+        FROM notifications n
+        CROSS JOIN LATERAL (
+            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
+            WHERE i.app_id = n.app_id AND i.id > $2 AND i.id <= $3 AND i.deregistered_at IS NULL ORDER BY i.id OFFSET 0
+        ) AS i
+        LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
+        WHERE n.id = $1 ORDER BY i.id
+        """
+    /// Everybody's tokens, in the same order: found in one go along the index, which costs half of asking for each installation's.
+    /// $6: a receipt is kept for each, which tells of those that moved here from where the walk has been.
+    static let tokensOfEverybody: PostgresStatement = """
+        SELECT t.id, t.token, t.environment, t.installation, t.proven_at IS NULL FROM tokens t
+        WHERE t.app_id = $1 AND t.installation > $2 AND t.installation <= $3 AND t.purpose = $4 AND t.state = 'active'
+            AND (NOT $6 OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = $5 AND d.token_id = t.id OFFSET 0))
+        ORDER BY t.installation
+        """
     /// Of a list: its entries after the $2-th, up to the $3-th.
     static let pageOfList: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
@@ -104,7 +128,7 @@ extension AudienceStore {
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
                 AND (i.token IS NULL OR t.token = i.token)
-                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
             OFFSET 0
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner

@@ -3,7 +3,8 @@ package import PushModel
 
 /// The SQL of walked notifications: who is meant, page by page, and the chunks that are made of them.
 package struct AudienceStore {
-    /// Installations of an app that one page looks at, whether they are meant or not: so that a page stays short however few are meant.
+    /// Installations of an app that one page looks at unless told otherwise, whether they are meant or not: so that a page stays short
+    /// however few are meant.
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page looks at.
     package static let entriesOfPage = 100
@@ -25,7 +26,7 @@ package struct AudienceStore {
         return Audience(
             template: template, app: try row.int64(0), content: NotificationContent(payload: template.payload, variants: variants),
             keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
-            listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)),
+            listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)), isEverybody: try row.bool(9),
             checkpoint: Audience.Checkpoint(
                 installation: try row.id(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
     }
@@ -38,9 +39,11 @@ package struct AudienceStore {
         return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
-    /// Reads the next page.
+    /// Reads the next page. To run in one view of the database: the page of everybody is put together from two answers.
     /// - Parameter now: UNIX milliseconds.
-    package func page(of audience: Audience, names: DeliveryNames, now: Int64) throws -> Audience.Page {
+    package func page(
+        of audience: Audience, installations: Int = installationsOfPage, names: DeliveryNames, now: Int64
+    ) throws -> Audience.Page {
         var end = audience.checkpoint
         guard audience.template.expiresAt > now else { return Audience.Page(end: end, isLast: true, chunks: []) }
         let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
@@ -59,7 +62,7 @@ package struct AudienceStore {
         } else if let tags = audience.rareTags {
             let found = try session.execute(
                 Self.taggedInstallations,
-                [.int64(audience.app), .id(end.installation), .int64(Int64(Self.installationsOfPage)), .textArray(tags)]
+                [.int64(audience.app), .id(end.installation), .int64(Int64(installations)), .textArray(tags)]
             ).map { row in try row.id(0) }
             guard let last = found.last else { return Audience.Page(end: end, isLast: true, chunks: []) }
             end.installation = last
@@ -67,16 +70,58 @@ package struct AudienceStore {
             rows = try session.execute(Self.pageOfTagged, [id, .ids(found), purpose, wantsLocale])
         } else {
             let last = try session.execute(
-                Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(Self.installationsOfPage))])
+                Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(installations))])
             guard let last = last.first else { return Audience.Page(end: end, isLast: true, chunks: []) }
             end.installation = try last.id(0)
             read = Int(try last.int64(1))
+            if audience.isEverybody {
+                let found = try everybody(audience, after: audience.checkpoint.installation, through: end.installation)
+                var page = audience.page(found, end: end, isLast: isLast, names: names, now: now)
+                page.read = read
+                return page
+            }
             rows = try session.execute(
                 Self.pageOfApp, [id, .id(audience.checkpoint.installation), .id(end.installation), purpose, wantsLocale])
         }
         var page = audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
         page.read = read
         return page
+    }
+
+    /// Installations beside their tokens, both in ascending order of installation.
+    private func everybody(_ audience: Audience, after first: PushID, through last: PushID) throws -> [Audience.Found] {
+        let id = PostgresValue.id(audience.template.notification)
+        let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
+        let answers = try session.pipeline([
+            (Self.installationsOfEverybody, [id, .id(first), .id(last), .bool(!audience.content.variants.isEmpty)]),
+            (Self.tokensOfEverybody, [.int64(audience.app), .id(first), .id(last), purpose, id, .bool(audience.keepsReceipts)]),
+        ])
+        let (owners, tokens) = (answers[0], answers[1])
+        var found: [Audience.Found] = []
+        found.reserveCapacity(tokens.count)
+        var owner = 0
+        var installation = try owners.isEmpty ? nil : owners[0].id(0)
+        for index in tokens.indices {
+            let token = tokens[index]
+            let holder = try token.id(3)
+            while let passed = installation, passed < holder {
+                owner += 1
+                installation = try owner < owners.count ? owners[owner].id(0) : nil
+            }
+            // Otherwise it is of an installation that is not meant.
+            if holder == installation { found.append(try Self.found(token, of: owners[owner], holder)) }
+        }
+        return found
+    }
+
+    private static func found(_ token: PostgresRow, of owner: PostgresRow, _ installation: PushID) throws -> Audience.Found {
+        guard let text = DeviceToken(bytes: try token.bytes(1)), let environment = APNsEnvironment(rawValue: try token.text(2)) else {
+            throw CorruptRow(table: "tokens")
+        }
+        return Audience.Found(
+            tokenID: try token.int64(0), token: text, environment: environment, installation: installation,
+            ownerEpoch: try owner.int64(1), isUnproven: try token.bool(4), locale: try owner.optionalText(2),
+            dueAt: try owner.optionalTimestampMilliseconds(3))
     }
 
     /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.

@@ -6,20 +6,24 @@ import ServiceLifecycle
 /// Makes a walked notification's deliveries: reads a page, commits its chunks with the checkpoint, hands them to the broker, and so on
 /// (DESIGN.md section 4, step 2). Whoever dies leaves the checkpoint and its unpublished chunks to the next.
 package struct AudienceWalk: Sendable {
-    /// Pages that the broker has not confirmed yet; bounds memory whatever the audience.
+    /// Pages that are committed and not written down as published: bounds memory whatever the audience, and what a kill sends twice.
     private static let pagesUnderWay = 2
 
     private let pool: PostgresPool
     private let jobs: JobPublisher
     private let holds: HoldBook
+    private let installationsOfPage: Int
     private let lease: Duration
     private let watch: WalkWatch
     private let logger: Logger
 
-    package init(pool: PostgresPool, jobs: JobPublisher, holds: HoldBook, lease: Duration, watch: WalkWatch, logger: Logger) {
+    package init(
+        pool: PostgresPool, jobs: JobPublisher, holds: HoldBook, page: Int, lease: Duration, watch: WalkWatch, logger: Logger
+    ) {
         self.pool = pool
         self.jobs = jobs
         self.holds = holds
+        installationsOfPage = page
         self.lease = lease
         self.watch = watch
         self.logger = logger
@@ -45,22 +49,23 @@ package struct AudienceWalk: Sendable {
             return
         }
         let names = DeliveryNames(notification)
-        let leaseSeconds = lease / .seconds(1)
         try await withThrowingTaskGroup(of: Void.self) { group in
             var underWay = 0
+            var page = try await read(audience, names)
             while jobs.isReady, !isHeld(audience), !Task.isCancelled, !Task.isShuttingDownGracefully {
                 // Before the commit: a committed page must not wait while nobody renews its leases.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
-                let now = UnixTime.milliseconds()
-                let (reading, page) = (audience, try await page(of: audience, names: names, now: now))
-                try await pool.transaction { session in
-                    try AudienceStore(session: session).commit(page, of: reading, leaseSeconds: leaseSeconds, now: now)
-                }
-                watch.wrote(page)
-                audience.checkpoint = page.end
-                let due = publishable(page, of: audience, now: now)
+                let (current, from) = (page, audience)
+                audience.checkpoint = current.page.end
+                let ahead = audience
+                // The database looks for the next page while this one is written.
+                async let following = current.page.isLast ? nil : read(ahead, names)
+                try await commit(current, of: from)
+                watch.wrote(current.page)
+                let due = publishable(current, of: from)
                 group.addTask { await jobs.publish(due) }
-                guard !page.isLast else { return jobs.walked() }
+                guard let next = try await following else { return jobs.walked() }
+                page = next
             }
             await release(notification)
         }
@@ -72,12 +77,29 @@ package struct AudienceWalk: Sendable {
         return holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: UnixTime.milliseconds())
     }
 
-    private func page(of audience: Audience, names: DeliveryNames, now: Int64) async throws -> Audience.Page {
-        try await pool.session { session in try AudienceStore(session: session).page(of: audience, names: names, now: now) }
+    /// A page, and the moment by which it was decided what of it is due: UNIX milliseconds.
+    private struct Reading: Sendable {
+        let page: Audience.Page
+        let at: Int64
     }
 
-    private func publishable(_ page: Audience.Page, of audience: Audience, now: Int64) -> [PublishableChunk] {
-        page.chunks.filter { $0.chunk.dueAt <= now }.map { draft in
+    private func read(_ audience: Audience, _ names: DeliveryNames) async throws -> Reading {
+        let (size, now) = (installationsOfPage, UnixTime.milliseconds())
+        return Reading(
+            page: try await pool.transaction(isolation: .repeatableRead) { session in
+                try AudienceStore(session: session).page(of: audience, installations: size, names: names, now: now)
+            }, at: now)
+    }
+
+    private func commit(_ reading: Reading, of audience: Audience) async throws {
+        let seconds = lease / .seconds(1)
+        try await pool.transaction { session in
+            try AudienceStore(session: session).commit(reading.page, of: audience, leaseSeconds: seconds, now: reading.at)
+        }
+    }
+
+    private func publishable(_ reading: Reading, of audience: Audience) -> [PublishableChunk] {
+        reading.page.chunks.filter { $0.chunk.dueAt <= reading.at }.map { draft in
             PublishableChunk(
                 id: ChunkID(notification: audience.template.notification, number: draft.chunk.number),
                 template: audience.template(dueAt: draft.chunk.dueAt, locale: draft.chunk.locale), deliveries: draft.deliveries)

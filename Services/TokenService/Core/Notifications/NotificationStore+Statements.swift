@@ -29,7 +29,9 @@ extension NotificationStore {
             AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
                 on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent)
         ), found AS (
-            SELECT item.id AS notification, item.may_try, item.accepted_at, f.*
+            SELECT item.id AS notification, item.may_try, item.accepted_at, f.*, delivery_id(item.id, f.id) AS delivery_id,
+                count(*) OVER own AS total, count(*) OVER own > $20::bigint OR bool_or(f.may_be_quiet) OVER own AS is_walked,
+                min(f.owner_epoch) OVER own AS epoch
             FROM item CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
                     NOT item.is_urgent AND EXISTS (
@@ -43,10 +45,9 @@ extension NotificationStore {
                 JOIN tokens t ON t.app_id = item.app_id AND t.installation = i.id
                 WHERE t.purpose = item.purpose AND t.state = 'active' LIMIT $20::bigint + 1
             ) f
+            WINDOW own AS (PARTITION BY item.id)
         ), counted AS (
-            SELECT notification, count(*)::int AS total, count(*) > $20::bigint OR bool_or(may_be_quiet) AS is_walked,
-                min(owner_epoch) AS epoch
-            FROM found GROUP BY notification
+            SELECT DISTINCT ON (notification) notification, total::int, is_walked, epoch FROM found ORDER BY notification
         ), made AS (
             INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
@@ -62,11 +63,9 @@ extension NotificationStore {
             FROM item LEFT JOIN counted ON counted.notification = item.id
         ), written AS (
             INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
-            SELECT delivery_id(notification, id), notification, id, installation, owner_epoch, environment, unproven, accepted_at
-            FROM found JOIN counted USING (notification) WHERE NOT is_walked
+            SELECT delivery_id, notification, id, installation, owner_epoch, environment, unproven, accepted_at FROM found WHERE NOT is_walked
         )
-        SELECT delivery_id(notification, id), token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked
-        FROM found JOIN counted USING (notification)
+        SELECT delivery_id, token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked FROM found
         """
     /// Whose targets are found later, page by page. Until it is due, its lease keeps the relay from it. A token that nobody holds reaches
     /// nobody: its place in the list is kept and the token is not, because nothing would tell whose it was when they ask to be erased.

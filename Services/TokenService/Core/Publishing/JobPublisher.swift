@@ -46,7 +46,8 @@ package final class JobPublisher: Sendable {
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
-    /// The same for committed chunks, one job each. Returns when the broker has answered for all of them.
+    /// The same for committed chunks, one job each. Returns when the broker's answer for all of them is written down: what is not can be
+    /// published twice.
     package func publish(_ chunks: [PublishableChunk]) async {
         var messages: [OutgoingMessage] = []
         var chunkOf: [Int] = []
@@ -62,8 +63,7 @@ package final class JobPublisher: Sendable {
             publisher.publish(outgoing) { [settlements] outcomes in
                 var isPublished = [Bool](repeating: true, count: ids.count)
                 for (index, outcome) in zip(indices, outcomes) where !outcome.isConfirmed { isPublished[index] = false }
-                settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) })
-                continuation.resume()
+                settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) }, written: continuation)
             }
         }
     }

@@ -36,7 +36,8 @@ package struct Outbox: Sendable {
             settlements: settlements,
             backlog: backlog,
             pulse: pulse,
-            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), watch: walks,
+            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), walkPage: configuration.walkPage,
+            watch: walks,
             logger: logger)
     }
 }

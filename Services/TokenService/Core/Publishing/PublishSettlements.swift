@@ -14,6 +14,8 @@ package final class PublishSettlements: Service {
         case publishedChunk(ChunkID)
         case leftOverChunk(ChunkID)
         case fence(Int64)
+        /// Whoever put it in wants to know that what came with it is written down.
+        case reply(CheckedContinuation<Void, Never>)
     }
 
     private struct UnderWay {
@@ -54,8 +56,9 @@ package final class PublishSettlements: Service {
     func began(_ id: PushID) { _ = underWay.withLock { $0.notifications.insert(id) } }
     func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
     func ended(_ id: PushID, isPublished: Bool) { basket.put(isPublished ? .published(id) : .leftOver(id)) }
-    func ended(_ chunks: [(id: ChunkID, isPublished: Bool)]) {
-        basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) })
+    /// - Parameter written: Resumed once it is written down, or cannot be.
+    func ended(_ chunks: [(id: ChunkID, isPublished: Bool)], written: CheckedContinuation<Void, Never>) {
+        basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) } + [.reply(written)])
     }
     /// A walk has come to its end: the notification itself waits no longer.
     func walked() {
@@ -122,6 +125,7 @@ package final class PublishSettlements: Service {
             case .publishedChunk(let id): chunks.append((id, true))
             case .leftOverChunk(let id): chunks.append((id, false))
             case .fence(let id): fences.append(id)
+            case .reply: break
             }
         }
         let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
@@ -155,13 +159,14 @@ package final class PublishSettlements: Service {
                 case .leftOverChunk(let id):
                     underWay.chunks.remove(id)
                     settled += 1
-                case .fence: break
+                case .fence, .reply: break
                 }
             }
         }
         backlog.shrank(by: published)
         metrics.published(published)
         if settled > 0 { onSettled() }
+        for case .reply(let continuation) in settlements { continuation.resume() }
     }
 
     /// A broker that is away for long must not make the relay of another process publish what this one still holds.

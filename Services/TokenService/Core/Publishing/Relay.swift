@@ -43,8 +43,8 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldDesk, settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, watch: WalkWatch,
-        logger: Logger
+        holds: HoldDesk, settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, walkPage: Int,
+        watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -58,7 +58,8 @@ package final class Relay: Service {
         self.timing = timing
         self.logger = logger
         self.watch = watch
-        walk = AudienceWalk(pool: pool, jobs: jobs, holds: holds.book, lease: timing.lease, watch: watch, logger: logger)
+        walk = AudienceWalk(
+            pool: pool, jobs: jobs, holds: holds.book, page: walkPage, lease: timing.lease, watch: watch, logger: logger)
     }
 
     package func run() async throws {

@@ -1,15 +1,15 @@
 /// One request as it goes over the wire.
-struct HTTPRequest {
-    let bytes: [UInt8]
+package struct HTTPRequest: Sendable {
+    package let bytes: [UInt8]
 
-    init(_ method: String, _ path: String, key: String, body: String? = nil) {
+    package init(_ method: String, _ path: String, key: String, body: String? = nil) {
         var text = "\(method) \(path) HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer \(key)\r\n"
         if let body { text += "content-type: application/json\r\ncontent-length: \(body.utf8.count)\r\n" }
         bytes = Array((text + "\r\n" + (body ?? "")).utf8)
     }
 
     /// The head alone, for a body that is written apart.
-    init(_ method: String, _ path: String, key: String, contentType: String, length: Int) {
+    package init(_ method: String, _ path: String, key: String, contentType: String, length: Int) {
         bytes = Array(
             "\(method) \(path) HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer \(key)\r\ncontent-type: \(contentType)\r\ncontent-length: \(length)\r\n\r\n"
                 .utf8)
@@ -17,23 +17,23 @@ struct HTTPRequest {
 }
 
 /// Reads one answer at a time out of what a connection delivers: status, and the body's length by `content-length` or chunks.
-struct HTTPResponseReader {
-    private(set) var status = 0
-    private(set) var body: [UInt8] = []
+package struct HTTPResponseReader {
+    package private(set) var status = 0
+    package private(set) var body: [UInt8] = []
     private var buffer: [UInt8] = []
     private var framing: Framing?
     /// Off where only the status counts.
-    let keepsBody: Bool
+    package let keepsBody: Bool
 
     private enum Framing {
         case remaining(Int)
         case chunked
     }
 
-    init(keepsBody: Bool) { self.keepsBody = keepsBody }
+    package init(keepsBody: Bool) { self.keepsBody = keepsBody }
 
     /// - Returns: whether an answer is complete; the next one may begin then.
-    mutating func receive(_ bytes: ArraySlice<UInt8>) throws(BenchmarkError) -> Bool {
+    package mutating func receive(_ bytes: ArraySlice<UInt8>) throws(BenchmarkError) -> Bool {
         if framing == nil, buffer.isEmpty, let end = Self.headEnd(bytes) {
             try readHead(bytes[..<end])
             return try receiveBody(bytes[end...])
@@ -76,7 +76,7 @@ struct HTTPResponseReader {
         return true
     }
 
-    mutating func takeBody() -> [UInt8] {
+    package mutating func takeBody() -> [UInt8] {
         defer { body.removeAll(keepingCapacity: true) }
         return body
     }
@@ -134,11 +134,4 @@ struct HTTPResponseReader {
         }
         return nil
     }
-}
-
-/// Why the measurement cannot go on.
-struct BenchmarkError: Error, CustomStringConvertible {
-    let description: String
-
-    init(_ description: String) { self.description = description }
 }

@@ -1,39 +1,49 @@
 import StrictJSON
-import SystemIO
+package import SystemIO
 
 /// One call at a time, for what is not measured, and the import.
-struct ServiceClient {
-    let address: SocketAddress
-    let key: String
+package struct ServiceClient: Sendable {
+    package let address: SocketAddress
+    package let key: String
 
-    struct Answer {
-        let status: Int
-        let body: [UInt8]
+    package init(address: SocketAddress, key: String) {
+        self.address = address
+        self.key = key
     }
 
-    func call(_ method: String, _ path: String, body: String? = nil) throws -> Answer {
+    package struct Answer {
+        package let status: Int
+        package let body: [UInt8]
+
+        init(status: Int, body: [UInt8]) {
+            self.status = status
+            self.body = body
+        }
+    }
+
+    package func call(_ method: String, _ path: String, body: String? = nil) throws -> Answer {
         try exchange([HTTPRequest(method, path, key: key, body: body).bytes])
     }
 
     /// Makes the app, or finds it made, and a key that may use it.
-    func makeApp(_ slug: String) throws -> String {
+    package func makeApp(_ slug: String, scopes: [String] = ["devices", "read"]) throws -> String {
         let app = #"{"slug":"\#(slug)","bundle_id":"com.example.\#(slug)","device_policy":"multi","environments":["production"]}"#
         let made = try call("POST", "/v1/admin/apps", body: app)
         guard made.status == 201 || made.status == 200 else { throw Self.refused("the app", made) }
         let key = try call(
-            "POST", "/v1/admin/keys", body: #"{"app":"\#(slug)","name":"benchmark","scopes":["devices","read"]}"#)
+            "POST", "/v1/admin/keys", body: #"{"app":"\#(slug)","name":"benchmark","scopes":\#(scopes)}"#)
         guard key.status == 201, let text = try JSONValue.parse(key.body, maximumBytes: 1 << 20)["key"]?.stringValue else {
             throw Self.refused("the key", key)
         }
         return text
     }
 
-    static func refused(_ what: String, _ answer: Answer) -> BenchmarkError {
+    package static func refused(_ what: String, _ answer: Answer) -> BenchmarkError {
         BenchmarkError("the service refused \(what): \(answer.status) \(String(decoding: answer.body.suffix(600), as: UTF8.self))")
     }
 
     /// Writes the parts while it reads what comes back.
-    func exchange(_ parts: [[UInt8]], patience: Duration = .seconds(60)) throws -> Answer {
+    package func exchange(_ parts: [[UInt8]], patience: Duration = .seconds(60)) throws -> Answer {
         let socket = try TCPSocket.connect(to: address, timeout: .seconds(10))
         defer { socket.close() }
         let poller = try Poller(capacity: 1)

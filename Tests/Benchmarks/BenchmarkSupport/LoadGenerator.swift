@@ -1,24 +1,29 @@
-import SystemIO
+package import SystemIO
 
 /// Sends prebuilt requests over a number of connections, one request in flight on each, from one thread.
-struct LoadGenerator {
-    let address: SocketAddress
-    let connections: Int
+package struct LoadGenerator: Sendable {
+    package let address: SocketAddress
+    package let connections: Int
 
     /// What came of it.
-    struct Result {
-        var count: Int
-        var seconds: Double
+    package struct Result: Sendable {
+        package var count: Int
+        package var seconds: Double
         /// Seconds, ascending.
-        var latencies: [Double]
+        package var latencies: [Double]
 
-        var rate: Double { Double(count) / seconds }
-        func percentile(_ share: Double) -> Double {
+        package var rate: Double { Double(count) / seconds }
+        package func percentile(_ share: Double) -> Double {
             latencies.isEmpty ? 0 : latencies[min(latencies.count - 1, Int(Double(latencies.count) * share))]
         }
     }
 
-    init(host: String, port: Int, connections: Int) throws {
+    package init(address: SocketAddress, connections: Int) {
+        self.address = address
+        self.connections = connections
+    }
+
+    package init(host: String, port: Int, connections: Int) throws {
         guard let address = try SocketAddress.resolve(host: host, port: port).first else { throw BenchmarkError("no address for \(host)") }
         self.address = address
         self.connections = connections
@@ -33,8 +38,8 @@ struct LoadGenerator {
         var waitsToWrite = false
     }
 
-    /// - Parameter requests: Taken in their order; every answer must be 200 or 201.
-    func run(_ requests: [HTTPRequest]) throws -> Result {
+    /// - Parameter requests: Taken in their order; every answer must be 200, 201 or 202.
+    package func run(_ requests: [HTTPRequest]) throws -> Result {
         let poller = try Poller(capacity: connections)
         var open: [Connection] = []
         for key in 0..<connections {
@@ -97,7 +102,7 @@ struct LoadGenerator {
         switch try connection.socket.read(into: &buffer) {
         case .bytes(let count):
             guard try connection.reader.receive(buffer[..<count]) else { return false }
-            guard connection.reader.status == 200 || connection.reader.status == 201 else {
+            guard (200...202).contains(connection.reader.status) else {
                 throw BenchmarkError("the service answered \(connection.reader.status)")
             }
             return true

@@ -1,0 +1,53 @@
+package import SystemIO
+
+/// One connection that is kept: a request may be written long before its answer is read.
+package final class HTTPConnection {
+    private let socket: TCPSocket
+    private let poller: Poller
+    private var reader = HTTPResponseReader(keepsBody: true)
+    private var buffer = [UInt8](repeating: 0, count: 65_536)
+
+    package init(to address: SocketAddress) throws {
+        socket = try TCPSocket.connect(to: address, timeout: .seconds(10))
+        poller = try Poller(capacity: 1)
+        try poller.add(socket.descriptor, key: 0, interest: .read)
+    }
+
+    deinit { socket.close() }
+
+    /// For requests that fit the socket's buffer.
+    package func send(_ request: HTTPRequest) throws {
+        guard case .bytes(let count) = try socket.write(request.bytes.span.extracting(0..<request.bytes.count)),
+            count == request.bytes.count
+        else { throw BenchmarkError("a request did not fit the socket's buffer") }
+    }
+
+    package func receive(patience: Duration = .seconds(60)) throws -> ServiceClient.Answer {
+        while true {
+            guard try !poller.wait(timeout: patience).isEmpty else { throw BenchmarkError("no answer in time") }
+            switch try socket.read(into: &buffer) {
+            case .bytes(let count):
+                if try reader.receive(buffer[..<count]) { return ServiceClient.Answer(status: reader.status, body: reader.takeBody()) }
+            case .endOfStream: throw BenchmarkError("a connection was closed")
+            case .wouldBlock: break
+            }
+        }
+    }
+
+    /// The answer, if it has come.
+    package func received() throws -> ServiceClient.Answer? {
+        guard try !poller.wait(timeout: .zero).isEmpty else { return nil }
+        switch try socket.read(into: &buffer) {
+        case .bytes(let count):
+            guard try reader.receive(buffer[..<count]) else { return nil }
+            return ServiceClient.Answer(status: reader.status, body: reader.takeBody())
+        case .endOfStream: throw BenchmarkError("a connection was closed")
+        case .wouldBlock: return nil
+        }
+    }
+
+    package func call(_ request: HTTPRequest) throws -> ServiceClient.Answer {
+        try send(request)
+        return try receive()
+    }
+}

@@ -1,0 +1,97 @@
+import BenchmarkSupport
+import Foundation
+import OpenSSL
+import PushModel
+import StrictJSON
+
+/// Whom the benchmark sends to: an app with a million devices, two for each user, and an app whose few devices are sent to one by one, so
+/// that its arrivals can be told from the others'. Both share a credential, and with it the connections to APNs.
+struct Audience {
+    static let bulkApp = "bench"
+    static let nowApp = "bench-now"
+    static let nowDevices = 20_000
+    static let payload =
+        #"{"aps":{"alert":{"title":"Your order is packed","body":"It leaves tonight, and will be with you tomorrow morning."}}}"#
+
+    let devices: Int
+
+    func fill(_ platform: PlatformUnderTest) throws {
+        for (app, count) in [(Self.bulkApp, devices), (Self.nowApp, Self.nowDevices)] {
+            _ = try platform.client(of: app)
+            let id = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(app)'")
+            try platform.database.psql(Self.fill(app: id, slug: app, count))
+        }
+        try platform.database.settle()
+    }
+
+    /// Rows as registrations would have left them. Ids and tokens are digests, because real ones have no order either.
+    private static func fill(app: Int, slug: String, _ count: Int) -> String {
+        """
+        INSERT INTO installations (app_id, id, owner, locale, time_zone, created_at, registered_at)
+        SELECT \(app), encode(substr(sha256(convert_to('\(slug) ' || n, 'UTF8')), 1, 16), 'hex')::uuid, 'user-' || n / 2, 'de_AT',
+            'Europe/Vienna', now(), now()
+        FROM generate_series(0, \(count - 1)) AS n;
+        INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at, proven_at)
+        SELECT \(app), 'production', 'alert', sha256(convert_to('\(slug) token ' || n, 'UTF8')),
+            encode(substr(sha256(convert_to('\(slug) ' || n, 'UTF8')), 1, 16), 'hex')::uuid, now(), now()
+        FROM generate_series(0, \(count - 1)) AS n;
+        """
+    }
+
+    /// Of the app whose arrivals are told apart.
+    static func nowToken(_ number: Int) -> String { hexText(Digest.sha256(Array("\(nowApp) token \(number)".utf8))) }
+    static func nowInstallation(_ number: Int) -> String {
+        PushID(bytes: Digest.sha256(Array("\(nowApp) \(number)".utf8)).prefix(16))?.description ?? ""
+    }
+
+    /// A notification to one user with two devices.
+    func toUser(_ number: Int, key: String) -> HTTPRequest {
+        HTTPRequest(
+            "POST", "/v1/apps/\(Self.bulkApp)/notifications", key: key,
+            body: #"{"to":{"user":"user-\#(number % (devices / 2))"},"payload":\#(Self.payload)}"#)
+    }
+
+    static func toInstallation(_ number: Int, key: String) -> HTTPRequest {
+        HTTPRequest(
+            "POST", "/v1/apps/\(nowApp)/notifications", key: key,
+            body: #"{"to":{"installation":"\#(nowInstallation(number % nowDevices))"},"payload":\#(payload)}"#)
+    }
+
+    /// Sends to everybody.
+    /// - Returns: the notification's id.
+    func sendToAll(_ client: ServiceClient) throws -> String {
+        let answer = try client.call(
+            "POST", "/v1/apps/\(Self.bulkApp)/notifications", body: #"{"to":{"all":true},"payload":\#(Self.payload)}"#)
+        guard answer.status == 202, let id = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["id"]?.stringValue else {
+            throw ServiceClient.refused("a notification to all", answer)
+        }
+        return id
+    }
+
+    /// Waits until all of its jobs are confirmed and that is written down.
+    /// - Returns: seconds from the moment of acceptance to the last page's confirms.
+    func waitUntilExpanded(_ notification: String, on platform: PlatformUnderTest) throws -> Double {
+        try platform.wait("everything is expanded", seconds: 600) {
+            let text = try platform.database.psql(
+                """
+                SELECT CASE WHEN n.published_at IS NOT NULL AND NOT EXISTS (SELECT FROM chunks WHERE published_at IS NULL) THEN
+                    extract(epoch FROM (SELECT max(published_at) FROM chunks WHERE notification = n.id) - n.accepted_at) END
+                FROM notifications n WHERE n.id = '\(notification)'
+                """)
+            guard let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) else { return nil }
+            let total = try platform.database.integer("SELECT total FROM notifications WHERE id = '\(notification)'")
+            guard total == devices else { throw BenchmarkError("the audience had \(total) of \(devices) devices") }
+            return seconds
+        }
+    }
+
+    /// Waits until every delivery has its outcome.
+    /// - Returns: when the last one was applied, UNIX seconds.
+    func waitUntilCompleted(_ notification: String, on platform: PlatformUnderTest) throws -> Double {
+        try platform.wait("all outcomes are applied", seconds: 900, pause: 0.25) {
+            let text = try platform.database.psql(
+                "SELECT extract(epoch FROM completed_at) FROM notifications WHERE id = '\(notification)' AND state = 'completed'")
+            return Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import BenchmarkSupport
+import Foundation
+
+/// The lane `now`, a hundred calls a second, from the API call to the simulator: alone, and while dispatchers work off what waits in
+/// `bulk`. The same rounds tell how far behind the outcomes are.
+struct BacklogRounds {
+    /// Of a load without a backlog.
+    private static let aloneSeconds = 5.0
+
+    let platform: PlatformUnderTest
+    let audience: Audience
+
+    init(_ platform: PlatformUnderTest, _ audience: Audience) {
+        self.platform = platform
+        self.audience = audience
+    }
+
+    struct Sample {
+        var alone: [Double]
+        var beside: [Double]
+        var dispatchRate: Double
+        var outcomeRate: Double
+        /// Seconds from the last push to the last outcome.
+        var lag: Double
+    }
+
+    func measures(_ rounds: Int) throws -> [Measure] {
+        progress("backlog: the lane now beside \(audience.devices) bulk deliveries")
+        let clients = (bulk: try platform.client(of: Audience.bulkApp), now: try platform.client(of: Audience.nowApp))
+        var arrivals = try Arrivals(journal: platform.journal)
+        var next = 0
+        let samples = try alternate(rounds) { () -> (Sample, String) in
+            let alone = try self.alone(clients.now, from: &next, &arrivals)
+            let sample = try beside(clients.bulk, clients.now, from: &next, &arrivals, alone: alone)
+            let text =
+                "now p99 \(milliseconds(percentile(alone, 0.99))) alone, \(milliseconds(percentile(sample.beside, 0.99))) beside the backlog"
+                + " (\(sample.beside.count) calls); \(Int(sample.dispatchRate)) pushes/s, lag \(milliseconds(sample.lag))"
+            return (sample, text)
+        }
+        return Self.measures(of: samples, devices: audience.devices)
+    }
+
+    private func alone(_ client: ServiceClient, from next: inout Int, _ arrivals: inout Arrivals) throws -> [Double] {
+        let end = ContinuousClock.now + .seconds(Self.aloneSeconds)
+        let calls = try send(client, from: &next) { ContinuousClock.now < end }
+        return try latencies(of: calls, &arrivals)
+    }
+
+    private func beside(
+        _ bulk: ServiceClient, _ now: ServiceClient, from next: inout Int, _ arrivals: inout Arrivals, alone: [Double]
+    ) throws -> Sample {
+        platform.stopDispatchers()
+        let notification = try audience.sendToAll(bulk)
+        _ = try audience.waitUntilExpanded(notification, on: platform)
+        try arrivals.read()
+        arrivals.forget()
+        let goal = try platform.pushes() + audience.devices
+        platform.resumeDispatchers()
+        let calls = try send(now, from: &next) { try platform.pushes() < goal }
+        let completed = try audience.waitUntilCompleted(notification, on: platform)
+        var times = try latencies(of: calls, &arrivals)
+        guard let (first, last) = arrivals.bulk, arrivals.bulkCount >= audience.devices else {
+            throw BenchmarkError("only \(arrivals.bulkCount) of the backlog arrived")
+        }
+        // Only what was called while the backlog was being worked off.
+        times = zip(calls, times).filter { $0.0.due >= first && $0.0.due <= last }.map { $0.1 }
+        let devices = Double(audience.devices)
+        try platform.forget()
+        return Sample(
+            alone: alone, beside: times, dispatchRate: devices / (last - first), outcomeRate: devices / (completed - first),
+            lag: max(0, completed - last))
+    }
+
+    private func send(_ client: ServiceClient, from next: inout Int, while goesOn: () throws -> Bool) throws -> PacedLoad.Calls {
+        let calls = try PacedLoad(address: platform.address)
+            .run(from: next, { Audience.toInstallation($0, key: client.key) }, while: goesOn)
+        next += calls.count
+        return calls
+    }
+
+    /// In the order of the calls; waits for the last arrival.
+    private func latencies(of calls: PacedLoad.Calls, _ arrivals: inout Arrivals) throws -> [Double] {
+        let tokens = calls.map { Audience.nowToken($0.number % Audience.nowDevices) }
+        var read = arrivals
+        try platform.wait("every call has arrived", seconds: 60) {
+            try read.read()
+            return tokens.allSatisfy { read.now[$0] != nil } ? () : nil
+        }
+        arrivals = read
+        return zip(calls, tokens).map { call, token in (read.now[token] ?? call.due) - call.due }
+    }
+
+    private static func measures(of samples: [Sample], devices: Int) -> [Measure] {
+        func p99(_ values: [[Double]]) -> Double { median(values.map { percentile($0, 0.99) }) * 1000 }
+        func p50(_ values: [[Double]]) -> Double { median(values.map { percentile($0, 0.5) }) * 1000 }
+        let (alone, beside) = (samples.map(\.alone), samples.map(\.beside))
+        return [
+            Measure(
+                name: "backlog: lane now, p99 beside \(devices) bulk", value: p99(beside), unit: "ms", baseline: "without",
+                baselineValue: p99(alone), bar: .ratioAtMost(3)),
+            Measure(
+                name: "backlog: lane now, p50", value: p50(beside), unit: "ms", baseline: "without", baselineValue: p50(alone)),
+            Measure(
+                name: "backlog: outcomes applied meanwhile", value: median(samples.map(\.outcomeRate)), unit: "deliveries/s",
+                baseline: "pushes sent", baselineValue: median(samples.map(\.dispatchRate))),
+            Measure(
+                name: "backlog: outcomes behind the last push", value: samples.map(\.lag).max() ?? 0, unit: "s", bar: .valueAtMost(5)),
+        ]
+    }
+}

@@ -1,0 +1,99 @@
+import BenchmarkSupport
+import Broker
+import Foundation
+import PushModel
+import RabbitMQ
+import StrictJSON
+
+/// From the API call to both arrivals at the simulator, one call at a time on an idle platform, beside one bare commit and one bare
+/// confirmed publish.
+struct IdleRounds {
+    let platform: PlatformUnderTest
+    let audience: Audience
+    let calls: Int
+
+    init(_ platform: PlatformUnderTest, _ audience: Audience, calls: Int) {
+        self.platform = platform
+        self.audience = audience
+        self.calls = calls
+    }
+
+    struct Sample {
+        var arrivals: [Double]
+        var answers: [Double]
+        var commit: Double
+        var publish: Double
+    }
+
+    func measures(_ rounds: Int) throws -> [Measure] {
+        progress("idle: from the API call to the simulator")
+        let client = try platform.client(of: Audience.bulkApp)
+        let app = try platform.database.integer("SELECT id FROM apps WHERE slug = '\(Audience.bulkApp)'")
+        let bareCommit = BareCommit(database: platform.database, app: app, devices: audience.devices)
+        let topology = try platform.declareBare()
+        let job = JobSample.encoded(deliveries: 2)
+        let samples = try alternate(rounds) { () -> (Sample, String) in
+            let (arrivals, answers) = try latencies(client)
+            let commit = median(try bareCommit.latencies(calls * 2))
+            let publish = try platform.bare.run(
+                exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(.now), body: job, messages: calls * 2, window: 1)
+            try platform.withBroker { try $0.purge(topology.jobQueue(.now)) }
+            let text =
+                "arrival p50 \(milliseconds(median(arrivals))), answer p50 \(milliseconds(median(answers)));"
+                + " bare commit \(milliseconds(commit)), bare publish \(milliseconds(publish.median))"
+            return (Sample(arrivals: arrivals, answers: answers, commit: commit, publish: publish.median), text)
+        }
+        let (commit, publish) = (median(samples.map(\.commit)) * 1000, median(samples.map(\.publish)) * 1000)
+        return [
+            Measure(
+                name: "idle: API call to arrival, p50", value: median(samples.map { median($0.arrivals) }) * 1000, unit: "ms",
+                baseline: "bare commit + publish", baselineValue: commit + publish, bar: .ratioAtMost(3)),
+            Measure(
+                name: "idle: API call to arrival, p99", value: median(samples.map { percentile($0.arrivals, 0.99) }) * 1000, unit: "ms"),
+            Measure(
+                name: "idle: API call to 202, p50", value: median(samples.map { median($0.answers) }) * 1000, unit: "ms",
+                baseline: "bare commit", baselineValue: commit),
+            Measure(name: "idle: one bare confirmed publish", value: publish, unit: "ms"),
+        ]
+    }
+
+    /// The simulator's own answer to a question that waits is the end, so that a little is counted which is not ours.
+    private func latencies(_ client: ServiceClient) throws -> (arrivals: [Double], answers: [Double]) {
+        let (service, simulator) = (try HTTPConnection(to: platform.address), try HTTPConnection(to: platform.simulator))
+        var sequence = Int64(try platform.pushes())
+        var (arrivals, answers): ([Double], [Double]) = ([], [])
+        for number in 0..<calls {
+            let request = audience.toUser(number, key: client.key)
+            try simulator.send(HTTPRequest("GET", "/v1/journal?after=\(sequence)&wait_count=2&timeout_seconds=30", key: ""))
+            // The question must wait before there is an answer, and the platform come to rest.
+            Thread.sleep(forTimeInterval: 0.02)
+            let begin = ContinuousClock.now
+            guard try service.call(request).status == 202 else { throw BenchmarkError("a notification was refused") }
+            answers.append(begin.duration(to: .now) / .seconds(1))
+            let journal = try simulator.receive()
+            arrivals.append(begin.duration(to: .now) / .seconds(1))
+            guard let last = try JSONValue.parse(journal.body, maximumBytes: 1 << 20)["last_sequence"]?.integerValue, last == sequence + 2
+            else { throw BenchmarkError("not just two pushes arrived; is somebody else at work?") }
+            sequence = last
+        }
+        return (arrivals, answers)
+    }
+}
+
+/// A job as the service publishes it, for the bare publisher.
+enum JobSample {
+    static func encoded(deliveries: Int) -> [UInt8] {
+        let now = Int64(Date().timeIntervalSince1970 * 1000)
+        guard let app = AppSlug(Audience.bulkApp) else { return [] }
+        return PushJob(
+            notification: .timeOrdered(milliseconds: now), app: app, lane: .bulk, pushType: .alert,
+            topic: "com.example.\(Audience.bulkApp)", priority: 10, apnsExpiration: now / 1000 + 86_400, expiresAt: now + 86_400_000,
+            acceptedAt: now, payload: Array(Audience.payload.utf8),
+            deliveries: (0..<deliveries).compactMap { number in
+                DeviceToken(hex: Audience.nowToken(number)).map { token in
+                    PushJob.Delivery(id: .random(), token: token, environment: .production, installation: .random(), ownerEpoch: 1)
+                }
+            }
+        ).encoded()
+    }
+}

@@ -1,0 +1,52 @@
+import BenchmarkSupport
+import Foundation
+
+/// Each with the machine to itself: dispatchers send to a large audience while the token service stands still, then the token service
+/// applies the outcomes that wait for it.
+struct OutcomeRounds {
+    let platform: PlatformUnderTest
+    let audience: Audience
+
+    init(_ platform: PlatformUnderTest, _ audience: Audience) {
+        self.platform = platform
+        self.audience = audience
+    }
+
+    struct Sample {
+        var produced: Double
+        var applied: Double
+    }
+
+    func measures(_ rounds: Int) throws -> [Measure] {
+        progress("outcomes: of \(audience.devices) deliveries, applied after they were all sent")
+        let client = try platform.client(of: Audience.bulkApp)
+        var arrivals = try Arrivals(journal: platform.journal)
+        let samples = try alternate(rounds) { () -> (Sample, String) in
+            platform.stopDispatchers()
+            let notification = try audience.sendToAll(client)
+            _ = try audience.waitUntilExpanded(notification, on: platform)
+            try arrivals.read()
+            arrivals.forget()
+            platform.stopService()
+            let goal = try platform.pushes() + audience.devices
+            platform.resumeDispatchers()
+            try platform.wait("everything is sent", seconds: 600) { try platform.pushes() >= goal ? () : nil }
+            // Until the last outcomes are in their queue.
+            Thread.sleep(forTimeInterval: 1)
+            try arrivals.read()
+            guard let (first, last) = arrivals.bulk else { throw BenchmarkError("nothing was sent") }
+            let begin = Date().timeIntervalSince1970
+            platform.resumeService()
+            let completed = try audience.waitUntilCompleted(notification, on: platform)
+            try platform.forget()
+            let devices = Double(audience.devices)
+            let sample = Sample(produced: devices / (last - first), applied: devices / (completed - begin))
+            return (sample, "dispatchers \(Int(sample.produced))/s, then outcomes \(Int(sample.applied))/s")
+        }
+        return [
+            Measure(
+                name: "outcomes: applied", value: median(samples.map(\.applied)), unit: "deliveries/s", baseline: "dispatchers alone",
+                baselineValue: median(samples.map(\.produced)), bar: .ratioAtLeast(1))
+        ]
+    }
+}

@@ -1,0 +1,97 @@
+import BenchmarkSupport
+import Broker
+import Foundation
+import Glibc
+import PushModel
+import RabbitMQ
+import StrictJSON
+import SystemIO
+
+/// The running programs and servers, and how they are told to stand still.
+final class PlatformUnderTest {
+    let database: Database
+    let service: ServiceProcess
+    let address: SocketAddress
+    let simulator: SocketAddress
+    let journal: String
+    let bare: BarePublisher
+    let topology = Topology()
+    private let dispatchers: [Int32]
+    private let broker: RabbitMQConfiguration
+    private let admin: String
+
+    init(_ options: NotificationBenchmark, folder: String) throws {
+        database = Database(url: options.postgres, folder: folder)
+        service = ServiceProcess(id: options.pid)
+        address = try LoadGenerator(host: "127.0.0.1", port: options.port, connections: 1).address
+        simulator = try LoadGenerator(host: "127.0.0.1", port: options.controlPort, connections: 1).address
+        journal = options.journal
+        dispatchers = options.dispatcherPid
+        broker = try RabbitMQConfiguration(uri: options.amqp, connectionName: "benchmark")
+        bare = BarePublisher(program: options.barePublisher, amqp: options.amqp, folder: folder)
+        admin = try String(contentsOf: URL(filePath: options.adminKeyFile), encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Makes the app and gives a client with a key for it.
+    func client(of app: String) throws -> ServiceClient {
+        let key = try ServiceClient(address: address, key: admin).makeApp(app, scopes: ["devices", "read", "send"])
+        return ServiceClient(address: address, key: key)
+    }
+
+    // MARK: Standing still
+
+    func stopDispatchers() { for pid in dispatchers { kill(pid, SIGSTOP) } }
+    func resumeDispatchers() { for pid in dispatchers { kill(pid, SIGCONT) } }
+    func stopService() { kill(Int32(service.id), SIGSTOP) }
+    func resumeService() { kill(Int32(service.id), SIGCONT) }
+
+    func resumeEverything() {
+        resumeService()
+        resumeDispatchers()
+    }
+
+    // MARK: The broker
+
+    func withBroker<Result>(_ body: (RabbitMQConnection) throws -> Result) throws -> Result {
+        let connection = try RabbitMQConnection.open(broker)
+        defer { connection.close() }
+        return try body(connection)
+    }
+
+    /// Declares the same topology again under another prefix, for the bare publisher.
+    func declareBare() throws -> Topology {
+        let topology = Topology(prefix: "bare")
+        try withBroker { try topology.declare(on: $0) }
+        return topology
+    }
+
+    /// Forgets what was sent: jobs that nobody took, and the notifications.
+    func forget() throws {
+        try withBroker { connection in
+            for lane in [Lane.now, .soon, .bulk] { try connection.purge(topology.jobQueue(lane)) }
+        }
+        try database.psql("TRUNCATE notifications CASCADE")
+        try database.settle()
+    }
+
+    // MARK: Waiting
+
+    /// Asks until `answer` has one.
+    func wait<Answer>(_ what: String, seconds: Double, pause: Double = 0.1, _ answer: () throws -> Answer?) throws -> Answer {
+        let end = ContinuousClock.now + .seconds(seconds)
+        while ContinuousClock.now < end {
+            if let value = try answer() { return value }
+            Thread.sleep(forTimeInterval: pause)
+        }
+        throw BenchmarkError("\(Int(seconds)) s have passed and it is not so that \(what)")
+    }
+
+    /// Pushes that the simulator was ever asked for.
+    func pushes() throws -> Int {
+        let answer = try ServiceClient(address: simulator, key: "").call("GET", "/v1/counters")
+        guard let count = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["requests"]?.integerValue else {
+            throw ServiceClient.refused("its counters", answer)
+        }
+        return Int(count)
+    }
+}

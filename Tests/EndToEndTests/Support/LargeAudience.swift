@@ -1,0 +1,83 @@
+import APNsSimulator
+import Postgres
+import PushModel
+import Testing
+
+/// More devices than anybody registers one by one: written straight into the tables, as registrations would have left them.
+struct LargeAudience {
+    let platform: Platform
+    let count: Int
+
+    /// - Parameter platform: Its token service has made the tables, and the app of ``Client`` in them.
+    static func register(_ count: Int, on platform: Platform) async throws -> LargeAudience {
+        let step = 20_000
+        for first in stride(from: 0, to: count, by: step) {
+            let end = min(first + step, count)
+            try await platform.database.session { session in try session.simple(fill(from: first, to: end)) }
+        }
+        return LargeAudience(platform: platform, count: count)
+    }
+
+    private static func fill(from first: Int, to end: Int) -> String {
+        """
+        WITH device AS (
+            SELECT n, encode(substr(sha256(int8send(n)), 1, 16), 'hex')::uuid AS id, sha256(int8send(-n)) AS token,
+                (SELECT id FROM apps WHERE slug = '\(Client.app)') AS app
+            FROM generate_series(\(first + 1)::bigint, \(end)) AS n
+        ), installed AS (
+            INSERT INTO installations (app_id, id, owner, created_at, registered_at)
+            SELECT app, id, 'user-' || n, now(), now() FROM device
+        )
+        INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
+        SELECT app, 'production', 'alert', token, id, now() FROM device
+        """
+    }
+
+    /// Every device's token, in hex.
+    func tokens() async throws -> Set<String> {
+        try await platform.database.session { session in
+            Set(try session.execute("SELECT encode(token, 'hex') FROM tokens").map { row in try row.text(0) })
+        }
+    }
+
+    /// What a walk has written down.
+    struct Progress {
+        /// Chunks made so far, and how many of them nobody knows to be published.
+        var chunks: Int
+        var unpublished: Set<Int>
+        var isWalked: Bool
+    }
+
+    func progress(of notification: String) async throws -> Progress {
+        let id = try #require(PushID(notification))
+        return try await platform.database.session { session in
+            let row = try session.execute(
+                "SELECT chunks, published_at IS NOT NULL FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)]
+            ).only()
+            let unpublished = try session.execute(
+                "SELECT number FROM chunks WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
+            return Progress(
+                chunks: Int(try row.int32(0)), unpublished: Set(try unpublished.map { row in Int(try row.int32(0)) }),
+                isWalked: try row.bool(1))
+        }
+    }
+
+    /// Lets the leases of a dead process run out now instead of half a minute later.
+    func expireLeases() async throws {
+        try await platform.database.transaction { session in
+            try session.execute("UPDATE chunks SET lease_until = now() WHERE published_at IS NULL")
+            try session.execute("UPDATE notifications SET lease_until = now() WHERE published_at IS NULL")
+        }
+    }
+
+    /// The journal that a simulator writes to `file`: how often each delivery arrived, by its id and its token.
+    static func arrivals(journal file: String) throws -> [Client.Arrival: Int] {
+        var reader = try JournalFileReader(path: file)
+        var arrivals: [Client.Arrival: Int] = [:]
+        while let entry = try reader.next() {
+            let arrival = Client.Arrival(token: entry.token ?? "", apnsID: entry.apnsID.lowercased(), status: Int64(entry.status ?? 0))
+            arrivals[arrival, default: 0] += 1
+        }
+        return arrivals
+    }
+}

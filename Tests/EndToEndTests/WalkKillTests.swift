@@ -1,0 +1,140 @@
+import Broker
+import Glibc
+import Postgres
+import PushCtl
+import PushModel
+import StrictJSON
+import TestBroker
+import Testing
+
+@Suite("A large audience survives kills of the service that expands it", .timeLimit(.minutes(10)))
+struct WalkKillTests {
+    private static let kills = 5
+    private static let page = 500
+
+    /// DESIGN.md section 8, promises 1 and 2; section 4, step 2. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
+    @Test("kill -9 at any moment: no device is skipped, few get a second copy, with the same id, and the counters are exact")
+    func killedWhileExpanding() async throws {
+        let seed = TestParameters.seed
+        print("WalkKillTests: PUSH_TEST_SEED=\(seed)")
+        var random = SeededGenerator(state: seed)
+        try await withPlatform { platform in
+            let journal = "\(platform.folder)/journal"
+            try await platform.startSimulator(["JOURNAL_FILE": journal])
+            var tokenService = try await platform.startTokenService(Self.settings)
+            let dispatcher = try await platform.startDispatcher()
+            try await Client.with(platform, tokenService) { client in
+                let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
+                let id = try await client.sendToAll("to everybody")
+                let chunks = (audience.count + PushJob.maximumDeliveries - 1) / PushJob.maximumDeliveries
+                // Chunks of which nobody knew whether they were published when a process died.
+                var doubtful: Set<Int> = []
+                for moment in (0..<Self.kills).map({ _ in Int.random(in: 0..<chunks * 9 / 10, using: &random) }).sorted() {
+                    try await Self.wait(for: moment, of: id, audience)
+                    try await Task.sleep(for: .microseconds(Int.random(in: 0..<40_000, using: &random)))  // anywhere in a page's work
+                    await tokenService.process.killAndWait()
+                    let left = try await audience.progress(of: id)
+                    let newer = left.unpublished.subtracting(doubtful)
+                    // One page that is being published and one that has just been committed (AudienceWalk), each ends with a chunk of its own.
+                    #expect(newer.count <= 2 * (Self.page / PushJob.maximumDeliveries), "seed \(seed)")
+                    #expect(newer.allSatisfy { $0 >= left.chunks - 2 * (Self.page / PushJob.maximumDeliveries) }, "seed \(seed)")
+                    doubtful.formUnion(left.unpublished)
+                    try await audience.expireLeases()
+                    tokenService = try await platform.startTokenService(Self.settings)
+                }
+                let survivor = client.talking(to: tokenService)
+                let patience = Duration.seconds(120 + audience.count / 500)
+                _ = try await eventually("everything has its outcome", within: patience) {
+                    try await survivor.status(id)["state"]?.stringValue == "completed" ? true : nil
+                }
+                try await Self.settle(dispatcher, tokenService, on: platform, patience: patience)
+                try await Self.check(audience, id, journal: journal, doubtful: doubtful, seed: seed)
+            }
+        }
+    }
+
+    private static let settings = ["WALK_PAGE_INSTALLATIONS": "\(page)", "RELAY_INTERVAL_MS": "50"]
+
+    /// Until the walk has come so far.
+    private static func wait(for chunk: Int, of id: String, _ audience: LargeAudience) async throws {
+        _ = try await eventually("chunk \(chunk) is made", within: .seconds(120), pause: .milliseconds(2)) {
+            let progress = try await audience.progress(of: id)
+            return progress.chunks > chunk || progress.isWalked ? true : nil
+        }
+    }
+
+    /// Until what was sent twice has told its second outcome too.
+    private static func settle(
+        _ dispatcher: RunningService, _ tokenService: RunningService, on platform: Platform, patience: Duration
+    ) async throws {
+        let configuration = try TestBroker.configuration()
+        let topology = platform.topology
+        for queue in [topology.jobQueue(.bulk), topology.tokenServiceOutcomesQueue] {
+            _ = try await eventually("\(queue) is empty", within: patience) {
+                try await TestBroker.messageCount(queue, configuration) == 0 ? true : nil
+            }
+        }
+        dispatcher.process.send(SIGTERM)
+        #expect(await dispatcher.process.waitForEnd() == .exited(0), "\(dispatcher.process.log)")
+        _ = try await eventually("all outcomes are applied", within: patience) {
+            try await TestBroker.messageCount(topology.tokenServiceOutcomesQueue, configuration) == 0 ? true : nil
+        }
+        tokenService.process.send(SIGTERM)
+        #expect(await tokenService.process.waitForEnd() == .exited(0), "\(tokenService.process.log)")
+    }
+
+    private static func check(
+        _ audience: LargeAudience, _ id: String, journal: String, doubtful: Set<Int>, seed: UInt64
+    ) async throws {
+        let arrivals = try LargeAudience.arrivals(journal: journal)
+        let tokens = try await audience.tokens()
+        #expect(tokens.count == audience.count)
+        #expect(Set(arrivals.keys.map(\.token)) == tokens, "seed \(seed): a device was skipped")
+        #expect(arrivals.count == audience.count, "seed \(seed): a device got two deliveries, not two copies of one")
+        #expect(Set(arrivals.keys.map(\.apnsID)).count == audience.count)
+        let again = Set(arrivals.filter { $0.value > 1 }.keys.map { Self.chunk(of: $0.apnsID) })
+        #expect(again.isSubset(of: doubtful), "seed \(seed): sent twice beyond what was under way at a kill")
+        print("WalkKillTests: \(again.count) of \(doubtful.count) doubtful chunks were sent twice")
+
+        let counts = try await audience.counts(of: id)
+        #expect(counts.total == audience.count && counts.pending == 0, "seed \(seed): \(counts)")
+        #expect(counts.byClass == ["accepted": audience.count], "seed \(seed): \(counts)")
+    }
+
+    /// A walked delivery's id ends with its place: the chunk in 32 bits, the position in 16.
+    private static func chunk(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
+}
+
+extension Client {
+    fileprivate func sendToAll(_ text: String) async throws -> String {
+        let accepted = try await service.post("/v1/apps/\(Self.app)/notifications") { request in
+            request.object("to") { $0.field("all", true) }
+            request.object("payload") { $0.object("aps") { $0.field("alert", text) } }
+        }
+        return try #require(accepted["id"]?.stringValue)
+    }
+}
+
+extension LargeAudience {
+    fileprivate struct Counts {
+        var total: Int
+        var pending: Int
+        var byClass: [String: Int]
+    }
+
+    fileprivate func counts(of notification: String) async throws -> Counts {
+        let id = try #require(PushID(notification))
+        return try await platform.database.session { session in
+            let row = try session.execute("SELECT total, pending FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)])
+                .only()
+            var byClass: [String: Int] = [:]
+            for count in try session.execute(
+                "SELECT class, sum(count)::bigint FROM notification_counts WHERE notification = $1 GROUP BY class",
+                [.uuid(high: id.high, low: id.low)])
+            {
+                byClass[try count.text(0)] = Int(try count.int64(1))
+            }
+            return Counts(total: Int(try row.int32(0)), pending: Int(try row.int32(1)), byClass: byClass)
+        }
+    }
+}
