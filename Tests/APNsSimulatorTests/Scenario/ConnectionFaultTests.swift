@@ -229,7 +229,7 @@ struct ConnectionFaultTests {
             let scenarios = try [500, 503].map {
                 try Scenario(text: #"{"v":1,"name":"\#($0)","requests":[{"do":[{"action":"answer","status":\#($0)}]}]}"#)
             }
-            for round in 0..<2000 {
+            for round in 0..<300 {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for number in 0..<8 {
                         group.addTask { @concurrent in try test.simulator.play(scenarios[number % 2]) }
