@@ -229,10 +229,10 @@ struct ConnectionFaultTests {
             let scenarios = try [500, 503].map {
                 try Scenario(text: #"{"v":1,"name":"\#($0)","requests":[{"do":[{"action":"answer","status":\#($0)}]}]}"#)
             }
-            for round in 0..<100 {
+            for round in 0..<300 {
                 try await withThrowingTaskGroup(of: Void.self) { group in
-                    for scenario in scenarios {
-                        group.addTask { @concurrent in for _ in 0..<20 { try test.simulator.play(scenario) } }
+                    for number in 0..<8 {
+                        group.addTask { @concurrent in try test.simulator.play(scenarios[number % 2]) }
                     }
                     try await group.waitForAll()
                 }
