@@ -57,8 +57,9 @@ package struct HoldDesk: Sendable {
     /// Brings ``book`` up to date.
     /// - Returns: what has to be told and released.
     func review() async throws -> [HoldStore.Told] {
+        let moment = book.added
         let told = try await pool.session { session in try HoldStore(session: session).toTell() }
-        book.replace(with: told)
+        book.replace(with: told, since: moment)
         return told
     }
 
