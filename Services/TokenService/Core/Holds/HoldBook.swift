@@ -10,32 +10,48 @@ package final class HoldBook: Sendable {
         var notification: PushID?
     }
 
-    /// When each ends, UNIX milliseconds.
-    private let ends = Mutex<[Scope: Int64]>([:])
+    private struct Contents {
+        /// When each ends, UNIX milliseconds.
+        var ends: [Scope: Int64] = [:]
+        /// Holds that were added here, ever.
+        var added = 0
+    }
+
+    private let contents = Mutex(Contents())
 
     package init() {}
 
-    package var count: Int { ends.withLock { $0.count } }
-    package var isEmpty: Bool { ends.withLock { $0.isEmpty } }
+    package var count: Int { contents.withLock { $0.ends.count } }
+    package var isEmpty: Bool { contents.withLock { $0.ends.isEmpty } }
 
     /// - Parameter notification: nil for one that does not exist yet.
     package func holds(app: App.ID, lane: Lane, notification: PushID?, now: Int64) -> Bool {
-        ends.withLock { ends in
-            guard !ends.isEmpty else { return false }
+        contents.withLock { contents in
+            guard !contents.ends.isEmpty else { return false }
             let scopes = [
                 Scope(), Scope(lane: lane), Scope(app: app), Scope(app: app, lane: lane), Scope(app: app, notification: notification),
             ]
-            return scopes.contains { ends[$0] ?? .min > now }
+            return scopes.contains { contents.ends[$0] ?? .min > now }
         }
     }
 
-    func replace(with told: [HoldStore.Told]) {
+    var added: Int { contents.withLock { $0.added } }
+
+    /// - Parameter moment: ``added`` from before these were read: where one was added meanwhile they may lack it, and the next reading counts.
+    func replace(with told: [HoldStore.Told], since moment: Int) {
         var fresh: [Scope: Int64] = [:]
         for item in told where item.hold.state == .live { Self.add(item.hold, app: item.app, to: &fresh) }
-        ends.withLock { [fresh] ends in ends = fresh }
+        contents.withLock { [fresh] contents in
+            if contents.added == moment { contents.ends = fresh }
+        }
     }
 
-    func add(_ hold: Hold, app: App.ID?) { ends.withLock { Self.add(hold, app: app, to: &$0) } }
+    func add(_ hold: Hold, app: App.ID?) {
+        contents.withLock { contents in
+            contents.added += 1
+            Self.add(hold, app: app, to: &contents.ends)
+        }
+    }
 
     private static func add(_ hold: Hold, app: App.ID?, to ends: inout [Scope: Int64]) {
         let scope = Scope(app: app, lane: hold.scope.lane, notification: hold.scope.notification)

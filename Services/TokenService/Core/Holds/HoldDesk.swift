@@ -34,7 +34,7 @@ package struct HoldDesk: Sendable {
             try HoldStore(session: session).insert(request, app: app, by: key, id: id)
         }
         book.add(hold, app: app?.id)
-        hold.isTold = try await tell([hold])
+        hold.isTold = await tell([hold])
         logger.notice("A hold was set", metadata: Self.metadata(hold, key: key))
         return hold
     }
@@ -45,7 +45,7 @@ package struct HoldDesk: Sendable {
     package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold? {
         let lifted = try await pool.transaction { session in try HoldStore(session: session).lift(id, app: app, by: key) }
         guard var hold = lifted, hold.state == .lifted, !hold.isTold else { return lifted }
-        hold.isTold = try await tell([hold])
+        hold.isTold = await tell([hold])
         logger.notice("A hold was lifted", metadata: Self.metadata(hold, key: key))
         // Gives back what waits in the outbox.
         relay.beat()
@@ -57,15 +57,16 @@ package struct HoldDesk: Sendable {
     /// Brings ``book`` up to date.
     /// - Returns: what has to be told and released.
     func review() async throws -> [HoldStore.Told] {
+        let moment = book.added
         let told = try await pool.session { session in try HoldStore(session: session).toTell() }
-        book.replace(with: told)
+        book.replace(with: told, since: moment)
         return told
     }
 
     /// Tells what the control stream does not have or has had for long, and gives back what lifted holds kept.
     func keep(_ told: [HoldStore.Told]) async throws {
         let due = told.filter(\.isDue).map(\.hold)
-        if !due.isEmpty, try await tell(due) {
+        if !due.isEmpty, await tell(due) {
             logger.info("Holds were told again", metadata: [LogKey.count: "\(due.count)"])
         }
         for item in told where item.hold.state == .lifted {
@@ -81,7 +82,7 @@ package struct HoldDesk: Sendable {
     func putAside(_ number: Int) { metrics.putAside(number) }
 
     /// - Returns: whether the broker has confirmed all of them.
-    private func tell(_ holds: [Hold]) async throws -> Bool {
+    private func tell(_ holds: [Hold]) async -> Bool {
         let now = UnixTime.milliseconds()
         let confirmed = await control.publish(
             holds.map { hold in
@@ -89,10 +90,16 @@ package struct HoldDesk: Sendable {
                 return .hold(id: hold.id, scope: hold.scope, endsAt: hold.endsAt, at: now)
             })
         let told = zip(holds, confirmed).filter(\.1).map(\.0)
-        try await pool.session { session in
-            let store = HoldStore(session: session)
-            try store.markTold(told.filter { $0.lifting == nil }.map(\.id))
-            try store.markLiftTold(told.filter { $0.lifting != nil }.map(\.id))
+        do {
+            try await pool.session { session in
+                let store = HoldStore(session: session)
+                try store.markTold(told.filter { $0.lifting == nil }.map(\.id))
+                try store.markLiftTold(told.filter { $0.lifting != nil }.map(\.id))
+            }
+        } catch {
+            // The hold is set or lifted all the same; the relay tells it once more.
+            logger.warning(
+                "It could not be written down that holds were told", metadata: [LogKey.error: "\(String(describing: error))"])
         }
         return told.count == holds.count
     }

@@ -116,7 +116,7 @@ package final class Relay: Service {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
             let (room, walkRoom) = (room, walkRoom(in: lane))
-            let isHeld = !holds.book.isEmpty
+            let book = holds.book
             let (claimed, isFull) = try await pool.transaction { session in
                 let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
                 var claimed = Claimed(
@@ -124,7 +124,8 @@ package final class Relay: Service {
                     chunks: try audiences.claimChunks(room, of: lane, leaseSeconds: leaseSeconds),
                     walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds))
                 let isFull = room > 0 && max(claimed.notifications.count, claimed.chunks.count) == room
-                if isHeld { try claimed.putHeldAside(in: session) }
+                // Asked after the claim: whatever was held before this became due is known by now.
+                if !book.isEmpty { try claimed.putHeldAside(in: session) }
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
