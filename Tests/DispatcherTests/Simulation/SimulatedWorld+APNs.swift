@@ -210,7 +210,8 @@ extension SimulatedWorld {
             return .response(status: status, reason: reason, timestamp: status == 410 ? now : nil, retryAfter: nil)
         }
         if crowded != nil { return say(200, nil, nil) }
-        switch roll(isFair ? 30 : 14) {
+        // Every fault in the end is retried for hours, which is most of what a schedule costs.
+        switch roll(isFair ? 80 : 14) {
         case 0: return say(429, "TooManyRequests", "throttled")
         case 1: return say(503, "ServiceUnavailable", "fault")
         case 2: return say(400, "TopicDisallowed", "misconfigured")

@@ -40,7 +40,7 @@ struct SimulationTests {
     @Test("Pools grow and shrink and credentials change while it plays: what is asserted about them is not asserted of nothing")
     func meetsWhatItIsAbout() async throws {
         let seen = try await onOwnThread {
-            try stride(from: 0, to: 400, by: 10).map { seed in
+            try stride(from: 0, to: 400, by: 20).map { seed in
                 var world = try SimulatedWorld(seed: UInt64(seed))
                 world.live(seed)
                 let grown = world.pools.count { $0.mostConnections > SimulatedPool.rules.size.minimum }
@@ -87,10 +87,10 @@ enum SimulationSeed {
 
 extension SimulatedWorld {
     mutating func live(_ seed: Int) {
-        play(steps: seed.isMultiple(of: 5) ? 150 : 40, beginsBusy: seed.isMultiple(of: 10))
+        play(steps: seed.isMultiple(of: 5) ? 150 : 40, beginsBusy: seed.isMultiple(of: 20))
         settleDown()
         audit()
-        if seed.isMultiple(of: 10) { rest() }
+        if seed.isMultiple(of: 20) { rest() }
     }
 
     mutating func stopEarly(_ seed: Int) {
