@@ -51,7 +51,7 @@ struct BulkStreamTests {
     }
 
     @Test func anImportHoldsTwoChunksHoweverLongItIs() async throws {
-        let total = 50_000
+        let total = 10_000
         let (given, committed) = (Counter(), Counter())
         let most = Mutex(0)
         let importing = InstallationImport(logger: Logger(label: "test")) { registrations, _ in
@@ -72,7 +72,7 @@ struct BulkStreamTests {
     }
 
     @Test func anExportHoldsOnePageHoweverLongItIs() async throws {
-        let total = 50_000
+        let total = 10_000
         let (read, written) = (Counter(), Counter())
         let exporting = InstallationExport(logger: Logger(label: "test")) { _, after, limit in
             #expect(read.value == written.value, "a page was read before the one before it was taken")
