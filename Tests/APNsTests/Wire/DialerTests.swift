@@ -50,6 +50,7 @@ struct DialerTests {
             let chosen = try await onOwnThread { try dialer.dial().address }
             #expect(chosen == good)
         }
+        #expect(dialer.addresses.open(oneOf: [dead, good], now: .now) == good, "though five connections go there and none to the other")
         // One that is not known to be dead yet is passed over within the same dial.
         let fresh = try self.dialer(names)
         for _ in 0..<5 { #expect(try await onOwnThread { try fresh.dial().address } == good) }
