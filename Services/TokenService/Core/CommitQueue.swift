@@ -54,7 +54,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
                 return (false, true)
             }
             if verdict.isFull { continuation.resume(throwing: CommitQueueFull()) }
-            if verdict.starts { Task { await work() } }
+            if verdict.starts { Task(priority: Self.priority) { await work() } }
         }
     }
 
@@ -62,16 +62,20 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running } }
 
-    /// Until nothing waits.
+    /// Before others' requests, so that the database does not stand still while those are parsed.
+    private static var priority: TaskPriority { .high }
+
+    /// Commits a batch, and hands on to the next before anybody is answered: the database works on it meanwhile.
     private func work() async {
-        while let batch = next() {
-            let answers = await commit(batch.map(\.item))
-            for (index, waiting) in batch.enumerated() {
-                waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
-            }
+        guard let batch = next() else { return }
+        let answers = await commit(batch.map(\.item))
+        Task(priority: Self.priority) { await work() }
+        for (index, waiting) in batch.enumerated() {
+            waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
         }
     }
 
+    /// - Returns: nil where nothing waits; then one batch fewer is under way.
     private func next() -> [Waiting]? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {
