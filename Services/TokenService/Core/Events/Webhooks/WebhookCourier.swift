@@ -16,6 +16,8 @@ package final class WebhookCourier: Service {
     private static let maximumUnderWay = 256
     private static let interval = Duration.milliseconds(500)
     private static let upkeepInterval = Duration.seconds(10)
+    /// What is under way at a stop has so long to end.
+    private static let farewell = Duration.seconds(2)
 
     private let pool: PostgresPool
     private let terms: WebhookTerms
@@ -38,7 +40,8 @@ package final class WebhookCourier: Service {
         clients = WebhookClients(terms: terms, concurrency: Self.perWebhook, logger: logger)
     }
 
-    /// Until graceful shutdown: then takes no more, and waits for what is under way, which ends within its time limit.
+    /// Until graceful shutdown: then takes no more and waits a moment for what is under way. What has not ended by then is left to its
+    /// lease, and sent again under the same id: a receiver that hangs must not hold up the stop.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
@@ -52,12 +55,17 @@ package final class WebhookCourier: Service {
                     await upkeep()
                 }
                 clock.cancel()
+                let end = ContinuousClock.now + Self.farewell
+                while isBusy, ContinuousClock.now < end, await Pause.of(.milliseconds(20)) {}
+                group.cancelAll()
             }
             await clients.close()
         } onGracefulShutdown: {
             self.pulse.end()
         }
     }
+
+    private var isBusy: Bool { underWay.withLock { !$0.isEmpty } }
 
     private func round(_ group: inout DiscardingTaskGroup) async {
         let busy = underWay.withLock { $0 }
@@ -78,6 +86,8 @@ package final class WebhookCourier: Service {
 
     private func carry(_ message: WebhookMessage.Claimed) async {
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(message)
+        // Given up because of a stop, not by the receiver: no attempt of its.
+        guard !Task.isCancelled else { return }
         do {
             try await settle(message, outcome)
         } catch {
