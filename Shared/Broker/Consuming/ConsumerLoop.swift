@@ -61,7 +61,7 @@ final class ConsumerLoop {
                 connect()
             }
             if let deadline = batcher.deadline { patience = min(patience, ContinuousClock.now.duration(to: deadline)) }
-            if let connection { exchange(connection, patience) }
+            if let connection { exchange(connection, patience, isEnding: stopAt != nil) }
         }
     }
 
@@ -153,7 +153,7 @@ final class ConsumerLoop {
 
     // MARK: One round
 
-    private func exchange(_ connection: RabbitMQConnection, _ patience: Duration) {
+    private func exchange(_ connection: RabbitMQConnection, _ patience: Duration, isEnding: Bool) {
         do throws(RabbitMQError) {
             if !isTaking, !isCancelled {
                 try cancelAll(connection)
@@ -165,7 +165,7 @@ final class ConsumerLoop {
             batcher.flush(now: .now, force: !isTaking, into: &actions)
             try perform(connection)
             // Nothing is to come any more that would wake this thread: the end is now.
-            if isCancelled, isSettled { return }
+            if isEnding, isCancelled, isSettled { return }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience)
         } catch {
             lost(error)
