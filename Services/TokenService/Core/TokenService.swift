@@ -133,7 +133,7 @@ package struct TokenService: Sendable {
         ).bind(to: router)
         routes = router.routes
         return Application(
-            responder: router.responder(), server: .http1(configuration: limits.connection),
+            responder: router.responder(), server: LoopChannel.server(limits),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)),

@@ -41,7 +41,12 @@ struct BulkController: Sendable {
 
     @Sendable private func registerMany(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        let items = try await call.body(maximumBytes: BulkRegistration.maximumBodyBytes).object { BulkRegistration.Items(&$0, app: app) }
+        let body = try await call.body(maximumBytes: BulkRegistration.maximumBodyBytes)
+        return try await offItsLoop { try await registerMany(body, of: call, app: app) }
+    }
+
+    private func registerMany(_ body: RequestBody, of call: APICall, app: App) async throws -> Response {
+        let items = try body.object { BulkRegistration.Items(&$0, app: app) }
         call.charge(items.items.count - 1)
         let outcomes = await registration.register(items, app: app)
         return JSONAnswer.response(.ok) { writer in
@@ -94,7 +99,7 @@ struct BulkController: Sendable {
             status: .ok, headers: [.contentType: Self.lineDelimited, .cacheControl: "no-store"],
             body: ResponseBody { writer in
                 defer { place.end() }
-                try await write(&writer)
+                try await withTaskExecutorPreference(globalConcurrentExecutor) { try await write(&writer) }
             })
     }
 
