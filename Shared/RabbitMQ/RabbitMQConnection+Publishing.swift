@@ -1,9 +1,18 @@
 import CRabbitMQ
+import Glibc
 
 extension RabbitMQConnection {
     /// Asks for publisher confirms: from now on publishes are numbered from 1, and every one is `confirmed` or `refused` once.
     package func selectConfirms() throws(RabbitMQError) {
         try call("confirm.select") { _ = amqp_confirm_select(state, Self.channel) }
+    }
+
+    /// While it is on, the kernel sends whole segments only, or what has waited for 200 ms; switching it off sends the rest. A burst then
+    /// reaches the broker in few pieces, and wakes it as often.
+    package func holdSegments(_ isOn: Bool) {
+        var value: Int32 = isOn ? 1 : 0
+        // It saves work and promises nothing: where it fails, the next write tells.
+        setsockopt(amqp_get_sockfd(state), Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 
     /// Writes one persistent message. Returns when the kernel has taken it, which says nothing about the broker: wait for the confirm.

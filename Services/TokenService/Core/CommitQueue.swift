@@ -19,6 +19,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private let weight: @Sendable (Item) -> Int
     private let maximumWeight: Int
     private let commit: @Sendable ([Item]) async -> [Result<Answer, any Error>]
+    private let afterwards: @Sendable ([Item], [Result<Answer, any Error>]) -> Void
     private let state = Mutex(State())
 
     /// - Parameters:
@@ -27,10 +28,12 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - maximumWaiting: Items beyond that are refused: they would only be late.
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
     ///   - commit: Gives one answer per item, in their order.
+    ///   - afterwards: Told what became of a batch, before anybody is answered and while the next is under way already.
     package init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
-        commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>]
+        commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>],
+        afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
     ) {
         self.maximumBatch = maximumBatch
         self.worthwhileBatch = worthwhileBatch
@@ -39,6 +42,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         self.weight = weight
         self.maximumWeight = maximumWeight
         self.commit = commit
+        self.afterwards = afterwards
     }
 
     /// - Throws: The item's failure; ``CommitQueueFull``.
@@ -68,8 +72,10 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Commits a batch, and hands on to the next before anybody is answered: the database works on it meanwhile.
     private func work() async {
         guard let batch = next() else { return }
-        let answers = await commit(batch.map(\.item))
+        let items = batch.map(\.item)
+        let answers = await commit(items)
         Task(priority: Self.priority) { await work() }
+        afterwards(items, answers)
         for (index, waiting) in batch.enumerated() {
             waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
         }

@@ -180,6 +180,10 @@ final class PublisherLoop {
     }
 
     private func publishBurst(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        guard canPublish else { return }
+        let isBurst = backlog.count > 1
+        if isBurst { connection.holdSegments(true) }
+        defer { if isBurst { connection.holdSegments(false) } }
         for _ in 0..<Self.burst {
             guard canPublish, let pending = backlog.popFirst() else { return }
             let message = pending.message.wireMessage

@@ -25,6 +25,8 @@ package struct NotificationIntake: Sendable {
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
         ) { items in
             await transactions.commit(items)
+        } afterwards: { items, verdicts in
+            publisher.publish(Self.jobs(of: items, verdicts))
         }
     }
 
@@ -58,13 +60,22 @@ package struct NotificationIntake: Sendable {
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
         case .resolved(let deliveries):
             waits = !deliveries.isEmpty && !isHeld
-            if waits, item.leaseSeconds > 0 { publisher.publish(notification.template, deliveries) }
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }
     }
 }
 
 extension NotificationIntake {
+    /// What is this process's to publish: a batch's jobs go to the broker together.
+    private static func jobs(
+        of items: [NotificationStore.Item], _ verdicts: [Result<NotificationStore.Verdict, any Error>]
+    ) -> [JobPublisher.Accepted] {
+        zip(items, verdicts).compactMap { item, verdict in
+            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries)) = verdict, !deliveries.isEmpty else { return nil }
+            return JobPublisher.Accepted(template: item.notification.template, deliveries: deliveries)
+        }
+    }
+
     private struct Transactions: Sendable {
         let pool: PostgresPool
 

@@ -25,13 +25,33 @@ package final class JobPublisher: Sendable {
 
     package var isReady: Bool { publisher.state == .ready }
 
-    /// Hands a committed notification's jobs to the broker and returns at once; the outcome is written down later.
-    package func publish(_ template: JobTemplate, _ deliveries: [PushJob.Delivery]) {
-        let id = template.notification
-        settlements.began(id)
-        let messages = template.jobs(deliveries).map { message($0, template) }
-        publisher.publish(messages) { [settlements] outcomes in
-            settlements.ended(id, isPublished: outcomes.allSatisfy(\.isConfirmed))
+    /// A committed notification with its deliveries.
+    package struct Accepted: Sendable {
+        package let template: JobTemplate
+        package let deliveries: [PushJob.Delivery]
+    }
+
+    /// Hands committed notifications' jobs to the broker, all in one go, and returns at once; the outcome is written down later.
+    package func publish(_ accepted: [Accepted]) {
+        guard !accepted.isEmpty else { return }
+        let ids = accepted.map(\.template.notification)
+        settlements.began(ids)
+        var messages: [OutgoingMessage] = []
+        messages.reserveCapacity(accepted.count)
+        // Where the messages of each end.
+        var ends: [Int] = []
+        ends.reserveCapacity(accepted.count)
+        for item in accepted {
+            for job in item.template.jobs(item.deliveries) { messages.append(message(job, item.template)) }
+            ends.append(messages.count)
+        }
+        publisher.publish(messages) { [settlements, ends] outcomes in
+            var start = 0
+            let settled = zip(ids, ends).map { id, end in
+                defer { start = end }
+                return (id: id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
+            }
+            settlements.ended(settled)
         }
     }
 

@@ -29,11 +29,13 @@ package final class PublishSettlements: Service {
     private let backlog: PublishBacklog
     private let metrics: TokenServiceMetrics
     private let logger: Logger
-    /// Between one writing of published fences and the next. Nobody waits for it, and the relay leaves young fences alone.
-    private static let fencePause = Duration.milliseconds(50)
+    /// Between one writing and the next of what nobody waits for: many share a statement and its commit. Leases are far longer, and the
+    /// relay leaves young fences alone.
+    private static let pause = Duration.milliseconds(50)
 
     private let basket = Basket<Settlement>()
-    private let fences = Basket<Int64>()
+    private let notifications = Basket<Settlement>()
+    private let fences = Basket<Settlement>()
     private let underWay = Mutex(UnderWay())
     /// Called after every batch of notifications: there is room for more.
     private let onSettled: @Sendable () -> Void
@@ -53,9 +55,11 @@ package final class PublishSettlements: Service {
     /// Notifications and chunks that were handed to the broker and are not written down yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func began(_ id: PushID) { _ = underWay.withLock { $0.notifications.insert(id) } }
+    func began(_ ids: [PushID]) { underWay.withLock { $0.notifications.formUnion(ids) } }
     func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
-    func ended(_ id: PushID, isPublished: Bool) { basket.put(isPublished ? .published(id) : .leftOver(id)) }
+    func ended(_ notifications: [(id: PushID, isPublished: Bool)]) {
+        self.notifications.put(contentsOf: notifications.map { $0.isPublished ? .published($0.id) : .leftOver($0.id) })
+    }
     /// - Parameter written: Resumed once it is written down, or cannot be.
     func ended(_ chunks: [(id: ChunkID, isPublished: Bool)], written: CheckedContinuation<Void, Never>) {
         basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) } + [.reply(written)])
@@ -65,31 +69,34 @@ package final class PublishSettlements: Service {
         backlog.shrank(by: 1)
         metrics.published(1)
     }
-    func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids) } }
+    func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids.map { .fence($0) }) } }
 
     /// To be shut down after the publisher, so that the last confirms are written down.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.renewLeases() }
-                async let fencesWritten: Void = writeFences()
+                async let fencesWritten: Void = writeNowAndThen(fences)
+                async let notificationsWritten: Void = writeNowAndThen(notifications)
                 for await _ in basket.wakeUps { await write(basket.takeAll()) }
                 await write(basket.takeAll())
                 await fencesWritten
+                await notificationsWritten
                 group.cancelAll()
             }
         } onGracefulShutdown: {
             self.basket.close()
+            self.notifications.close()
             self.fences.close()
         }
     }
 
-    private func writeFences() async {
-        for await _ in fences.wakeUps {
-            _ = await Pause.of(Self.fencePause)
-            await write(fences.takeAll().map { .fence($0) })
+    private func writeNowAndThen(_ basket: Basket<Settlement>) async {
+        for await _ in basket.wakeUps {
+            _ = await Pause.of(Self.pause)
+            await write(basket.takeAll())
         }
-        await write(fences.takeAll().map { .fence($0) })
+        await write(basket.takeAll())
     }
 
     /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.
