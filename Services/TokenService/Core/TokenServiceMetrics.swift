@@ -9,6 +9,7 @@ package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
     /// Looked up by every request; making them anew costs more than counting.
     private let requests = RequestSeries()
+    private let accepted: [Lane: (new: Counter, replay: Counter)]
     private let created: Counter
     private let updated: Counter
 
@@ -20,6 +21,13 @@ package struct TokenServiceMetrics: Sendable {
             MetricName.changesPerCommit, "Registrations and changes that shared a transaction.",
             buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256])
         for (name, help) in Self.help { registry.describe(name, help) }
+        let acceptances = Lane.allCases.map { lane in
+            let counters = ["false", "true"].map { replay in
+                Counter(label: MetricName.accepted, dimensions: [("lane", lane.rawValue), ("replay", replay)], factory: registry)
+            }
+            return (lane, (new: counters[0], replay: counters[1]))
+        }
+        accepted = Dictionary(uniqueKeysWithValues: acceptances)
         created = Counter(label: MetricName.registrations, dimensions: [("result", "created")], factory: registry)
         updated = Counter(label: MetricName.registrations, dimensions: [("result", "updated")], factory: registry)
         changesPerCommit = Recorder(label: MetricName.changesPerCommit, dimensions: [], aggregate: true, factory: registry)
@@ -99,7 +107,8 @@ package struct TokenServiceMetrics: Sendable {
     func signedOut(_ number: Int) { count(MetricName.signOuts, [], by: number) }
 
     func accepted(lane: Lane, isReplay: Bool) {
-        count(MetricName.accepted, [("lane", lane.rawValue), ("replay", isReplay ? "true" : "false")])
+        guard let counters = accepted[lane] else { return }
+        (isReplay ? counters.replay : counters.new).increment()
     }
 
     /// The holds that are in force.

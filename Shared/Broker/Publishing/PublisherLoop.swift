@@ -20,10 +20,17 @@ final class PublisherLoop {
         }
     }
 
-    private struct Pending {
+    /// An object, because it moves from the backlog to the window and has many parts.
+    private final class Pending {
         let message: OutgoingMessage
         let batch: Batch
         let index: Int
+
+        init(message: OutgoingMessage, batch: Batch, index: Int) {
+            self.message = message
+            self.batch = batch
+            self.index = index
+        }
     }
 
     /// At most so many are written before the broker's answers are read again (RELIABILITY.md 2.4).

@@ -44,7 +44,15 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
 
     /// Version 00. Of the flags only `sampled` is passed on: the others have no meaning in it.
     package var traceparent: String {
-        "00-\(traceID)-\(spanID)-\(isSampled ? "01" : "00")"
+        var text: [UInt8] = []
+        text.reserveCapacity(55)
+        text.append(contentsOf: "00-".utf8)
+        appendHex(traceHigh, to: &text)
+        appendHex(traceLow, to: &text)
+        text.append(Self.dash)
+        appendHex(span, to: &text)
+        text.append(contentsOf: (isSampled ? "-01" : "-00").utf8)
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// 32 hex digits.
@@ -65,6 +73,8 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func text(_ value: UInt64) -> String {
-        hexText((0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) })
+        var text: [UInt8] = []
+        appendHex(value, to: &text)
+        return String(decoding: text, as: UTF8.self)
     }
 }

@@ -36,6 +36,15 @@ func write<Digits: FixedWidthInteger>(_ digits: Digits, to text: inout MutableSp
     for index in 0..<count { text[place &+ index] = UInt8(truncatingIfNeeded: digits &>> Digits(8 * (count - 1 - index))) }
 }
 
+/// Appends the sixteen lower-case ASCII digits of a number.
+package func appendHex(_ number: UInt64, to text: inout [UInt8]) {
+    let place = text.count
+    text.append(contentsOf: repeatElement(0, count: 16))
+    var digits = text.mutableSpan
+    write(hexDigits(UInt32(truncatingIfNeeded: number >> 32)), to: &digits, at: place)
+    write(hexDigits(UInt32(truncatingIfNeeded: number)), to: &digits, at: place + 8)
+}
+
 /// Reads hex digits one after another without a branch per digit; ask ``isValid`` at the end.
 struct HexAccumulator {
     private var faults: UInt8 = 0

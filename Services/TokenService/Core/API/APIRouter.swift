@@ -3,16 +3,18 @@ import Hummingbird
 import Logging
 import Observability
 
-/// Binds every route of the table to its handler, behind the limits and the gate.
-struct APIRouter {
+/// Binds every route of the table to its handler, behind the limits and the gate. Confined to whoever builds the service.
+final class APIRouter {
     typealias Handler = @Sendable (APICall) async throws -> Response
 
     private let router: Router<APIRequestContext>
     private let entrance: Entrance
+    private let observation: RequestObservation
+    private var shortcuts: [APIResponder.Shortcut] = []
 
     init(gate: Gate, shedding: LoadShedding, metrics: TokenServiceMetrics, logger: Logger) {
         router = Router(context: APIRequestContext.self)
-        let observation = RequestObservation(metrics: metrics, logger: logger)
+        observation = RequestObservation(metrics: metrics, logger: logger)
         router.add(middleware: observation)
         entrance = Entrance(gate: gate, shedding: shedding, metrics: metrics, observation: observation)
     }
@@ -20,6 +22,9 @@ struct APIRouter {
     func on(_ route: APIRoute, _ handler: @escaping Handler) {
         router.on(RouterPath(route.path), method: route.method) { [entrance] request, context in
             try await entrance.answer(request, context, route, handler)
+        }
+        if APIResponder.frequent.contains(route) {
+            shortcuts.append(APIResponder.Shortcut(template: RouteTemplate(route.path), route: route, handler: handler))
         }
     }
 
@@ -35,5 +40,7 @@ struct APIRouter {
     /// Beside the limits: whoever watches an overloaded process must get an answer.
     func mount(_ operations: OperationsRoutes) { operations.mount(on: router) }
 
-    func responder() -> RouterResponder<APIRequestContext> { router.buildResponder() }
+    func responder() -> APIResponder {
+        APIResponder(shortcuts: shortcuts, entrance: entrance, observation: observation, router: router.buildResponder())
+    }
 }

@@ -12,7 +12,7 @@ enum EntityTags: Equatable, Sendable {
 
     /// nil when the request has no such field.
     init?(_ name: HTTPField.Name, of fields: HTTPFields) {
-        guard let field = fields[name] else { return nil }
+        guard let field = fields.text(name) else { return nil }
         self.init(field)
     }
 

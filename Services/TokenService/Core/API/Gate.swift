@@ -29,7 +29,7 @@ struct Gate: Sendable {
     }
 
     private static func key(of request: Request) -> APIKeyText? {
-        guard let header = request.headers[.authorization] else { return nil }
+        guard let header = request.headers.text(.authorization) else { return nil }
         let scheme = header.utf8.prefix { $0 != UInt8(ascii: " ") }
         guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
         let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }

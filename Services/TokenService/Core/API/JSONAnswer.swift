@@ -3,12 +3,16 @@ import Hummingbird
 import StrictJSON
 
 enum JSONAnswer {
+    private static let contentType = HTTPField(name: .contentType, value: "application/json")
+    private static let cacheControl = HTTPField(name: .cacheControl, value: "no-store")
+
+    /// - Parameter headers: More of them, beside the content's type and that nobody may store it.
     static func response(_ status: HTTPResponse.Status, headers: HTTPFields = [:], _ write: (inout JSONWriter) -> Void) -> Response {
         var writer = JSONWriter()
         write(&writer)
         var headers = headers
-        headers[.contentType] = "application/json"
-        headers[.cacheControl] = "no-store"
+        headers.append(contentType)
+        headers.append(cacheControl)
         return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: writer.bytes)))
     }
 

@@ -97,13 +97,13 @@ struct NotificationsController: Sendable {
 
     private static func answer(_ acceptance: NotificationIntake.Acceptance) -> Response {
         let receipt = acceptance.receipt
-        var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app)/notifications/\(receipt.id)"]
-        if acceptance.isReplay { headers["Idempotency-Replay"] = "true" }
+        var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app.text)/notifications/\(receipt.id.description)"]
+        if acceptance.isReplay, let name = HTTPField.Name.idempotencyReplay { headers[name] = "true" }
         return JSONAnswer.response(.accepted, headers: headers) { receipt.write(to: &$0) }
     }
 
     private static func idempotency(_ call: APICall, body: RequestBody) throws -> IdempotencyKey? {
-        guard let key = call.request.headers["Idempotency-Key"] else { return nil }
+        guard let key = HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) else { return nil }
         guard (1...IdempotencyKey.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
             throw APIError.invalid(
                 "Idempotency-Key", "invalid_idempotency_key", "must be 1 to \(IdempotencyKey.maximumBytes) printable ASCII characters")
@@ -111,9 +111,11 @@ struct NotificationsController: Sendable {
         return IdempotencyKey(caller: call.caller.keyID, key: key, fingerprint: Digest.sha256(body.bytes))
     }
 
+    private static let traceparentName = HTTPField.Name(TraceContext.headerName)
+
     /// The sender's trace; a new one where there is none or it cannot be read. We record no spans, so its parent stays the parent.
     private static func traceparent(_ call: APICall) -> String {
-        let given = call.request.headers[TraceContext.headerName].flatMap { TraceContext(traceparent: $0) }
+        let given = traceparentName.flatMap(call.request.headers.text).flatMap { TraceContext(traceparent: $0) }
         return (given ?? .random()).traceparent
     }
 }

@@ -14,7 +14,7 @@ struct RequestBody: Sendable {
     /// - Parameter maximumBytes: This route's limit.
     init(of request: Request, maximumBytes: Int = maximumBytes) async throws {
         limit = maximumBytes
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > maximumBytes {
+        if let length = request.headers.text(.contentLength).flatMap({ Int($0) }), length > maximumBytes {
             throw APIError.bodyTooLarge(maximumBytes)
         }
         do {
@@ -22,8 +22,8 @@ struct RequestBody: Sendable {
         } catch is NIOTooManyBytesError {
             throw APIError.bodyTooLarge(maximumBytes)
         }
-        if !bytes.isEmpty, let type = request.headers[.contentType]?.lowercased(), !type.hasPrefix("application/json"),
-            request.method != .patch || !type.hasPrefix("application/merge-patch+json")
+        if !bytes.isEmpty, let given = request.headers.text(.contentType), !given.hasPrefix("application/json"),
+            case let type = given.lowercased(), !type.hasPrefix("application/json"), request.method != .patch || !type.hasPrefix("application/merge-patch+json")
         {
             throw APIError(
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")

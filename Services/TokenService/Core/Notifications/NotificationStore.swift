@@ -10,12 +10,20 @@ package struct NotificationStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    package struct Item: Sendable {
-        package var notification: Notification
-        package var app: App
-        package var idempotency: IdempotencyKey?
+    /// An object, because it is handed on many times and has many parts.
+    package final class Item: Sendable {
+        package let notification: Notification
+        package let app: App
+        package let idempotency: IdempotencyKey?
         /// How long this process alone may publish it; zero where it cannot publish now.
-        package var leaseSeconds: Double
+        package let leaseSeconds: Double
+
+        package init(notification: Notification, app: App, idempotency: IdempotencyKey?, leaseSeconds: Double) {
+            self.notification = notification
+            self.app = app
+            self.idempotency = idempotency
+            self.leaseSeconds = leaseSeconds
+        }
     }
 
     package enum Verdict: Equatable, Sendable {

@@ -1,0 +1,19 @@
+import HTTPTypes
+
+extension HTTPFields {
+    /// What the subscript gives. It walks the fields in several layers and joins what it found; nearly every field is there once or not.
+    func text(_ name: HTTPField.Name) -> String? {
+        var found: String?
+        for index in indices where self[index].name == name {
+            guard found == nil else { return self[name] }
+            found = self[index].value
+        }
+        return found
+    }
+}
+
+extension HTTPField.Name {
+    // `HTTPField.Name(_:)` gives nil for what is no token (RFC 9110 section 5.6.2); these are.
+    static let idempotencyKey = HTTPField.Name("Idempotency-Key")
+    static let idempotencyReplay = HTTPField.Name("Idempotency-Replay")
+}
