@@ -48,6 +48,22 @@ struct RegistryConstraintTests {
         }
     }
 
+    @Test("What a notification's deliveries refer to is not taken from them: they go with it, and no others")
+    func deliveriesGoWithTheirNotification() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            for user in ["ada", "grace", "grace"] { #expect(try await shop.send(#"{"user":"\#(user)"}"#).status == 202) }
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 3)
+            try await running.execute("DELETE FROM notifications WHERE target_user = 'grace'")
+            #expect(try await running.count("SELECT count(*) FROM deliveries") == 1)
+            #expect(
+                try await running.count(
+                    "SELECT count(*) FROM deliveries d JOIN notifications n ON n.id = d.notification WHERE n.target_user = 'ada'") == 1)
+        }
+    }
+
     private static func fingerprint(_ running: RunningService) async throws -> Int64 {
         try await running.count(
             """
@@ -140,7 +156,13 @@ private struct Violation: Sendable {
 
     private static let deliveries = [
         Violation(
-            name: "a delivery without a notification", constraint: "deliveries_notification_fkey",
+            name: "a delivery without a notification", constraint: "deliveries_of_notification",
+            statement: """
+                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
+                SELECT gen_random_uuid(), gen_random_uuid(), token_id, installation, owner_epoch, environment, now() FROM deliveries
+                """),
+        Violation(
+            name: "a delivery that goes to another notification", constraint: "deliveries_of_notification",
             statement: "UPDATE deliveries SET notification = gen_random_uuid()"),
         Violation(
             name: "two deliveries of one notification to one token", constraint: "deliveries_notification_token_id_key",
