@@ -35,6 +35,43 @@ struct ThreadTests {
         #expect(seen.withLock { $0 } == 4)
     }
 
+    @Test func aTaskThatPrefersAnEventLoopRunsThere() async throws {
+        let wakeUp = try WakeUp()
+        let loop = Mailbox<@Sendable () -> Void>(wakeUp: wakeUp)
+        let isOver = Atomic(false)
+        let thread = SystemThread.start(name: "the-loop") {
+            while !isOver.load(ordering: .acquiring) {
+                wakeUp.await()
+                wakeUp.clear()
+                loop.takeAll().forEach { $0() }
+            }
+        }
+        @concurrent func threadName() async throws -> String { try String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8) }
+        let names = try await withTaskExecutorPreference(EventLoopExecutor { loop.post($0) }) {
+            let first = try await threadName()
+            // Another task in between, which it waits for.
+            let other = try await Task.detached { try await threadName() }.value
+            return [first, other, try await threadName()]
+        }
+        #expect(names[0] == "the-loop\n" && names[2] == "the-loop\n" && names[1] != "the-loop\n")
+        isOver.store(true, ordering: .releasing)
+        wakeUp.signal()
+        thread.join()
+    }
+
+    @Test func noRandomNumberIsGivenTwice() {
+        let numbers = Mutex<[UInt64]>([])
+        let threads = (0..<4).map { _ in
+            SystemThread.start(name: "random") {
+                var random = PooledRandom()
+                let own = (0..<10_000).map { _ in random.next() }
+                numbers.withLock { $0 += own }
+            }
+        }
+        threads.forEach { $0.join() }
+        #expect(Set(numbers.withLock { $0 }).count == 40_000)
+    }
+
     @Test func aMailboxWakesItsReaderOnlyWhenItWasEmpty() {
         let wakes = Atomic(0)
         let box = Mailbox<Int> { wakes.add(1, ordering: .relaxed) }

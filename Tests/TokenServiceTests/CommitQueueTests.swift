@@ -37,6 +37,25 @@ struct CommitQueueTests {
         #expect(try await later[4].value == 60)
     }
 
+    @Test func aBatchIsToldBeforeItsAnswersAndWithThem() async throws {
+        let log = Mutex<[String]>([])
+        let queue = CommitQueue<Int, Int>(maximumBatch: 4, concurrency: 1) { items in
+            items.map { $0 < 0 ? .failure(Refused()) : .success($0 * 10) }
+        } afterwards: { items, answers in
+            let words = zip(items, answers).map { item, answer in
+                switch answer {
+                case .success(let value): "\(item) became \(value)"
+                case .failure: "\(item) failed"
+                }
+            }
+            log.withLock { $0 += words }
+        }
+        #expect(try await queue.submit(1) == 10)
+        #expect(log.withLock { $0 } == ["1 became 10"])
+        await #expect(throws: Refused.self) { try await queue.submit(-2) }
+        #expect(log.withLock { $0 } == ["1 became 10", "-2 failed"])
+    }
+
     @Test func noMoreBatchesThanAllowedAreUnderWay() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { await commits.commit($0) }

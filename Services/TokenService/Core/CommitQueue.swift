@@ -5,7 +5,16 @@ import Synchronization
 /// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. A further batch begins beside the first when
 /// enough wait to make it worth its price; fewer are better off in the next. Items keep their order within a batch.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
-    private typealias Waiting = (item: Item, continuation: CheckedContinuation<Answer, any Error>)
+    /// An object, because it is handed on several times and an item may have many parts.
+    private final class Waiting: Sendable {
+        let item: Item
+        let continuation: CheckedContinuation<Answer, any Error>
+
+        init(_ item: Item, _ continuation: CheckedContinuation<Answer, any Error>) {
+            self.item = item
+            self.continuation = continuation
+        }
+    }
 
     private struct State {
         var waiting: [Waiting] = []
@@ -48,9 +57,10 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// - Throws: The item's failure; ``CommitQueueFull``.
     package func submit(_ item: Item) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
+            let waiting = Waiting(item, continuation)
             let verdict = state.withLock { state -> (isFull: Bool, starts: Bool) in
                 guard state.waiting.count < maximumWaiting else { return (true, false) }
-                state.waiting.append((item, continuation))
+                state.waiting.append(waiting)
                 guard state.running < concurrency, state.running == 0 || state.waiting.count >= worthwhileBatch else {
                     return (false, false)
                 }

@@ -19,8 +19,15 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
 
     /// A new trace.
     package static func random(isSampled: Bool = true) -> TraceContext {
+        var generator = SystemRandomNumberGenerator()
+        return random(isSampled: isSampled, using: &generator)
+    }
+
+    /// The same with somebody's own random numbers.
+    package static func random(isSampled: Bool = true, using generator: inout some RandomNumberGenerator) -> TraceContext {
+        // Neither the trace nor the span may be zero.
         TraceContext(
-            traceHigh: .random(in: 1 ... .max), traceLow: .random(in: 1 ... .max), span: .random(in: 1 ... .max), isSampled: isSampled)
+            traceHigh: max(1, generator.next()), traceLow: generator.next(), span: max(1, generator.next()), isSampled: isSampled)
     }
 
     /// Another span of the same trace.

@@ -63,8 +63,12 @@ struct HexAccumulator {
 }
 
 /// Lower-case hex of any bytes.
-package func hexText(_ bytes: some Sequence<UInt8>) -> String {
+package func hexText(_ bytes: some Sequence<UInt8>) -> String { hexText(Array(bytes)) }
+
+/// Not generic: other modules get a generic function unspecialised, where each byte costs several calls.
+package func hexText(_ bytes: [UInt8]) -> String {
     var digits: [UInt8] = []
+    digits.reserveCapacity(2 * bytes.count)
     for byte in bytes {
         digits.append(hexDigit(byte >> 4))
         digits.append(hexDigit(byte & 0x0f))

@@ -49,10 +49,15 @@ package struct PushID: Hashable, Sendable, Comparable {
     /// Version 7: ordered by time, so that rows made together lie together in an index.
     /// - Parameter milliseconds: UNIX time.
     package static func timeOrdered(milliseconds: Int64) -> PushID {
-        let random = UInt64.random(in: .min ... .max)
-        return PushID(
-            high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random & 0x0fff,
-            low: UInt64.random(in: .min ... .max) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
+        var generator = SystemRandomNumberGenerator()
+        return timeOrdered(milliseconds: milliseconds, using: &generator)
+    }
+
+    /// The same with somebody's own random numbers.
+    package static func timeOrdered(milliseconds: Int64, using generator: inout some RandomNumberGenerator) -> PushID {
+        PushID(
+            high: UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | generator.next() & 0x0fff,
+            low: generator.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
     }
 
     package static func random() -> PushID {

@@ -5,6 +5,7 @@ import OpenSSL
 import Postgres
 import PushModel
 import StrictJSON
+import SystemIO
 
 /// `/v1/apps/{app}/notifications`
 struct NotificationsController: Sendable {
@@ -116,7 +117,9 @@ struct NotificationsController: Sendable {
     /// The sender's trace; a new one where there is none or it cannot be read. We record no spans, so its parent stays the parent.
     private static func traceparent(_ call: APICall) -> String {
         let given = traceparentName.flatMap(call.request.headers.text).flatMap { TraceContext(traceparent: $0) }
-        return (given ?? .random()).traceparent
+        if let given { return given.traceparent }
+        var random = PooledRandom()
+        return TraceContext.random(using: &random).traceparent
     }
 }
 

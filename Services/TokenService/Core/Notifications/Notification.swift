@@ -35,7 +35,7 @@ package struct NotificationReceipt: Equatable, Sendable {
 
     package func write(to writer: inout JSONWriter) {
         writer.object { object in
-            object.field("id", id.description)
+            object.plainField("id") { id.append(to: &$0) }
             object.field("app", app.text)
             object.field("state", (deliveries == 0 ? NotificationState.noTargets : isScheduled ? .scheduled : .accepted).rawValue)
             object.field("lane", lane.rawValue)

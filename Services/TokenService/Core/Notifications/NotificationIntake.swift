@@ -1,5 +1,6 @@
 package import Postgres
 import PushModel
+import SystemIO
 
 /// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing (DESIGN.md section 4). Requests that come
 /// while a commit is under way share the next one.
@@ -44,8 +45,9 @@ package struct NotificationIntake: Sendable {
         try backlog.admit()
         var waits = false
         defer { backlog.settle(waits: waits) }
+        var random = PooledRandom()
         let notification = Notification(
-            id: .timeOrdered(milliseconds: now), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
+            id: .timeOrdered(milliseconds: now, using: &random), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
         // What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)

@@ -1,6 +1,7 @@
 package import Broker
 import Observability
 package import PushModel
+import SystemIO
 
 /// Deliveries → jobs → confirms → settlement (DESIGN.md section 4, step 2). What it cannot publish is left to the ``Relay``.
 package final class JobPublisher: Sendable {
@@ -97,9 +98,10 @@ package final class JobPublisher: Sendable {
     private func message(_ job: PushJob, _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
         var headers = [TraceContext.headerName: template.traceparent]
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
+        var random = PooledRandom()
         return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane),
-            messageID: .timeOrdered(milliseconds: UnixTime.milliseconds()), contentType: PushJob.contentType,
+            messageID: .timeOrdered(milliseconds: UnixTime.milliseconds(), using: &random), contentType: PushJob.contentType,
             headers: headers, body: job.encoded())
     }
 }

@@ -43,16 +43,26 @@ extension InstallationRecord {
     /// refresh by the device must not get in the way of a change by a backend.
     package var etag: String {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(256)
         func add(_ text: String?) {
             bytes.append(contentsOf: (text ?? "").utf8)
             bytes.append(text == nil ? 0 : 1)
         }
-        for text in [user, "\(ownerEpoch)", profile.locale, profile.timeZone, profile.appVersion, profile.osVersion, profile.deviceModel] {
-            add(text)
-        }
+        add(user)
+        add(String(ownerEpoch))
+        add(profile.locale)
+        add(profile.timeZone)
+        add(profile.appVersion)
+        add(profile.osVersion)
+        add(profile.deviceModel)
         profile.tags.forEach(add)
-        for token in tokens.sorted(by: { ($0.token.hex, $0.environment, $0.purpose) < ($1.token.hex, $1.environment, $1.purpose) }) {
-            for text in [token.environment, token.purpose, token.retired?.reason] { add(text) }
+        let ordered =
+            tokens.count < 2
+            ? tokens : tokens.sorted { ($0.token.hex, $0.environment, $0.purpose) < ($1.token.hex, $1.environment, $1.purpose) }
+        for token in ordered {
+            add(token.environment)
+            add(token.purpose)
+            add(token.retired?.reason)
             bytes.append(contentsOf: token.token.bytes)
         }
         return "\"" + Base64URL.encode(Array(Digest.sha256(bytes).prefix(12))) + "\""
@@ -61,7 +71,7 @@ extension InstallationRecord {
     package func write(to writer: inout JSONWriter, app: AppSlug, tokens shown: TokenDisplay = .hints) {
         writer.object { object in
             object.field("app", app.text)
-            object.field("id", id.description)
+            object.plainField("id") { id.append(to: &$0) }
             if let user { object.field("user", user) } else { object.null("user") }
             object.field("owner_epoch", ownerEpoch)
             object.array("tokens") { array in
@@ -105,6 +115,7 @@ extension InstallationRecord.Token {
 extension JSONWriter {
     /// A moment as RFC 3339 text; nothing at all where it is nil.
     package mutating func time(_ name: String, _ milliseconds: Int64?) {
-        field(name, milliseconds.map { RFC3339.text(milliseconds: $0) })
+        guard let milliseconds else { return }
+        plainField(name) { RFC3339.append(milliseconds: milliseconds, to: &$0) }
     }
 }

@@ -1,0 +1,44 @@
+import AsyncHTTPClient
+import NIOCore
+import Testing
+
+@testable import TokenService
+
+@Suite("The short way past the router leads where the router leads", .timeLimit(.minutes(1)))
+struct PathTests {
+    @Test("However the path of a frequent route is written, it is answered and counted as that route", arguments: ["", "/", "?a=b", "/?a=b"])
+    func spellings(end: String) async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for start in ["/", "//"] {
+                var request = HTTPClientRequest(url: "http://127.0.0.1:\(running.client.port)\(start)v1/apps/shop/notifications\(end)")
+                request.method = .POST
+                request.headers.add(name: "authorization", value: "Bearer \(shop.key ?? "")")
+                request.body = .bytes(ByteBuffer(string: #"{"to":{"user":"ada"},"content":{"alert":"Hello"}}"#))
+                let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+                #expect(response.status == .accepted, "\(request.url)")
+                _ = try await response.body.collect(upTo: 65_536)
+            }
+            let page = String(decoding: try await shop.get("/metrics").bytes, as: UTF8.self)
+            let series = page.split(separator: "\n").filter { $0.contains("requests_total{") && $0.contains(#"status="202""#) }
+            #expect(series.count == 1)
+            #expect(series.first?.contains(#"route="\#(APIRoute.send.path)""#) == true && series.first?.hasSuffix(" 2") == true)
+        }
+    }
+
+    @Test func aTemplateTakesItsOwnPathsAlone() {
+        let template = RouteTemplate("/v1/apps/{app}/users/{user}/installations")
+        func parameters(_ path: String) -> [String]? {
+            template.match(RouteTemplate.segments(of: path)).map { found in
+                ["app", "user"].map { found[Substring($0)].map(String.init) ?? "" }
+            }
+        }
+        #expect(parameters("/v1/apps/shop/users/a%2Fda/installations?limit=1") == ["shop", "a%2Fda"])
+        for other in [
+            "/v1/apps/shop/users/ada", "/v1/apps/shop/users/ada/installations/", "/v1/apps/shop/users//installations",
+            "/v1/apps/shop/users/ada/installation", "v1/apps/shop/users/ada/installations", "/v1/apps/shop?/users/ada/installations", "",
+        ] {
+            #expect(parameters(other) == nil, "\(other)")
+        }
+    }
+}
