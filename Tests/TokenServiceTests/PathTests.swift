@@ -29,7 +29,7 @@ struct PathTests {
     @Test func aTemplateTakesItsOwnPathsAlone() {
         let template = RouteTemplate("/v1/apps/{app}/users/{user}/installations")
         func parameters(_ path: String) -> [String]? {
-            template.match(RouteTemplate.segments(of: path)).map { found in
+            template.match(path).map { found in
                 ["app", "user"].map { found[Substring($0)].map(String.init) ?? "" }
             }
         }

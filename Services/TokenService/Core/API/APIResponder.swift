@@ -32,9 +32,8 @@ struct APIResponder: HTTPResponder {
 
     private func shortcut(for request: Request) -> (Shortcut, Parameters)? {
         guard let path = request.head.path else { return nil }
-        let segments = RouteTemplate.segments(of: path)
         for shortcut in shortcuts where shortcut.route.method == request.method {
-            if let parameters = shortcut.template.match(segments) { return (shortcut, parameters) }
+            if let parameters = shortcut.template.match(path) { return (shortcut, parameters) }
         }
         return nil
     }
@@ -43,36 +42,59 @@ struct APIResponder: HTTPResponder {
 /// A route's path, to compare others with.
 struct RouteTemplate: Sendable {
     private enum Segment: Sendable {
-        case literal(Substring)
+        case literal([UInt8])
         case parameter(Substring)
     }
 
     private let segments: [Segment]
 
+    /// - Parameter path: `/` and segments; `{name}` stands for any.
     init(_ path: String) {
-        segments = Self.segments(of: path).map { segment in
-            segment.hasPrefix("{") && segment.hasSuffix("}") ? .parameter(segment.dropFirst().dropLast()) : .literal(segment)
+        segments = path.split(separator: "/").map { segment in
+            segment.hasPrefix("{") && segment.hasSuffix("}") ? .parameter(segment.dropFirst().dropLast()) : .literal(Array(segment.utf8))
         }
     }
 
-    /// Up to the query; the first is empty, because a path begins with a slash.
-    static func segments(of path: String) -> [Substring] {
-        let end = path.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? path.endIndex
-        return path.utf8[..<end].split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { Substring($0) }
-    }
-
+    /// - Parameter path: A query may follow.
     /// - Returns: What stands in the places of the parameters, not decoded; nil where it is another path.
-    func match(_ given: [Substring]) -> Parameters? {
-        guard given.count == segments.count else { return nil }
+    func match(_ path: String) -> Parameters? {
+        let bytes = path.utf8.span
+        var position = 0
         var parameters: [(key: Substring, value: Substring)] = []
-        for (segment, text) in zip(segments, given) {
+        for segment in segments {
+            guard position < bytes.count, bytes[position] == UInt8(ascii: "/") else { return nil }
+            position += 1
             switch segment {
-            case .literal(let literal): guard literal == text else { return nil }
+            case .literal(let literal):
+                guard Self.stands(literal, at: position, in: bytes) else { return nil }
+                position += literal.count
             case .parameter(let name):
-                guard !text.isEmpty else { return nil }
-                parameters.append((key: name, value: text))
+                let start = path.utf8.index(path.startIndex, offsetBy: position)
+                position += Self.length(from: position, in: bytes)
+                let end = path.utf8.index(path.startIndex, offsetBy: position)
+                guard start < end else { return nil }
+                parameters.append((key: name, value: path[start..<end]))
             }
         }
+        guard position == bytes.count || bytes[position] == UInt8(ascii: "?") || bytes[position] == UInt8(ascii: "#") else { return nil }
         return Parameters(parameters)
+    }
+
+    private static func stands(_ literal: [UInt8], at position: Int, in bytes: Span<UInt8>) -> Bool {
+        guard bytes.count - position >= literal.count else { return false }
+        for index in literal.indices where bytes[position + index] != literal[index] { return false }
+        return true
+    }
+
+    /// Of what ends with the segment or the path.
+    private static func length(from start: Int, in bytes: Span<UInt8>) -> Int {
+        var position = start
+        while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#"): return position - start
+            default: position += 1
+            }
+        }
+        return position - start
     }
 }
