@@ -63,7 +63,7 @@ struct ThreadTests {
         let numbers = Mutex<[UInt64]>([])
         let threads = (0..<4).map { _ in
             SystemThread.start(name: "random") {
-                var random = PooledRandom()
+                let random = PooledRandom()
                 let own = (0..<10_000).map { _ in random.next() }
                 numbers.withLock { $0 += own }
             }

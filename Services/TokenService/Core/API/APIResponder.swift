@@ -33,7 +33,7 @@ struct APIResponder: HTTPResponder {
     private func shortcut(for request: Request) -> (Shortcut, Parameters)? {
         guard let path = request.head.path else { return nil }
         for shortcut in shortcuts where shortcut.route.method == request.method {
-            if let parameters = shortcut.template.match(path) { return (shortcut, parameters) }
+            if let parameters = shortcut.template.match(path) { return (shortcut, Parameters(parameters)) }
         }
         return nil
     }
@@ -57,7 +57,7 @@ struct RouteTemplate: Sendable {
 
     /// - Parameter path: A query may follow.
     /// - Returns: What stands in the places of the parameters, not decoded; nil where it is another path.
-    func match(_ path: String) -> Parameters? {
+    func match(_ path: String) -> [(key: Substring, value: Substring)]? {
         let bytes = path.utf8.span
         var position = 0
         var parameters: [(key: Substring, value: Substring)] = []
@@ -77,7 +77,7 @@ struct RouteTemplate: Sendable {
             }
         }
         guard position == bytes.count || bytes[position] == UInt8(ascii: "?") || bytes[position] == UInt8(ascii: "#") else { return nil }
-        return Parameters(parameters)
+        return parameters
     }
 
     private static func stands(_ literal: [UInt8], at position: Int, in bytes: Span<UInt8>) -> Bool {

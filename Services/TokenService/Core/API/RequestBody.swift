@@ -23,7 +23,8 @@ struct RequestBody: Sendable {
             throw APIError.bodyTooLarge(maximumBytes)
         }
         if !bytes.isEmpty, let given = request.headers.text(.contentType), !given.hasPrefix("application/json"),
-            case let type = given.lowercased(), !type.hasPrefix("application/json"), request.method != .patch || !type.hasPrefix("application/merge-patch+json")
+            case let type = given.lowercased(), !type.hasPrefix("application/json"),
+            request.method != .patch || !type.hasPrefix("application/merge-patch+json")
         {
             throw APIError(
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")

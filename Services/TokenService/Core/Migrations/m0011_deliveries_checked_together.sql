@@ -2,11 +2,12 @@
 -- promises, kept once for each statement: no delivery without a notification, and none that outlives it.
 ALTER TABLE deliveries DROP CONSTRAINT deliveries_notification_fkey;
 
--- The lock is a foreign key's: nobody deletes what a delivery is just being made for.
+-- The lock is a foreign key's: nobody deletes what a delivery is just being made for. In ascending order, as everywhere.
 CREATE FUNCTION deliveries_have_notifications() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF (SELECT count(*) FROM (SELECT FROM notifications WHERE id IN (SELECT notification FROM made) FOR KEY SHARE) AS there)
-        < (SELECT count(DISTINCT notification) FROM made)
+    IF EXISTS (
+        SELECT FROM (SELECT DISTINCT notification FROM made ORDER BY notification) AS m
+        WHERE NOT EXISTS (SELECT FROM notifications WHERE id = m.notification FOR KEY SHARE))
     THEN
         RAISE foreign_key_violation USING MESSAGE = 'a delivery needs its notification', TABLE = 'deliveries', CONSTRAINT = 'deliveries_of_notification';
     END IF;

@@ -47,7 +47,8 @@ package struct NotificationIntake: Sendable {
         defer { backlog.settle(waits: waits) }
         var random = PooledRandom()
         let notification = Notification(
-            id: .timeOrdered(milliseconds: now, using: &random), app: app.slug, topic: request.pushType.purpose.topic(bundleID: app.bundleID),
+            id: .timeOrdered(milliseconds: now, using: &random), app: app.slug,
+            topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
         // What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)

@@ -142,7 +142,8 @@ package final class Relay: Service {
     private func publish(_ notifications: [PushID]) async throws {
         guard !notifications.isEmpty else { return }
         let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
-        jobs.publish(resolved.filter { !$0.deliveries.isEmpty }.map { JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries) })
+        jobs.publish(
+            resolved.filter { !$0.deliveries.isEmpty }.map { JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries) })
         logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
     }
 
