@@ -56,10 +56,8 @@ extension PostgresValue {
                 buffer.appendInteger(Int32(-1))
                 continue
             }
-            let place = buffer.count
-            buffer.appendInteger(Int32(0))
+            buffer.appendInteger(Int32(clamping: value.byteCount))
             guard value.appendElement(to: &buffer) else { return false }
-            buffer.replaceInteger(at: place, with: Int32(clamping: buffer.count - place - 4))
         }
         return true
     }
@@ -68,6 +66,8 @@ extension PostgresValue {
 /// Something that stands in a PostgreSQL array, or alone as a parameter.
 private protocol ArrayElement {
     var isNull: Bool { get }
+    /// How many bytes ``appendElement(to:)`` appends.
+    var byteCount: Int { get }
     /// Appends the value without its length; false when it lies outside what its type can hold.
     func appendElement(to buffer: inout [UInt8]) -> Bool
 }
@@ -78,10 +78,12 @@ extension ArrayElement {
 
 extension Optional: ArrayElement where Wrapped: ArrayElement {
     var isNull: Bool { self == nil }
+    var byteCount: Int { self?.byteCount ?? 0 }
     func appendElement(to buffer: inout [UInt8]) -> Bool { self?.appendElement(to: &buffer) ?? true }
 }
 
 extension Bool: ArrayElement {
+    fileprivate var byteCount: Int { 1 }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.append(self ? 1 : 0)
         return true
@@ -89,6 +91,7 @@ extension Bool: ArrayElement {
 }
 
 extension Int32: ArrayElement {
+    fileprivate var byteCount: Int { 4 }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.appendInteger(self)
         return true
@@ -96,6 +99,7 @@ extension Int32: ArrayElement {
 }
 
 extension Int64: ArrayElement {
+    fileprivate var byteCount: Int { 8 }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.appendInteger(self)
         return true
@@ -103,6 +107,7 @@ extension Int64: ArrayElement {
 }
 
 extension Double: ArrayElement {
+    fileprivate var byteCount: Int { 8 }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.appendInteger(bitPattern)
         return true
@@ -110,6 +115,7 @@ extension Double: ArrayElement {
 }
 
 extension String: ArrayElement {
+    fileprivate var byteCount: Int { utf8.count }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.append(contentsOf: utf8)
         return true
@@ -117,6 +123,7 @@ extension String: ArrayElement {
 }
 
 extension [UInt8]: ArrayElement {
+    fileprivate var byteCount: Int { count }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.append(contentsOf: self)
         return true
@@ -124,6 +131,7 @@ extension [UInt8]: ArrayElement {
 }
 
 extension PostgresUUID: ArrayElement {
+    fileprivate var byteCount: Int { 16 }
     fileprivate func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.appendInteger(high)
         buffer.appendInteger(low)
@@ -135,6 +143,8 @@ private struct TimestampElement: ArrayElement {
     let milliseconds: Int64
 
     init(_ milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    var byteCount: Int { 8 }
 
     func appendElement(to buffer: inout [UInt8]) -> Bool {
         guard let microseconds = PostgresTimestamp.microseconds(fromMilliseconds: milliseconds) else { return false }
@@ -149,6 +159,8 @@ private struct JSONBElement: ArrayElement {
 
     init(_ text: String) { self.text = text }
 
+    var byteCount: Int { 1 + text.utf8.count }
+
     func appendElement(to buffer: inout [UInt8]) -> Bool {
         buffer.append(1)
         buffer.append(contentsOf: text.utf8)
@@ -159,9 +171,5 @@ private struct JSONBElement: ArrayElement {
 extension [UInt8] {
     fileprivate mutating func appendInteger<T: FixedWidthInteger>(_ value: T) {
         Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
-    }
-
-    fileprivate mutating func replaceInteger<T: FixedWidthInteger>(at place: Int, with value: T) {
-        Swift.withUnsafeBytes(of: value.bigEndian) { replaceSubrange(place..<place + $0.count, with: $0) }
     }
 }

@@ -78,6 +78,19 @@ package struct DeviceToken: Hashable, Sendable {
     }
 }
 
+extension DeviceToken {
+    /// Eight bytes at a time: an array hashes them one by one, which shows where many tokens are looked up.
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(bytes.count)
+        var word: UInt64 = 0
+        for (index, byte) in bytes.enumerated() {
+            word = word << 8 | UInt64(byte)
+            if index & 7 == 7 { hasher.combine(word) }
+        }
+        if bytes.count & 7 != 0 { hasher.combine(word) }
+    }
+}
+
 extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { hint }
     package var debugDescription: String { hint }

@@ -20,15 +20,21 @@ package struct RegistryLock {
         try session.execute(Self.lock, [.int64Array(keys.sorted())])
     }
 
+    /// Those of one change, in no order.
+    static func keys(installation: InstallationKey, tokens: [DeviceToken], user: String?) -> [Int64] {
+        var keys: [Int64] = []
+        keys.reserveCapacity(2 + tokens.count)
+        keys.append(key("installation", installation.app, installation.id.bytes))
+        for token in tokens { keys.append(key("token", installation.app, token.bytes)) }
+        if let user { keys.append(key("user", installation.app, user.utf8)) }
+        return keys
+    }
+
     /// Those of many changes, in the order in which they are taken.
     static func keys(of changes: [RegistryChange]) -> [Int64] {
         var keys: [Int64] = []
         keys.reserveCapacity(3 * changes.count)
-        for change in changes {
-            keys.append(key("installation", change.app.id, change.installation.id.bytes))
-            for token in change.namedTokens { keys.append(key("token", change.app.id, token.bytes)) }
-            if let user = change.namedUser { keys.append(key("user", change.app.id, user.utf8)) }
-        }
+        for change in changes { keys += change.lockKeys }
         keys.sort()
         return keys.reduce(into: []) { unique, key in
             if unique.last != key { unique.append(key) }

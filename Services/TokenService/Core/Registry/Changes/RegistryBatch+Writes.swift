@@ -7,8 +7,8 @@ extension RegistryBatch {
     /// Rows are written in ascending order of their keys, as verdicts do. Statements follow one another, so a cycle with a verdict is
     /// possible all the same; then PostgreSQL ends one of the two, and it runs again.
     var installationWrites: [Command] {
-        let rows = installations.values.filter { !$0.isStored || $0.writing != .nothing }.sorted { $0.key < $1.key }
-        return rows.isEmpty ? [] : [(RegistryBatchStore.writeInstallations, Self.written(rows))]
+        let keys = installations.values.lazy.filter { !$0.isStored || $0.writing != .nothing }.map(\.key).sorted()
+        return keys.isEmpty ? [] : [(RegistryBatchStore.writeInstallations, written(keys))]
     }
 
     var tokenWrites: [Command] {
@@ -41,17 +41,38 @@ extension RegistryBatch {
 }
 
 extension RegistryBatch {
-    /// For ``RegistryBatchStore/writeInstallations``.
-    private static func written(_ rows: [InstallationState]) -> [PostgresValue] {
-        func changed<Value>(_ value: (InstallationState) -> Value?) -> [Value?] { rows.map { $0.isRefresh ? nil : value($0) } }
+    /// For ``RegistryBatchStore/writeInstallations``: its columns, filled row by row, because a row is large to copy.
+    private func written(_ keys: [InstallationKey]) -> [PostgresValue] {
+        var registered: [Int64] = []
+        var isNew: [Bool] = []
+        var epochs: [Int64?] = []
+        var moments = (created: [Int64?](), deregistered: [Int64?](), stale: [Int64?]())
+        var texts = [[String?]](repeating: [], count: 8)
+        func append(_ row: borrowing InstallationState) {
+            let isRefresh = row.isRefresh
+            registered.append(row.registeredAt)
+            isNew.append(!row.isStored)
+            epochs.append(isRefresh ? nil : row.epoch)
+            moments.created.append(isRefresh ? nil : row.createdAt)
+            moments.deregistered.append(isRefresh ? nil : row.deregisteredAt)
+            moments.stale.append(isRefresh ? nil : row.staleSince)
+            let profile = row.profile
+            let values =
+                isRefresh
+                ? [String?](repeating: nil, count: 8)
+                : [
+                    row.owner, row.signedOutReason?.rawValue, profile.locale, profile.timeZone, profile.appVersion, profile.osVersion,
+                    profile.deviceModel, Self.arrayLiteral(profile.tags),
+                ]
+            for column in values.indices { texts[column].append(values[column]) }
+        }
+        for key in keys { if let row = installations[key] { append(row) } }
         return [
-            .int64Array(rows.map(\.key.app)), .ids(rows.map(\.key.id)), .timestampArray(rows.map(\.registeredAt)),
-            .boolArray(rows.map { !$0.isStored }), .optionalInt64Array(changed(\.epoch)), .optionalTextArray(changed(\.owner)),
-            .optionalTextArray(changed(\.signedOutReason?.rawValue)), .optionalTimestampArray(changed(\.createdAt)),
-            .optionalTimestampArray(changed(\.deregisteredAt)), .optionalTimestampArray(changed(\.staleSince)),
-            .optionalTextArray(changed(\.profile.locale)), .optionalTextArray(changed(\.profile.timeZone)),
-            .optionalTextArray(changed(\.profile.appVersion)), .optionalTextArray(changed(\.profile.osVersion)),
-            .optionalTextArray(changed(\.profile.deviceModel)), .optionalTextArray(changed { arrayLiteral($0.profile.tags) }),
+            .int64Array(keys.map(\.app)), .ids(keys.map(\.id)), .timestampArray(registered), .boolArray(isNew), .optionalInt64Array(epochs),
+            .optionalTextArray(texts[0]), .optionalTextArray(texts[1]), .optionalTimestampArray(moments.created),
+            .optionalTimestampArray(moments.deregistered), .optionalTimestampArray(moments.stale), .optionalTextArray(texts[2]),
+            .optionalTextArray(texts[3]), .optionalTextArray(texts[4]), .optionalTextArray(texts[5]), .optionalTextArray(texts[6]),
+            .optionalTextArray(texts[7]),
         ]
     }
 

@@ -68,6 +68,12 @@ extension RegistryBatch {
     struct TokenName: Hashable {
         let app: App.ID
         let token: RegisteredToken
+
+        /// By the device's value alone: the names of environments and purposes would cost more than the few that share one.
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(app)
+            hasher.combine(token.token)
+        }
     }
 
     func index(of named: RegisteredToken, app: App.ID) -> Int? { tokensByValue[TokenName(app: app, token: named)] }

@@ -7,44 +7,35 @@ package struct RegistryChange: Sendable {
         case patch(InstallationPatch)
     }
 
-    package var app: App
-    package var content: Content
+    package let app: App
+    package let content: Content
+    package let installation: InstallationKey
+    /// Every token that is named, for whatever reason.
+    package let namedTokens: [DeviceToken]
+    /// The names that it locks (``RegistryLock``). Worked out where the request is, not while the database waits for the batch.
+    let lockKeys: [Int64]
 
     package init(app: App, _ content: Content) {
         self.app = app
         self.content = content
-    }
-
-    package var installation: InstallationKey {
-        switch content {
-        case .registration(let registration): InstallationKey(app: app.id, id: registration.installation)
-        case .patch(let patch): InstallationKey(app: app.id, id: patch.installation)
-        }
-    }
-
-    /// Every token that is named, for whatever reason.
-    package var namedTokens: [DeviceToken] {
-        switch content {
-        case .registration(let registration): registration.tokens.map(\.token) + [registration.replaces].compactMap(\.self)
-        case .patch(let patch): (patch.tokens ?? []).map(\.token) + [patch.replaces].compactMap(\.self)
-        }
+        let (id, tokens, replaces) =
+            switch content {
+            case .registration(let registration): (registration.installation, registration.tokens, registration.replaces)
+            case .patch(let patch): (patch.installation, patch.tokens ?? [], patch.replaces)
+            }
+        installation = InstallationKey(app: app.id, id: id)
+        namedTokens = tokens.map(\.token) + (replaces.map { [$0] } ?? [])
+        lockKeys = RegistryLock.keys(installation: installation, tokens: namedTokens, user: content.namedUser)
     }
 
     /// How many names it locks, at most.
-    package var nameCount: Int { 1 + namedTokens.count + (namedUser == nil ? 0 : 1) }
+    package var nameCount: Int { lockKeys.count }
 
     /// Whose other installations the single policy signs out.
     package var onlyInstallationOf: String? { app.devicePolicy == .single ? namedUser : nil }
 
     /// Who is to be signed in. The name is locked, so that "log out everywhere" sees all of this change or nothing.
-    package var namedUser: String? {
-        switch content {
-        case .registration(let registration): return registration.user
-        case .patch(let patch):
-            guard case .set(let user) = patch.user else { return nil }
-            return user
-        }
-    }
+    package var namedUser: String? { content.namedUser }
 
     /// What a change did.
     package struct Result: Sendable {
@@ -52,6 +43,17 @@ package struct RegistryChange: Sendable {
         package var isNew: Bool
         /// Whose epochs it ended.
         package var fenced: Set<InstallationKey>
+    }
+}
+
+extension RegistryChange.Content {
+    fileprivate var namedUser: String? {
+        switch self {
+        case .registration(let registration): return registration.user
+        case .patch(let patch):
+            guard case .set(let user) = patch.user else { return nil }
+            return user
+        }
     }
 }
 
