@@ -95,6 +95,20 @@ struct ValueTests {
         }
     }
 
+    @Test func byteStringsAreTheArraysElements() async throws {
+        try await withServer { session in
+            let row = try session.execute(
+                "SELECT $1, '{}'::bytea[], ARRAY[NULL, ''::bytea], ARRAY['a'], NULL::bytea[]", [.bytesArray([[], [1, 2], [3]])]
+            ).only()
+            let strings = try row.byteStrings(0)
+            #expect((0..<strings.count).map { Array(strings[$0]) } == [[], [1, 2], [3]])
+            try #expect(row.byteStrings(1).count == 0)
+            for column in 2...4 {
+                #expect(throws: PostgresError.self) { try row.byteStrings(column) }
+            }
+        }
+    }
+
     @Test func nullIsNilInTheOptionalFormsOfEveryType() async throws {
         try await withServer { session in
             let row = try session.execute(

@@ -1,45 +1,79 @@
 /// Reads `array_send`'s format: see ``PostgresValue/appendBinary(to:)``.
 struct BinaryArrayReader {
     let elementType: PostgresType
-    private let count: Int
-    private var rest: Slice<UnsafeRawBufferPointer>
+    let count: Int
+    private let bytes: UnsafeRawBufferPointer
+    /// Where the next element's length stands.
+    private var place: Int
 
     /// nil when the bytes are no array of at most one dimension.
     init?(_ bytes: UnsafeRawBufferPointer) {
-        rest = bytes[...]
-        guard let dimensions = Self.integer(&rest), Self.integer(&rest) != nil, let oid = Self.integer(&rest),
-            dimensions == 0 || dimensions == 1
-        else { return nil }
+        self.bytes = bytes
+        guard let dimensions = Self.integer(bytes, at: 0), let oid = Self.integer(bytes, at: 8), dimensions == 0 || dimensions == 1 else {
+            return nil
+        }
         elementType = PostgresType(oid: UInt32(bitPattern: oid))
+        place = 20
         guard dimensions == 1 else {
             count = 0
             return
         }
-        guard let length = Self.integer(&rest), length >= 0, Self.integer(&rest) != nil else { return nil }
+        guard let length = Self.integer(bytes, at: 12), length >= 0, Self.integer(bytes, at: 16) != nil else { return nil }
         count = Int(length)
     }
 
     /// nil when the bytes end early, or an element is not what its type says.
     mutating func elements<T: BinaryDecodable>() -> [T?]? {
         var values: [T?] = []
-        values.reserveCapacity(Swift.min(count, rest.count / 4))
+        values.reserveCapacity(Swift.min(count, bytes.count / 4))
         for _ in 0..<count {
-            guard let length = Self.integer(&rest) else { return nil }
-            if length == -1 {
+            guard let element = next() else { return nil }
+            guard let range = element else {
                 values.append(nil)
                 continue
             }
-            guard length >= 0, rest.count >= Int(length) else { return nil }
-            guard let value = T(binary: UnsafeRawBufferPointer(rebasing: rest.prefix(Int(length))), type: elementType) else { return nil }
+            guard let value = T(binary: UnsafeRawBufferPointer(rebasing: bytes[range]), type: elementType) else { return nil }
             values.append(value)
-            rest = rest.dropFirst(Int(length))
         }
         return values
     }
 
-    private static func integer(_ rest: inout Slice<UnsafeRawBufferPointer>) -> Int32? {
-        guard rest.count >= 4 else { return nil }
-        defer { rest = rest.dropFirst(4) }
-        return UnsafeRawBufferPointer(rebasing: rest.prefix(4)).bigEndian(Int32.self)
+    /// The same where no element is NULL; nil where one is.
+    mutating func present<T: BinaryDecodable>() -> [T]? {
+        var values: [T] = []
+        values.reserveCapacity(Swift.min(count, bytes.count / 4))
+        for _ in 0..<count {
+            guard let element = next(), let range = element,
+                let value = T(binary: UnsafeRawBufferPointer(rebasing: bytes[range]), type: elementType)
+            else { return nil }
+            values.append(value)
+        }
+        return values
+    }
+
+    /// Where the elements lie among the array's bytes; nil where one is NULL.
+    mutating func ranges() -> [Range<Int>]? {
+        var ranges: [Range<Int>] = []
+        ranges.reserveCapacity(Swift.min(count, bytes.count / 4))
+        for _ in 0..<count {
+            guard let element = next(), let range = element else { return nil }
+            ranges.append(range)
+        }
+        return ranges
+    }
+
+    /// - Returns: nil where the bytes end early; of a NULL, no range.
+    private mutating func next() -> Range<Int>?? {
+        guard let length = Self.integer(bytes, at: place) else { return nil }
+        place += 4
+        if length == -1 { return .some(nil) }
+        guard length >= 0, bytes.count - place >= Int(length) else { return nil }
+        defer { place += Int(length) }
+        return place..<place + Int(length)
+    }
+
+    private static func integer(_ bytes: UnsafeRawBufferPointer, at place: Int) -> Int32? {
+        guard bytes.count - place >= 4 else { return nil }
+        return Int32(bigEndian: bytes.loadUnaligned(fromByteOffset: place, as: Int32.self))
     }
 }

@@ -43,6 +43,14 @@ package struct PostgresRow: Sendable {
     package func doubleArray(_ column: Int) throws(PostgresError) -> [Double] { try elements(column) }
     package func textArray(_ column: Int) throws(PostgresError) -> [String] { try elements(column) }
     package func bytesArray(_ column: Int) throws(PostgresError) -> [[UInt8]] { try elements(column) }
+    /// The same without an array for each.
+    package func byteStrings(_ column: Int) throws(PostgresError) -> PostgresByteStrings {
+        try cell(column, as: nil) { (bytes, type) throws(PostgresError) in
+            guard let bytes else { throw failure(column, "is NULL") }
+            guard let strings = PostgresByteStrings(bytes) else { throw failure(column, "is \(type.name), not a flat array of bytea") }
+            return strings
+        }
+    }
     package func uuidArray(_ column: Int) throws(PostgresError) -> [PostgresUUID] { try elements(column) }
     package func timestampArray(_ column: Int) throws(PostgresError) -> [Int64] {
         try (elements(column) as [DecodedTimestamp]).map(\.milliseconds)
@@ -75,6 +83,12 @@ extension PostgresRow {
     }
 
     private func elements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T] {
+        // Where all is well, without an optional for each.
+        let present = try cell(column, as: nil) { (bytes, _) throws(PostgresError) -> [T]? in
+            guard let bytes, var reader = BinaryArrayReader(bytes), T.types.contains(reader.elementType) else { return nil }
+            return reader.present()
+        }
+        if let present { return present }
         var values: [T] = []
         for element: T? in try optionalElements(column) {
             guard let element else { throw failure(column, "has a NULL element") }

@@ -14,6 +14,17 @@ package struct PushJobDecoder: Sendable {
         return try PushJob(fields)
     }
 
+    /// Of a job without anything else.
+    static func deliveries(_ bytes: [UInt8]) throws(MessageError) -> [PushJob.Delivery] {
+        var decoder = PushJobDecoder()
+        let fields = try JobFields(bytes, &decoder)
+        if let fault = fields.deliveryFault { throw fault }
+        guard fields.deliveryCount == fields.deliveries.count else {
+            throw MessageError(.invalidField("deliveries"), "more than \(PushJob.maximumDeliveries)")
+        }
+        return fields.deliveries
+    }
+
     /// The last text of one field, and what it means; nil: nothing that this program knows.
     fileprivate struct Known<Value: Sendable>: Sendable {
         private var text = ""

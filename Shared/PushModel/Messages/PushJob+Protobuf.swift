@@ -8,9 +8,14 @@ extension PushJob {
     /// Longer bytes are not read at all. A full job with the longest tokens and payload is a tenth of it.
     package static let maximumBytes = 1 << 20
 
-    package func encoded() -> [UInt8] {
+    package func encoded() -> [UInt8] { encoded(with: EncodedDeliveries(deliveries)) }
+
+    /// The job with these deliveries instead of its own. They are its last field.
+    package func encoded(with deliveries: EncodedDeliveries) -> [UInt8] {
         do {
-            return try WireJob(self).serializedBytes()
+            var bytes: [UInt8] = try WireJob(self).serializedBytes()
+            bytes.append(contentsOf: deliveries.bytes)
+            return bytes
         } catch {
             // Only a message of more than 2 GB, an Any or a missing proto2 field can fail (SwiftProtobuf, BinaryEncodingError).
             preconditionFailure("a job cannot be serialized: \(error)")
@@ -19,6 +24,7 @@ extension PushJob {
 }
 
 extension WireJob {
+    /// All but the deliveries.
     fileprivate init(_ job: PushJob) {
         self.init()
         v = Int32(PushJob.currentVersion)
@@ -36,20 +42,5 @@ extension WireJob {
         attempt = Int32(clamping: job.attempt)
         onUnknown = WireOnUnknown(job.onUnknown)
         payload = Data(job.payload)
-        deliveries = job.deliveries.map(WireDelivery.init)
-    }
-}
-
-extension WireDelivery {
-    fileprivate init(_ delivery: PushJob.Delivery) {
-        self.init()
-        idHigh = delivery.id.high
-        idLow = delivery.id.low
-        token = Data(delivery.token.bytes)
-        environment = WireEnvironment(delivery.environment)
-        installationHigh = delivery.installation.high
-        installationLow = delivery.installation.low
-        ownerEpoch = delivery.ownerEpoch
-        environmentTrial = WireEnvironmentTrial(delivery.environmentTrial)
     }
 }

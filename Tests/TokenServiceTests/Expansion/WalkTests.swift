@@ -40,7 +40,8 @@ struct WalkTests {
                 #expect(Set(deliveries.map(\.token)).count == count, "each token once")
                 // What the first process had made has the ids that it gave.
                 let names = Dictionary(uniqueKeysWithValues: deliveries.map { ($0.token, $0.id) })
-                #expect(made.chunks.flatMap(\.deliveries).allSatisfy { names[$0.token] == $0.id })
+                let first = try made.chunks.flatMap { try $0.deliveries.decoded() }
+                #expect(first.allSatisfy { names[$0.token] == $0.id })
                 let status = try await eventually {
                     let status = try await shop.status(id.description)
                     return status.text("state") == "sending" ? status : nil

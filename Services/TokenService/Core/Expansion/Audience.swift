@@ -41,9 +41,9 @@ package struct Audience: Sendable {
     /// A chunk that is not committed yet, with what its job and its receipts need.
     package struct Draft: Sendable {
         package var chunk: Chunk
-        package var deliveries: [PushJob.Delivery]
-        /// Of each delivery: APNs accepted its token nowhere yet.
-        package var isUnproven: [Bool]
+        package var deliveries: EncodedDeliveries
+        /// What each delivery was made of, in their order; empty where no receipts are kept.
+        var found: [Found] = []
     }
 
     /// One delivery that a page found. Times are UNIX milliseconds.
@@ -96,10 +96,11 @@ package struct Audience: Sendable {
                 page.chunks.append(
                     Draft(
                         chunk: Chunk(number: number, locale: kind.locale, dueAt: kind.dueAt, members: part.map(\.tokenID)),
-                        deliveries: part.enumerated().map { position, found in
-                            delivery(found, id: names.id(chunk: number, position: position))
-                        },
-                        isUnproven: part.map(\.isUnproven)))
+                        deliveries: EncodedDeliveries(
+                            part.enumerated().lazy.map { position, found in
+                                delivery(found, id: names.id(chunk: number, position: position))
+                            }),
+                        found: keepsReceipts ? Array(part) : []))
             }
         }
         return page
@@ -108,6 +109,8 @@ package struct Audience: Sendable {
     private func delivery(_ found: Found, id: PushID) -> PushJob.Delivery {
         PushJob.Delivery(
             id: id, token: found.token, environment: found.environment, installation: found.installation, ownerEpoch: found.ownerEpoch,
-            environmentTrial: found.isUnproven && mayTryOtherEnvironment ? .allowed : .none)
+            environmentTrial: environmentTrial(isUnproven: found.isUnproven))
     }
+
+    func environmentTrial(isUnproven: Bool) -> PushJob.EnvironmentTrial { isUnproven && mayTryOtherEnvironment ? .allowed : .none }
 }

@@ -97,7 +97,7 @@ extension AudienceStore {
                         reason: reason.rawValue))
             }
         }
-        var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: deliveries)
+        var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries))
         if !stopped.isEmpty {
             chunk.stopped = [
                 OutcomeEvent(

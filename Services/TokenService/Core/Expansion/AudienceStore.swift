@@ -46,6 +46,7 @@ package struct AudienceStore {
     ) throws -> Audience.Page {
         var end = audience.checkpoint
         guard audience.template.expiresAt > now else { return Audience.Page(end: end, isLast: true, chunks: []) }
+        if let page = try pageOfEverybody(audience, installations: installations, names: names, now: now) { return page }
         let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
         let wantsLocale = PostgresValue.bool(!audience.content.variants.isEmpty)
         let id = PostgresValue.id(audience.template.notification)
@@ -153,16 +154,17 @@ package struct AudienceStore {
                     ]
                 ))
         }
-        if audience.keepsReceipts, !chunks.isEmpty { commands.append((Self.insertDeliveries, [id] + Self.receipts(page))) }
+        if audience.keepsReceipts, !chunks.isEmpty { commands.append((Self.insertDeliveries, [id] + Self.receipts(page, of: audience))) }
         try session.commit(with: commands)
     }
 
-    private static func receipts(_ page: Audience.Page) -> [PostgresValue] {
-        let deliveries = page.chunks.flatMap(\.deliveries)
+    private static func receipts(_ page: Audience.Page, of audience: Audience) -> [PostgresValue] {
+        let names = DeliveryNames(audience.template.notification)
+        let found = page.chunks.flatMap(\.found)
         return [
-            .ids(deliveries.map(\.id)), .int64Array(page.chunks.flatMap(\.chunk.members)), .ids(deliveries.map(\.installation)),
-            .int64Array(deliveries.map(\.ownerEpoch)), .textArray(deliveries.map(\.environment.rawValue)),
-            .boolArray(page.chunks.flatMap(\.isUnproven)),
+            .ids(page.chunks.flatMap { draft in draft.found.indices.map { names.id(chunk: draft.chunk.number, position: $0) } }),
+            .int64Array(found.map(\.tokenID)), .ids(found.map(\.installation)), .int64Array(found.map(\.ownerEpoch)),
+            .textArray(found.map(\.environment.rawValue)), .boolArray(found.map(\.isUnproven)),
         ]
     }
 

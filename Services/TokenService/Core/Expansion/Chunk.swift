@@ -22,7 +22,11 @@ package struct Chunk: Equatable, Sendable {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(members.count * 8)
         for member in members {
-            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: member >> Int64(shift))) }
+            let word = UInt64(bitPattern: member)
+            bytes.append(contentsOf: repeatElement(0, count: 8))
+            var text = bytes.mutableSpan
+            let place = text.count - 8
+            for index in 0..<8 { text[place + index] = UInt8(truncatingIfNeeded: word &>> UInt64(56 - 8 * index)) }
         }
         return bytes
     }
@@ -38,7 +42,7 @@ package struct Chunk: Equatable, Sendable {
 package struct PublishableChunk: Sendable {
     package var id: ChunkID
     package var template: JobTemplate
-    package var deliveries: [PushJob.Delivery]
+    package var deliveries: EncodedDeliveries
     /// Of members to whom nothing may be sent any more. They go the way of all outcomes.
     package var stopped: [OutcomeEvent] = []
 }

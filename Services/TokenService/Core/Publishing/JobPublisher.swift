@@ -73,7 +73,7 @@ package final class JobPublisher: Sendable {
         var messages: [OutgoingMessage] = []
         var chunkOf: [Int] = []
         for (index, chunk) in chunks.enumerated() {
-            if !chunk.deliveries.isEmpty { messages.append(message(chunk.template.job(chunk.deliveries), chunk.template)) }
+            if !chunk.deliveries.isEmpty { messages.append(message(chunk.template.encodedJob(chunk.deliveries), chunk.template)) }
             messages += chunk.stopped.map { message($0, chunk.template) }
             chunkOf += repeatElement(index, count: messages.count - chunkOf.count)
         }
@@ -96,12 +96,16 @@ package final class JobPublisher: Sendable {
     }
 
     private func message(_ job: PushJob, _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
+        message(job.encoded(), template, earlierAttempts: earlierAttempts)
+    }
+
+    private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
         var headers = [TraceContext.headerName: template.traceparent]
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
         var random = PooledRandom()
         return OutgoingMessage(
-            exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(job.lane),
+            exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(template.lane),
             messageID: .timeOrdered(milliseconds: UnixTime.milliseconds(), using: &random), contentType: PushJob.contentType,
-            headers: headers, body: job.encoded())
+            headers: headers, body: job)
     }
 }

@@ -24,6 +24,9 @@ package struct JobTemplate: Equatable, Sendable {
             payload: payload, deliveries: deliveries)
     }
 
+    /// The same on the wire.
+    package func encodedJob(_ deliveries: EncodedDeliveries) -> [UInt8] { job([]).encoded(with: deliveries) }
+
     /// As many jobs as it takes.
     package func jobs(_ deliveries: [PushJob.Delivery]) -> [PushJob] {
         stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).map { start in

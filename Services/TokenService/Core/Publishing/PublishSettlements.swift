@@ -37,7 +37,8 @@ package final class PublishSettlements: Service {
     private let notifications = Basket<Settlement>()
     private let fences = Basket<Settlement>()
     private let underWay = Mutex(UnderWay())
-    /// Called after every batch of notifications: there is room for more.
+    /// There is room for more, where there was none: otherwise whoever looks finds what waits at once, and each look costs the database as
+    /// much as publishing hundreds of deliveries.
     private let onSettled: @Sendable () -> Void
 
     package init(
@@ -149,31 +150,27 @@ package final class PublishSettlements: Service {
 
     private func settled(_ settlements: [Settlement]) {
         var published = 0
-        var settled = 0
-        underWay.withLock { underWay in
-            for settlement in settlements {
-                switch settlement {
-                case .published(let id):
-                    underWay.notifications.remove(id)
-                    published += 1
-                    settled += 1
-                case .leftOver(let id):
-                    underWay.notifications.remove(id)
-                    settled += 1
-                case .publishedChunk(let id):
-                    underWay.chunks.remove(id)
-                    settled += 1
-                case .leftOverChunk(let id):
-                    underWay.chunks.remove(id)
-                    settled += 1
-                case .fence, .reply: break
-                }
-            }
+        let wasFull = underWay.withLock { underWay in
+            defer { remove(settlements, from: &underWay, published: &published) }
+            return underWay.count >= Relay.maximumUnderWay
         }
         backlog.shrank(by: published)
         metrics.published(published)
-        if settled > 0 { onSettled() }
+        if wasFull { onSettled() }
         for case .reply(let continuation) in settlements { continuation.resume() }
+    }
+
+    private func remove(_ settlements: [Settlement], from underWay: inout UnderWay, published: inout Int) {
+        for settlement in settlements {
+            switch settlement {
+            case .published(let id):
+                underWay.notifications.remove(id)
+                published += 1
+            case .leftOver(let id): underWay.notifications.remove(id)
+            case .publishedChunk(let id), .leftOverChunk(let id): underWay.chunks.remove(id)
+            case .fence, .reply: break
+            }
+        }
     }
 
     /// A broker that is away for long must not make the relay of another process publish what this one still holds.

@@ -9,7 +9,7 @@ import Synchronization
 /// each claims its own share with a lease.
 package final class Relay: Service {
     /// Notifications that may be under way before more are claimed: bounds memory whatever waits.
-    private static let maximumUnderWay = 1000
+    static let maximumUnderWay = 1000
     private static let maximumClaim = 200
     private static let maximumFences = 500
     /// Walks under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
