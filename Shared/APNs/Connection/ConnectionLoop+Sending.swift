@@ -1,5 +1,6 @@
 import HTTP2
 import OpenSSL
+import PushModel
 
 extension ConnectionLoop {
     /// Takes as many requests as there are free streams, and hands them to HTTP/2.
@@ -8,7 +9,7 @@ extension ConnectionLoop {
             let free = state.freeStreams
             guard free > 0 else { return }
             taken.removeAll(keepingCapacity: true)
-            context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: state.reservedForNow, into: &taken)
+            context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: reserved(of: free), into: &taken)
             guard !taken.isEmpty else { return }
             noteNews()
             let authorization = authorization()
@@ -22,6 +23,11 @@ extension ConnectionLoop {
         }
     }
 
+    /// While the kernel takes no more, only `now` is taken: it would wait behind whatever else is.
+    private func reserved(of free: Int) -> Int {
+        isWriteBlocked ? free : max(state.reservedForNow, free - window.room)
+    }
+
     private mutating func submit(_ share: Share, _ authorization: [UInt8]?) {
         let batch = share.batch
         let place = shares.open(share)
@@ -31,6 +37,7 @@ extension ConnectionLoop {
             return
         }
         headers.begin(batch, authorization: authorization)
+        let isCounted = batch.lane != .now
         for index in share.requests {
             let request = batch.requests[index]
             // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
@@ -42,8 +49,13 @@ extension ConnectionLoop {
             headers.set(request)
             do throws(HTTP2Error) {
                 let stream = try session.submit(headers.block, body: batch.payload)
-                inFlight.insert(stream, InFlight(share: place, request: index, index: request.index, sentAt: wall, deadline: deadline))
+                inFlight.insert(
+                    stream,
+                    InFlight(
+                        share: place, request: index, index: request.index, sentAt: wall, deadline: deadline, microseconds: microseconds,
+                        isCounted: isCounted))
                 state.requestSubmitted()
+                if isCounted { window.sent() }
                 totals.submitted += 1
                 headers.submitted(batch)
             } catch {

@@ -29,10 +29,15 @@ struct ConnectionLoop: ~Copyable {
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
+    var window = BulkWindow()
 
-    // Time, read once per round.
+    // Time, read once per round, and once more before requests are taken.
     var now: ContinuousClock.Instant
     var wall: Int64
+    private let begin: ContinuousClock.Instant
+    private let wallAtBegin: Int64
+    /// UNIX time when this connection began, and what has passed since: it never jumps.
+    var microseconds: Int64
 
     // Output.
     var plaintext: [UInt8] = []
@@ -50,6 +55,9 @@ struct ConnectionLoop: ~Copyable {
         var retryAfter: Duration?
         var body: [UInt8] = []
     }
+
+    /// Two rounds of output: the next is made while the kernel sends the last.
+    private static let unsentBytes = 131_072
 
     private enum Key {
         static let socket: UInt64 = 0
@@ -70,6 +78,7 @@ struct ConnectionLoop: ~Copyable {
         try poller.add(wakeUp.descriptor, key: Key.wakeUp, interest: .read)
         try poller.add(link.socket.descriptor, key: Key.socket, interest: .read)
         try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
+        try link.socket.setUnsentLimit(Self.unsentBytes)
         return ConnectionLoop(id: id, context, link: link, session, poller, wakeUp: wakeUp, commands: commands)
     }
 
@@ -83,7 +92,10 @@ struct ConnectionLoop: ~Copyable {
         self.wakeUp = wakeUp
         self.commands = commands
         now = context.clock.now()
+        begin = now
         wall = context.clock.wall()
+        wallAtBegin = wall
+        microseconds = wall * 1000
         let configuration = context.configuration
         state = ConnectionState(
             ConnectionState.Rules(
@@ -123,13 +135,15 @@ struct ConnectionLoop: ~Copyable {
 
     /// One pass: what came in, what became due, what goes out.
     private mutating func round(isReadable: Bool) {
-        now = context.clock.now()
+        readClock()
         wall = context.clock.wall()
         do {
             for command in commands.takeAll() { obey(command) }
             if isReadable { try receive() }
             perform(state.tick(now: now))
             expireOverdue()
+            // What was received may have taken a while, which is not the peer's.
+            readClock()
             repeat {
                 fill()
                 try send()
@@ -143,6 +157,11 @@ struct ConnectionLoop: ~Copyable {
         handBack()
         tellFinished()
         reportIfDue()
+    }
+
+    private mutating func readClock() {
+        now = context.clock.now()
+        microseconds = wallAtBegin * 1000 + Int64((now - begin) / .microseconds(1))
     }
 
     private mutating func obey(_ command: ConnectionCommand) {

@@ -103,6 +103,11 @@ extension TCPSocket {
         try set(SOL_SOCKET, SO_SNDBUF, Int32(clamping: bytes), "SO_SNDBUF")
     }
 
+    /// How many bytes the kernel takes that it has not sent yet (TCP_NOTSENT_LOWAT, tcp(7)): what it has taken can no longer be overtaken.
+    package func setUnsentLimit(_ bytes: Int) throws(SystemError) {
+        try set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Int32(clamping: bytes), "TCP_NOTSENT_LOWAT")
+    }
+
     package var localAddress: SocketAddress? { address { getsockname($0, $1, $2) } }
     package var remoteAddress: SocketAddress? { address { getpeername($0, $1, $2) } }
 
