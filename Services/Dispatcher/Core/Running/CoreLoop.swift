@@ -30,6 +30,7 @@ final class CoreLoop: Sendable {
 
     private let inbox: Mailbox<CoreEvent>
     private let wakeUp: WakeUp
+    private let nowQueue: String
     private let makeCore: @Sendable () -> DispatcherCore
     private let peers: Peers
     private let deadlines: Deadlines
@@ -38,12 +39,15 @@ final class CoreLoop: Sendable {
     private let shared = Mutex(CoreStatus())
     private let isStopRequested = Atomic(false)
 
+    /// - Parameter nowQueue: where the jobs of the lane `now` come from.
     init(
-        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics, notes: NoteLog,
+        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, nowQueue: String, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
+        notes: NoteLog,
         makeCore: @escaping @Sendable () -> DispatcherCore
     ) {
         self.inbox = inbox
         self.wakeUp = wakeUp
+        self.nowQueue = nowQueue
         self.peers = peers
         self.deadlines = deadlines
         self.metrics = metrics
@@ -70,32 +74,54 @@ final class CoreLoop: Sendable {
         let poller = try Poller()
         try poller.add(wakeUp.descriptor, key: 0, interest: .read)
         var core = makeCore()
-        var events: [CoreEvent] = []
+        var arrived: [CoreEvent] = []
+        var waiting = CoreEventQueue(nowQueue: nowQueue)
         var nextTick: Int64 = 0
         var end: ContinuousClock.Instant?
         while true {
             wakeUp.clear()
-            inbox.takeAll(into: &events)
+            receive(&arrived, into: &waiting)
             let now = WallClock.milliseconds()
-            for event in events {
-                core.handle(event, at: now)
-                perform(core.takeActions())
-            }
+            work(&waiting, &arrived, &core, at: now)
             if now >= nextTick || nextTick - now > Self.tick {
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
-            if inbox.count == 0 { core.flushIfDue(at: now) }
+            if waiting.isEmpty, inbox.count == 0 { core.flushIfDue(at: now) }
             perform(core.takeActions())
             report(&core)
             if core.isStopping {
-                if core.isDrained { return true }
+                if core.isDrained, waiting.isEmpty { return true }
                 let limit = end ?? ContinuousClock.now + deadlines.all
                 end = limit
                 if ContinuousClock.now >= limit { return false }
             }
+            // What is left has come meanwhile, and the mailbox has rung for it.
+            guard waiting.isEmpty else { continue }
             _ = try poller.wait(timeout: .milliseconds(core.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
         }
+    }
+
+    private func receive(_ arrived: inout [CoreEvent], into waiting: inout CoreEventQueue) {
+        inbox.takeAll(into: &arrived)
+        waiting.append(contentsOf: arrived)
+    }
+
+    /// What waits now, and no more, so that the clock is looked at in between; only what is urgent may come in from behind.
+    private func work(_ waiting: inout CoreEventQueue, _ arrived: inout [CoreEvent], _ core: inout DispatcherCore, at now: Int64) {
+        var (left, size) = (waiting.count, 0)
+        repeat {
+            let count = waiting.count
+            guard let portion = waiting.next() else { return }
+            left -= count - waiting.count
+            core.handle(portion.event, at: now)
+            if !portion.isContinued { perform(core.takeActions()) }
+            size += portion.size
+            // Not each time: whoever finds the mailbox empty has to ring.
+            guard size >= CoreEventQueue.portionSize else { continue }
+            size = 0
+            if inbox.count > 0 { receive(&arrived, into: &waiting) }
+        } while left > 0
     }
 
     /// In their order, except that each pool gets all batches that come one after another in one call.
