@@ -21,6 +21,7 @@ extension DispatcherBenchmark {
         @Option(help: "Requests in a batch.") var batch = 100
         @Option(help: "Which tokens: those that are answered after so many milliseconds.") var answerMilliseconds = 0
         @Option var payloadBytes = 110
+        @Option(help: "now, soon or bulk.") var lane = "now"
 
         func run() async throws {
             let feeder = Feeder(batches: try batches())
@@ -53,6 +54,7 @@ extension DispatcherBenchmark {
 
         private func batches() throws -> [APNsBatch] {
             let expiration = Int64(Date().timeIntervalSince1970) + 3600
+            guard let lane = Lane(rawValue: lane) else { throw ValidationError("--lane is now, soon or bulk") }
             let tokens = try (0..<BenchTokens.count).map { index in
                 guard let token = DeviceToken(bytes: BenchTokens.bytes(index, answerMilliseconds: answerMilliseconds)) else {
                     throw ValidationError("thirty-two bytes are a token")
@@ -62,7 +64,7 @@ extension DispatcherBenchmark {
             let payload = Array(alertPayload(bytes: payloadBytes).utf8)
             return stride(from: 0, to: requests, by: batch).map { first in
                 APNsBatch(
-                    tag: UInt64(first), lane: .now, pushType: .alert, topic: "com.example.shop", priority: 10, expiration: expiration,
+                    tag: UInt64(first), lane: lane, pushType: .alert, topic: "com.example.shop", priority: 10, expiration: expiration,
                     expiresAt: expiration * 1000, payload: payload,
                     requests: (first..<min(first + batch, requests)).map { index in
                         APNsRequest(
