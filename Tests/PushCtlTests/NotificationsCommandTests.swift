@@ -50,13 +50,14 @@ struct NotificationsCommandTests {
 
     @Test("Why: step by step, and what is not recorded is said to be so") func why() throws {
         let answer = try Self.parse(
-            #"{"steps":[{"at":"T1","what":"accepted","why":"Accepted."},{"at":null,"what":"ended","why":"APNs accepted it.","detail":{"installation":"i1"}}]}"#
+            #"{"steps":[{"at":"T1","what":"accepted","why":"Accepted."},{"at":null,"what":"ended","why":"APNs accepted it.","detail":{"installation":"i1"}},{"at":"T2","what":"held","why":"An operator's hold.","detail":{"hold":"h1"}}]}"#
         )
         #expect(
             stepTable(answer).description == """
                 WHEN          WHAT      INSTALLATION  WHY
                 T1            accepted  -             Accepted.
                 not recorded  ended     i1            APNs accepted it.
+                T2            held      -             An operator's hold. Hold h1.
                 """)
     }
 }

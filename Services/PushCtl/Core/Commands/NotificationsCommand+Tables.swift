@@ -36,7 +36,7 @@ func stepTable(_ answer: JSONValue) -> Table {
     for step in answer["steps"]?.arrayValue ?? [] {
         table.add(
             step["at"]?.stringValue ?? "not recorded", step.shown("what"), step["detail"]?["installation"]?.stringValue ?? "-",
-            step.shown("why"))
+            step.shown("why") + (step["detail"]?["hold"]?.stringValue.map { " Hold \($0)." } ?? ""))
     }
     return table
 }

@@ -87,7 +87,9 @@ extension Resource {
         .optional("installation", .uuid), .optional("delivery", .uuid, "Also the apns-id."), .optional("hint", .tokenHint),
         .optional("environment", .environment), .optional("class", .words(OutcomeClass.self)),
         .optional("status", .integer.example(410), "APNs' HTTP status."), .optional("reason", .string().example("Unregistered")),
-        .optional("attempts", .count), .optional("until", .time))
+        .optional("attempts", .count),
+        .optional("hold", .uuid, "Of a step `held`: the hold that keeps it back; each that is in force has a step of its own."),
+        .optional("until", .time))
 }
 
 extension JSONSchema {

@@ -82,6 +82,15 @@ extension DeviceAccount {
     private func attempt(_ attempt: NotificationStatus.Attempt, of told: NotificationStatus.Delivery) -> Step {
         let answer = [attempt.status.map { "\($0)" }, attempt.reason].compactMap { $0 }.joined(separator: " ")
         let next = attempt.retryAt.map { "; it was to be tried again from \(text($0)) on" } ?? ""
+        if attempt.outcome == OutcomeClass.held.rawValue {
+            return step(
+                attempt.at, .held, "A dispatcher put it back because of a hold (\(attempt.reason ?? "of which no more is recorded"))."
+            ) {
+                $0.delivery = told.id
+                $0.outcome = attempt.outcome
+                $0.reason = attempt.reason
+            }
+        }
         let earlier = told.attempts > (told.outcome == nil ? 1 : 2) ? " Attempts before that are not recorded." : ""
         return step(
             attempt.at, .attempt,

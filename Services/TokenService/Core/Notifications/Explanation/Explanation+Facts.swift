@@ -28,8 +28,9 @@ extension Explanation {
             steps += account.steps
             fates += account.fates
         }
-        steps += notification.end(now: now)
         let verdict = Self.verdict(fates, notification)
+        if verdict == .waiting || fates.contains(.waiting) { steps += facts.holds.map { $0.step(of: notification) } }
+        steps += notification.end(now: now)
         self.init(
             notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts, verdict: verdict,
             summary: Self.summary(verdict, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
@@ -88,7 +89,7 @@ extension Explanation.What {
 
     fileprivate func speaks(for verdict: Explanation.Verdict) -> Bool {
         switch verdict {
-        case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled].contains(self)
+        case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled, .held].contains(self)
         case .notSent:
             [
                 .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .stoppedBefore, .cancelled,

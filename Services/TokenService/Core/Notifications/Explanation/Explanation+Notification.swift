@@ -1,5 +1,28 @@
 import PushModel
 
+extension ExplanationFacts.Hold {
+    /// From when on it keeps the notification back.
+    func step(of notification: ExplanationFacts.Notification) -> Explanation.Step {
+        let end = endsAt.map { "\(RFC3339.text(milliseconds: $0)), unless it is lifted before" } ?? "it is lifted"
+        return Explanation.Step(
+            at: max(setAt, notification.acceptedAt), what: .held,
+            why: "An operator's hold on \(scope.words) keeps it back until \(end); the reason given is \"\(reason)\".",
+            detail: .init(reason: reason, hold: id, until: endsAt))
+    }
+}
+
+extension HoldScope {
+    fileprivate var words: String {
+        switch self {
+        case .everything: "everything"
+        case .lane(let lane): "the lane \(lane.rawValue) of every app"
+        case .app: "the app"
+        case .appLane(_, let lane): "the app's lane \(lane.rawValue)"
+        case .notification: "this notification"
+        }
+    }
+}
+
 /// What is told of the notification itself.
 extension ExplanationFacts.Notification {
     /// The target names others.

@@ -44,6 +44,7 @@ package struct Explanation: Equatable, Sendable {
         package var status: Int?
         package var reason: String?
         package var attempts: Int?
+        package var hold: PushID?
         /// UNIX milliseconds.
         package var until: Int64?
     }
@@ -96,6 +97,7 @@ extension Explanation {
         case attempt
         case pending
         case ended
+        case held
         // Of the device meanwhile.
         case signedOut = "signed_out"
         case signedIn = "signed_in"
@@ -122,6 +124,7 @@ extension Explanation.Step {
                 object.field("status", detail.status)
                 object.field("reason", detail.reason)
                 object.field("attempts", detail.attempts)
+                object.field("hold", detail.hold?.description)
                 object.time("until", detail.until)
             }
         }

@@ -9,6 +9,17 @@ package struct ExplanationFacts: Sendable {
     package var installations: [Installation]
     /// There are more, or more chunks than are looked through.
     package var isCutShort = false
+    /// In force on the notification as it is asked, whichever ends last first.
+    package var holds: [Hold] = []
+
+    package struct Hold: Sendable {
+        package var id: PushID
+        package var scope: HoldScope
+        package var reason: String
+        package var setAt: Int64
+        /// Nil: until it is lifted.
+        package var endsAt: Int64?
+    }
 
     package struct Notification: Sendable {
         package var id: PushID

@@ -19,6 +19,14 @@ extension ExplanationStore {
             ORDER BY id DESC LIMIT 1000
         ) AS told WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch
         """
+    /// Those in force are few (``HoldStore/maximumInForce``), and have an index of their own.
+    static let holds: PostgresStatement = """
+        SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity')
+        FROM notifications n JOIN holds h ON h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = n.app_id)
+            AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id)
+        LEFT JOIN apps a ON a.id = h.app_id
+        WHERE n.app_id = $1 AND n.id = $2 ORDER BY h.ends_at DESC, h.id LIMIT 10
+        """
     static let current: PostgresStatement =
         "SELECT id, owner_epoch FROM installations WHERE app_id = $1 AND owner = $2 ORDER BY id LIMIT 101"
 

@@ -21,6 +21,7 @@ package struct ExplanationStore {
         let place: [PostgresValue] = [.int64(app.id), .text(user)]
         let first = try session.pipeline([
             (Self.notification, [.int64(app.id), .id(id), .text(user)]), (Self.stays, place), (Self.current, place),
+            (Self.holds, [.int64(app.id), .id(id)]),
         ])
         guard let notification = try first[0].first.map({ row in try Self.notification(row, id: id) }) else { return nil }
         var times: [PushID: [Int64: ExplanationFacts.Time]] = [:]
@@ -42,6 +43,7 @@ package struct ExplanationStore {
             quietHours: try QuietHoursStore(session: session, app: app).find(user),
             installations: ids.map { ExplanationFacts.Installation(id: $0, times: times[$0] ?? [:]) })
         facts.isCutShort = times.count > ids.count
+        facts.holds = try first[3].map { row in try Self.hold(row) }
         if !ids.isEmpty { try load(ids, into: &facts) }
         return facts
     }
@@ -119,6 +121,15 @@ package struct ExplanationStore {
         installation?.isNamed = try row.bool(4)
         installation?.namedEpoch = try row.optionalInt64(5)
         installation?.matchesTags = try row.optionalBool(6)
+    }
+
+    private static func hold(_ row: PostgresRow) throws -> ExplanationFacts.Hold {
+        let app = try row.optionalText(1).flatMap { AppSlug($0) }
+        let lane = try row.optionalText(2).flatMap { Lane(rawValue: $0) }
+        guard let scope = HoldScope(app: app, lane: lane, notification: try row.optionalID(3)) else { throw CorruptRow(table: "holds") }
+        return ExplanationFacts.Hold(
+            id: try row.id(0), scope: scope, reason: try row.text(4), setAt: try row.timestampMilliseconds(5),
+            endsAt: try row.optionalTimestampMilliseconds(6))
     }
 
     private static func notification(_ row: PostgresRow, id: PushID) throws -> ExplanationFacts.Notification {

@@ -1,0 +1,78 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Why: a hold that keeps a notification back is named, wherever the notification waits", .serialized, .timeLimit(.minutes(2)))
+struct HoldExplanationTests {
+    private static func why(_ id: String, _ client: APITestClient) async throws -> JSONValue {
+        let answer = try await client.get("/v1/apps/shop/notifications/\(id)/why?user=ada")
+        try #require(answer.status == 200)
+        let times = (answer.json["steps"]?.arrayValue ?? []).compactMap { $0.text("at") }
+        #expect(times == times.sorted(), "steps are in order of time")
+        return answer.json
+    }
+
+    private static func held(_ told: JSONValue) -> [JSONValue] { (told["steps"]?.arrayValue ?? []).filter { $0.text("what") == "held" } }
+
+    private static func named(_ told: JSONValue) -> Set<String> { Set(held(told).compactMap { $0["detail"]?.text("hold") }) }
+
+    @Test("In the outbox, resolved or walked: by everything, the app, a lane, the notification; no longer once it is lifted")
+    func inTheOutbox() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let app = try await chief.setHold(#"{"all":true,"reason":"wrong prices","ttl_seconds":3600}"#)
+            let lane = try await chief.setHold(#"{"lane":"soon","reason":"too many"}"#)
+            let resolved = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+            let walked = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL") == 2 ? true : nil
+            }
+            let one = try await chief.setHold(#"{"notification":"\#(resolved)","reason":"a typo"}"#)
+            let everywhere = try await running.client.setHold(#"{"all":true,"reason":"Apple is ill"}"#, at: "/v1/admin/holds")
+            let first = try await Self.why(resolved, shop)
+            #expect(Self.named(first) == [app, one, everywhere] && first.text("verdict") == "waiting", "\(first)")
+            #expect(first.text("explanation")?.hasPrefix("Waiting: An operator's hold on") == true, "\(first)")
+            let byApp = Self.held(first).first { $0["detail"]?.text("hold") == app }
+            #expect(byApp?.text("why")?.contains("hold on the app keeps it back until 20") == true)
+            #expect(byApp?.text("why")?.hasSuffix(#"the reason given is "wrong prices"."#) == true)
+            #expect(byApp?["detail"]?.text("until") != nil && byApp?["detail"]?.text("reason") == "wrong prices")
+            #expect(Self.held(first).contains { $0.text("why")?.contains("this notification keeps it back until it is lifted") == true })
+            let second = try await Self.why(walked, shop)
+            #expect(Self.named(second) == [app, lane, everywhere], "\(second)")
+            #expect(Self.held(second).contains { $0.text("why")?.contains("the app's lane soon") == true })
+            try await running.client.liftHold(everywhere, at: "/v1/admin/holds")
+            try await chief.liftHold(app)
+            #expect(Self.named(try await Self.why(resolved, shop)) == [one])
+            try await chief.liftHold(one)
+            #expect(Self.named(try await Self.why(resolved, shop)).isEmpty)
+            #expect(Self.named(try await Self.why(walked, shop)) == [lane])
+        }
+    }
+
+    @Test("In the dispatchers' queues: what put it back, and what keeps it there; neither of what is over") func inTheQueues() async throws
+    {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            let id = job.notification.description
+            let hold = try await chief.setHold(#"{"lane":"now","reason":"r"}"#)
+            try await running.report(.held, of: job, final: false, reason: "lane_held")
+            let told = try await eventually {
+                let told = try await Self.why(id, shop)
+                return Self.held(told).count == 2 ? told : nil
+            }
+            #expect(Self.named(told) == [hold] && told.text("verdict") == "waiting")
+            #expect(Self.held(told).contains { $0["detail"]?.text("reason") == "lane_held" && $0["detail"]?.text("class") == "held" })
+            try await running.report(.accepted, of: job, status: 200, attempt: 2)
+            _ = try await running.completed(job.notification, shop)
+            let after = try await Self.why(id, shop)
+            #expect(after.text("verdict") == "sent" && Self.named(after).isEmpty && Self.held(after).count == 1)
+        }
+    }
+}
