@@ -17,6 +17,8 @@ package struct Audience: Sendable {
     package var rareTags: [String]?
     /// Every installation of the app, whatever its tags.
     package var isEverybody: Bool
+    /// UNIX milliseconds: the walk has not begun before.
+    package var beganAt: Int64
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
@@ -56,6 +58,8 @@ package struct Audience: Sendable {
         var isUnproven: Bool
         var locale: String?
         var dueAt: Int64?
+        /// It was at another installation when the walk may have begun.
+        var hasMoved: Bool
     }
 
     /// The jobs of one due moment and payload.

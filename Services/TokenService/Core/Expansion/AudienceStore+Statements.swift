@@ -6,7 +6,8 @@ extension AudienceStore {
     static let select: PostgresStatement = """
         SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_to, n.walked_entries, n.chunks,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
-                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags, n.target_all IS TRUE
+                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags, n.target_all IS TRUE,
+            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds'
         FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
         """
     static let selectVariants: PostgresStatement =
@@ -18,13 +19,16 @@ extension AudienceStore {
         ORDER BY id DESC LIMIT 1
         """
     /// Columns of all pages: token id, token, environment, installation, owner epoch, whether APNs accepted the token nowhere yet, locale,
-    /// and when it is due where that is another moment than now.
+    /// when it is due where that is another moment than now, and whether it has moved between installations since the walk may have begun, so
+    /// that it may be in a chunk already. A receipt for each tells that at once; without them few tokens have registered since then.
     static let pageOfApp: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
                 ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END
+                    coalesce(z.name, 'UTC')), now()) END,
+            CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
@@ -33,7 +37,7 @@ extension AudienceStore {
             ORDER BY i.id OFFSET 0
         ) AS i
         CROSS JOIN LATERAL (
-            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
                 -- It moved here from where the walk has been. OFFSET 0: looked up one by one, and not all of the notification's for every page.
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
@@ -57,7 +61,9 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
                 ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END
+                    coalesce(z.name, 'UTC')), now()) END,
+            CASE WHEN n.receipts = 'all' OR t.registered_at < $5 THEN false ELSE EXISTS (
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone
@@ -67,7 +73,7 @@ extension AudienceStore {
             ORDER BY place OFFSET 0
         ) AS i
         CROSS JOIN LATERAL (
-            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $3 AND t.state = 'active'
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
             OFFSET 0
@@ -95,7 +101,10 @@ extension AudienceStore {
     /// Everybody's tokens, in the same order: found in one go along the index, which costs half of asking for each installation's.
     /// $6: a receipt is kept for each, which tells of those that moved here from where the walk has been.
     static let tokensOfEverybody: PostgresStatement = """
-        SELECT t.id, t.token, t.environment, t.installation, t.proven_at IS NULL FROM tokens t
+        SELECT t.id, t.token, t.environment, t.installation, t.proven_at IS NULL,
+            CASE WHEN $6 OR t.registered_at < $7 THEN false ELSE EXISTS (
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $7) END
+        FROM tokens t
         WHERE t.app_id = $1 AND t.installation > $2 AND t.installation <= $3 AND t.purpose = $4 AND t.state = 'active'
             AND (NOT $6 OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = $5 AND d.token_id = t.id OFFSET 0))
         ORDER BY t.installation
@@ -106,7 +115,9 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
                 ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END
+                    coalesce(z.name, 'UTC')), now()) END,
+            CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
@@ -125,7 +136,7 @@ extension AudienceStore {
             WHERE n.target_tokens IS NOT NULL
         ) AS i
         CROSS JOIN LATERAL (
-            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven FROM tokens t
+            SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
             WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
                 AND (i.token IS NULL OR t.token = i.token)
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
@@ -134,6 +145,16 @@ extension AudienceStore {
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
         WHERE n.id = $1
+        """
+    /// Which of these tokens are in a chunk already. Found first anywhere in the bytes, then at a member's place.
+    static let inChunks: PostgresStatement = """
+        SELECT DISTINCT wanted.token FROM (SELECT members FROM chunks WHERE notification = $1 OFFSET 0) AS c
+        CROSS JOIN LATERAL (
+            SELECT token FROM unnest($2::bigint[]) AS named (token) WHERE position(int8send(token) IN c.members) > 0
+        ) AS wanted
+        WHERE EXISTS (
+            SELECT FROM generate_series(0, octet_length(c.members) / 8 - 1) AS member (place)
+            WHERE substring(c.members FROM place * 8 + 1 FOR 8) = int8send(wanted.token))
         """
     /// Those of a chunk's members that are still meant.
     static let members: PostgresStatement = """

@@ -27,6 +27,7 @@ package struct AudienceStore {
             template: template, app: try row.int64(0), content: NotificationContent(payload: template.payload, variants: variants),
             keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
             listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)), isEverybody: try row.bool(9),
+            beganAt: try row.timestampMilliseconds(10),
             checkpoint: Audience.Checkpoint(
                 installation: try row.id(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
     }
@@ -39,54 +40,75 @@ package struct AudienceStore {
         return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
-    /// Reads the next page. To run in one view of the database: the page of everybody is put together from two answers.
-    /// - Parameter now: UNIX milliseconds.
+    /// Reads the next page. To run in one view of the database: a page is put together from several answers.
+    /// - Parameters:
+    ///   - previous: The page before, if it may not be committed yet.
+    ///   - now: UNIX milliseconds.
     package func page(
-        of audience: Audience, installations: Int = installationsOfPage, names: DeliveryNames, now: Int64
+        of audience: Audience, after previous: Audience.Page? = nil, installations: Int = installationsOfPage, names: DeliveryNames,
+        now: Int64
     ) throws -> Audience.Page {
-        var end = audience.checkpoint
-        guard audience.template.expiresAt > now else { return Audience.Page(end: end, isLast: true, chunks: []) }
+        guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, chunks: []) }
         if let page = try pageOfEverybody(audience, installations: installations, names: names, now: now) { return page }
+        guard var part = try part(of: audience, installations: installations) else {
+            return Audience.Page(end: audience.checkpoint, isLast: true, chunks: [])
+        }
+        let moved = part.found.filter(\.hasMoved).map(\.tokenID)
+        if !moved.isEmpty {
+            let parameters: [PostgresValue] = [.id(audience.template.notification), .int64Array(moved)]
+            var met = Set(try session.execute(Self.inChunks, parameters).map { row in try row.int64(0) })
+            for draft in previous?.chunks ?? [] { met.formUnion(draft.chunk.members) }
+            part.found.removeAll { $0.hasMoved && met.contains($0.tokenID) }
+        }
+        var page = audience.page(part.found, end: part.end, isLast: part.isLast, names: names, now: now)
+        page.read = part.read
+        return page
+    }
+
+    /// What the walk looks at next, and whom it finds there.
+    private struct Part {
+        var found: [Audience.Found]
+        var end: Audience.Checkpoint
+        var isLast = false
+        var read: Int
+    }
+
+    /// - Returns: nil where there is nobody left.
+    private func part(of audience: Audience, installations: Int) throws -> Part? {
+        var end = audience.checkpoint
         let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
         let wantsLocale = PostgresValue.bool(!audience.content.variants.isEmpty)
         let id = PostgresValue.id(audience.template.notification)
-        let rows: PostgresRows
-        var isLast = false
-        var read = 0
+        let began = PostgresValue.timestamp(milliseconds: audience.beganAt)
         if let listed = audience.listed {
-            end.entries = min(listed, end.entries + Self.entriesOfPage)
-            isLast = end.entries == listed
-            read = end.entries - audience.checkpoint.entries
-            rows = try session.execute(
+            let from = end.entries
+            end.entries = min(listed, from + Self.entriesOfPage)
+            let rows = try session.execute(
                 Self.pageOfList,
-                [id, .int32(Int32(clamping: audience.checkpoint.entries)), .int32(Int32(clamping: end.entries)), purpose, wantsLocale])
-        } else if let tags = audience.rareTags {
+                [id, .int32(Int32(clamping: from)), .int32(Int32(clamping: end.entries)), purpose, wantsLocale, began])
+            return Part(
+                found: try rows.map { row in try Self.found(row) }, end: end, isLast: end.entries == listed, read: end.entries - from)
+        }
+        if let tags = audience.rareTags {
             let found = try session.execute(
                 Self.taggedInstallations,
                 [.int64(audience.app), .id(end.installation), .int64(Int64(installations)), .textArray(tags)]
             ).map { row in try row.id(0) }
-            guard let last = found.last else { return Audience.Page(end: end, isLast: true, chunks: []) }
+            guard let last = found.last else { return nil }
             end.installation = last
-            read = found.count
-            rows = try session.execute(Self.pageOfTagged, [id, .ids(found), purpose, wantsLocale])
-        } else {
-            let last = try session.execute(
-                Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(installations))])
-            guard let last = last.first else { return Audience.Page(end: end, isLast: true, chunks: []) }
-            end.installation = try last.id(0)
-            read = Int(try last.int64(1))
-            if audience.isEverybody {
-                let found = try everybody(audience, after: audience.checkpoint.installation, through: end.installation)
-                var page = audience.page(found, end: end, isLast: isLast, names: names, now: now)
-                page.read = read
-                return page
-            }
-            rows = try session.execute(
-                Self.pageOfApp, [id, .id(audience.checkpoint.installation), .id(end.installation), purpose, wantsLocale])
+            let rows = try session.execute(Self.pageOfTagged, [id, .ids(found), purpose, wantsLocale, began])
+            return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: found.count)
         }
-        var page = audience.page(try rows.map { row in try Self.found(row) }, end: end, isLast: isLast, names: names, now: now)
-        page.read = read
-        return page
+        let last = try session.execute(Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(installations))])
+        guard let last = last.first else { return nil }
+        end.installation = try last.id(0)
+        let read = Int(try last.int64(1))
+        let from = audience.checkpoint.installation
+        if audience.isEverybody {
+            return Part(found: try everybody(audience, after: from, through: end.installation), end: end, read: read)
+        }
+        let rows = try session.execute(Self.pageOfApp, [id, .id(from), .id(end.installation), purpose, wantsLocale, began])
+        return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: read)
     }
 
     /// Installations beside their tokens, both in ascending order of installation.
@@ -95,7 +117,13 @@ package struct AudienceStore {
         let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
         let answers = try session.pipeline([
             (Self.installationsOfEverybody, [id, .id(first), .id(last), .bool(!audience.content.variants.isEmpty)]),
-            (Self.tokensOfEverybody, [.int64(audience.app), .id(first), .id(last), purpose, id, .bool(audience.keepsReceipts)]),
+            (
+                Self.tokensOfEverybody,
+                [
+                    .int64(audience.app), .id(first), .id(last), purpose, id, .bool(audience.keepsReceipts),
+                    .timestamp(milliseconds: audience.beganAt),
+                ]
+            ),
         ])
         let (owners, tokens) = (answers[0], answers[1])
         var found: [Audience.Found] = []
@@ -122,7 +150,7 @@ package struct AudienceStore {
         return Audience.Found(
             tokenID: try token.int64(0), token: text, environment: environment, installation: installation,
             ownerEpoch: try owner.int64(1), isUnproven: try token.bool(4), locale: try owner.optionalText(2),
-            dueAt: try owner.optionalTimestampMilliseconds(3))
+            dueAt: try owner.optionalTimestampMilliseconds(3), hasMoved: try token.bool(5))
     }
 
     /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.
@@ -175,7 +203,7 @@ package struct AudienceStore {
         return Audience.Found(
             tokenID: try row.int64(0), token: token, environment: environment, installation: try row.id(3),
             ownerEpoch: try row.int64(4), isUnproven: try row.bool(5), locale: try row.optionalText(6),
-            dueAt: try row.optionalTimestampMilliseconds(7))
+            dueAt: try row.optionalTimestampMilliseconds(7), hasMoved: try row.bool(8))
     }
 }
 

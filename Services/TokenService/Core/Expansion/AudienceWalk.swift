@@ -59,7 +59,7 @@ package struct AudienceWalk: Sendable {
                 audience.checkpoint = current.page.end
                 let ahead = audience
                 // The database looks for the next page while this one is written.
-                async let following = current.page.isLast ? nil : read(ahead, names)
+                async let following = current.page.isLast ? nil : read(ahead, after: current.page, names)
                 try await commit(current, of: from)
                 watch.wrote(current.page)
                 let due = publishable(current, of: from)
@@ -83,11 +83,12 @@ package struct AudienceWalk: Sendable {
         let at: Int64
     }
 
-    private func read(_ audience: Audience, _ names: DeliveryNames) async throws -> Reading {
+    private func read(_ audience: Audience, after previous: Audience.Page? = nil, _ names: DeliveryNames) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
         return Reading(
             page: try await pool.transaction(isolation: .repeatableRead) { session in
-                try AudienceStore(session: session).page(of: audience, installations: size, names: names, now: now)
+                try AudienceStore(session: session)
+                    .page(of: audience, after: previous, installations: size, names: names, now: now)
             }, at: now)
     }
 
