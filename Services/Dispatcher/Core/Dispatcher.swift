@@ -48,7 +48,7 @@ package struct Dispatcher: Sendable {
         self.credentials = credentials
         let directory = CredentialDirectory(credentials.plan)
         let publisher = try Publisher(
-            name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.1, logger: logger)
+            name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.05, logger: logger)
         let jobs = try Consumer(
             name: "jobs", configuration: broker, topology: topology,
             subscriptions: Lane.allCases.map { lane in
@@ -57,7 +57,7 @@ package struct Dispatcher: Sendable {
                     queue: topology.jobQueue(lane), prefetch: UInt16(clamping: prefetch),
                     moreWhileSmall: prefetch >= 100 ? UInt16(clamping: prefetch + prefetch / 2) : 0)
             },
-            drainTimeout: settings.shutdownDeadline * 0.1, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
+            drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
             onConnectionChange: { inbox.post(.jobsConnection(isUp: $0)) })
         let control = try Consumer(
             name: "control", configuration: broker, topology: topology,
@@ -77,7 +77,7 @@ package struct Dispatcher: Sendable {
                 }),
             deadlines: CoreLoop.Deadlines(
                 pools: settings.shutdownDeadline * 0.6, retiring: poolConfiguration.requestTimeout * 2,
-                all: settings.shutdownDeadline * 0.75),
+                all: settings.shutdownDeadline * 0.85),
             metrics: metrics, notes: notes
         ) { [rules] in DispatcherCore(rules: rules, directory: directory, gate: gate, seed: .random(in: .min ... .max)) }
 

@@ -168,25 +168,4 @@ struct DispatcherServiceTests {
             #expect(try await bench.waitingJobs() == 0)
         }
     }
-
-    @Test("A stop under load sends nothing twice, loses nothing, and leaves the rest to the next dispatcher")
-    func stopsUnderLoad() async throws {
-        let (jobs, each) = (200, 20)
-        try await withServiceBench { bench in
-            let first = try bench.startDispatcher()
-            try await bench.publish(
-                (0..<jobs).map { number in job((0..<each).map { Fixture.delivery(number * each + $0) }) })
-            _ = await bench.simulator.journal(reaching: jobs * each / 4)
-            try await first.stop()
-            let atStop = bench.simulator.journal().count
-            let second = try bench.startDispatcher()
-            let outcomes = try await bench.finalOutcomes(jobs * each)
-            #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
-            try await second.stop()
-            let journal = bench.simulator.journal()
-            #expect(journal.count == jobs * each, "\(atStop) before the stop")
-            #expect(Set(journal.map(\.apnsID)).count == jobs * each)
-            #expect(try await bench.waitingJobs() == 0)
-        }
-    }
 }

@@ -18,7 +18,8 @@ final class CoreLoop: Sendable {
         let startTaking: @Sendable () -> Void
     }
 
-    /// How the stop's time is spent: pools first, then what the broker must confirm.
+    /// How the stop's time is spent: pools first, then what the broker must confirm. A quarter is for that: what was sent and is not confirmed as
+    /// settled when the time is up comes again as a job, and is sent a second time without a word about it.
     struct Deadlines: Sendable {
         let pools: Duration
         /// For pools whose credential was replaced: longer than any request may take.
