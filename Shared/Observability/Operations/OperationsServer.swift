@@ -1,25 +1,60 @@
 import Hummingbird
+import HummingbirdCore
 package import Logging
 import NIOCore
 import ServiceLifecycle
 
 /// Serves ``OperationsRoutes`` on a port of their own, until graceful shutdown.
+///
+/// Whoever can reach it takes no more than some connections and some time: descriptors are needed for the work itself.
 package struct OperationsServer: Service {
+    /// Beyond it, connections wait until another ends.
+    package static let maximumConnections = 256
+
     private let application: Application<RouterResponder<BasicRequestContext>>
 
     /// - Parameters:
     ///   - port: 0 lets the system choose.
+    ///   - idleTimeout: For a request's head, and between two requests.
     ///   - onListening: Told the port once requests are taken.
     package init(
-        host: String, port: Int, metrics: PrometheusMetrics, logger: Logger,
+        host: String, port: Int, metrics: PrometheusMetrics, logger: Logger, idleTimeout: Duration = .seconds(60),
         readiness: @escaping @Sendable () async -> Readiness, onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: PlainRequests())
         OperationsRoutes(metrics: metrics, readiness: readiness).mount(on: router)
         application = Application(
-            router: router, configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
+            router: router,
+            server: .http1(
+                configuration: HTTP1Channel.Configuration(
+                    idleTimeout: TimeAmount(idleTimeout),
+                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100))),
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port), availableConnectionsDelegate: MaximumAvailableConnections(Self.maximumConnections)),
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) }, logger: logger)
     }
 
     package func run() async throws { try await application.run() }
+}
+
+/// Paths in their one form, and no body in an answer to HEAD: it would be read as the beginning of the next answer.
+private struct PlainRequests: MiddlewareProtocol {
+    typealias Input = Request
+    typealias Output = Response
+    typealias Context = BasicRequestContext
+
+    @concurrent func handle(
+        _ request: Request, context: BasicRequestContext, next: @concurrent (Request, BasicRequestContext) async throws -> Response
+    ) async throws -> Response {
+        var response: Response
+        do {
+            guard request.hasPlainPath else { throw HTTPError(.notFound) }
+            response = try await next(request, context)
+        } catch let error as HTTPError {
+            response = try error.response(from: request, context: context)
+        }
+        if request.method == .head { response = response.createHeadResponse() }
+        return response
+    }
 }

@@ -92,6 +92,14 @@ private struct ProblemMiddleware: MiddlewareProtocol {
     @concurrent func handle(
         _ request: Request, context: BasicRequestContext, next: @concurrent (Request, BasicRequestContext) async throws -> Response
     ) async throws -> Response {
+        // A body of an answer to HEAD would be read as the beginning of the next one.
+        let response = await answer(request, context, next)
+        return request.method == .head ? response.createHeadResponse() : response
+    }
+
+    private func answer(
+        _ request: Request, _ context: BasicRequestContext, _ next: (Request, BasicRequestContext) async throws -> Response
+    ) async -> Response {
         do {
             return try await next(request, context)
         } catch {

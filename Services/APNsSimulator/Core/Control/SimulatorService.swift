@@ -1,4 +1,5 @@
 import Hummingbird
+import HummingbirdCore
 package import Logging
 import NIOCore
 import ServiceLifecycle
@@ -30,6 +31,7 @@ package struct SimulatorService: Service {
         let configuration = simulator.configuration
         let application = Application(
             responder: ControlRoutes(simulator: simulator, logger: logger).responder(),
+            server: .http1(configuration: HTTP1Channel.Configuration(idleTimeout: .seconds(60))),
             configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.controlPort ?? 0)),
             onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
         // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.

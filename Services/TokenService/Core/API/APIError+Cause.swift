@@ -1,6 +1,7 @@
 import Broker
 import HTTPTypes
 import Hummingbird
+import NIOHTTP1
 import Postgres
 import RabbitMQ
 import StrictJSON
@@ -28,6 +29,7 @@ extension APIError {
         case is BodyTimedOut:
             self = APIError(.requestTimeout, "body_timeout", "The body did not arrive", "the request's body did not arrive in time")
             isRetryable = true
+        case is HTTPParserError: self = .malformedHTTP
         case is BacklogFull:
             self = .unavailable(
                 "backlog_full", "the message broker is away and too many notifications wait for it", retryAfterSeconds: 5)

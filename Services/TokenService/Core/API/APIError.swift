@@ -50,6 +50,9 @@ extension APIError {
         \(RequestLimits.headerListBytes) bytes
         """)
 
+    static let malformedHTTP = APIError(
+        .badRequest, "http_error", "The request is not valid", "the bytes are not plainly one HTTP/1.1 request; the connection is closed")
+
     static func rateLimited(_ standing: TokenBucket.Standing) -> APIError {
         var error = APIError(
             .tooManyRequests, "rate_limited", "Too many requests",

@@ -66,6 +66,7 @@ struct BulkController: Sendable {
             throw APIError(
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be \(Self.lineDelimited)")
         }
+        try RequestBody.expectPlain(call.request)
         let body = call.request.body
         return try stream { [importing] writer in
             var answers = importing.begin(body, app: app, firstLine: firstLine, onChunk: call.charge)

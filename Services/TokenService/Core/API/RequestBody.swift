@@ -14,6 +14,7 @@ struct RequestBody: Sendable {
     /// - Parameter maximumBytes: This route's limit.
     init(of request: Request, maximumBytes: Int = maximumBytes) async throws {
         limit = maximumBytes
+        try Self.expectPlain(request)
         if let length = request.headers.text(.contentLength).flatMap({ Int($0) }), length > maximumBytes {
             throw APIError.bodyTooLarge(maximumBytes)
         }
@@ -29,6 +30,13 @@ struct RequestBody: Sendable {
             throw APIError(
                 .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must be application/json")
         }
+    }
+
+    /// Nothing is unpacked here: what is small on the wire and huge in memory does not exist.
+    static func expectPlain(_ request: Request) throws {
+        guard let coding = request.headers[.contentEncoding], coding.lowercased() != "identity" else { return }
+        throw APIError(
+            .unsupportedMediaType, "unsupported_media_type", "Unsupported media type", "the body must come without a Content-Encoding")
     }
 
     /// Reads the body as one object with `read`, which leaves its complaints in the reader.

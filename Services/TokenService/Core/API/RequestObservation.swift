@@ -15,12 +15,15 @@ struct RequestObservation: MiddlewareProtocol {
         _ request: Request, context: APIRequestContext, next: @concurrent (Request, APIRequestContext) async throws -> Response
     ) async throws -> Response {
         let start = ContinuousClock.now
-        let response: Response
+        var response: Response
         do {
+            guard request.hasPlainPath else { throw APIError.notFound }
             response = try await next(request, context)
         } catch {
             response = refusal(error, context)
         }
+        // A body there would be read as the beginning of the next answer.
+        if request.method == .head { response = response.createHeadResponse() }
         metrics.answered(route: context.endpointPath ?? "none", status: response.status.code, took: start.duration(to: .now))
         return response
     }

@@ -3,7 +3,8 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypes
 
-/// Watches one connection: a head that is too large is refused, and a client that is too slow to send or to take is not waited for.
+/// Watches one connection: what is too large, or not plainly one request, is refused, and a client that is too slow to send or to take is
+/// not waited for.
 ///
 /// Costs an ordinary request, whose body comes with its head, a few comparisons: a timer runs only while a body is incomplete. Time in
 /// which the service itself does not read does not count. Confined to its connection's event loop.
@@ -31,19 +32,29 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var drainTimer: Scheduled<Void>?
     /// The client was told to go; the connection ends with the answer.
     private var isEnding = false
+    /// The request after whose answer nothing is read.
+    private var lastRequest = Int.max
+    /// What comes after a fault in the framing is no request.
+    private var isDeaf = false
 
     init(bodyTimeout: Duration) { self.bodyTimeout = TimeAmount(bodyTimeout) }
 
     // MARK: Requests
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isDeaf { return }
         switch unwrapInboundIn(data) {
-        case .head:
+        case .head(let head):
+            if RequestFraming.isAmbiguous(head) {
+                isDeaf = true
+                return errorCaught(context: context, error: HTTPParserError.unknown)
+            }
             requestsBegun += 1
             isBodyArriving = true
             portionBytes = 0
             thrownAway = 0
             deadline = .distantFuture
+            if RequestFraming.isLast(head) { return lastRequestArrived(head, context) }
         case .body(let bytes): bodyArrived(bytes.readableBytes, context)
         case .end:
             isBodyArriving = false
@@ -51,6 +62,14 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             bodyTimer = nil
         }
         context.fireChannelRead(data)
+    }
+
+    private func lastRequestArrived(_ head: HTTPRequest, _ context: ChannelHandlerContext) {
+        lastRequest = min(lastRequest, requestsBegun)
+        var head = head
+        // The only way to say it that the server above understands.
+        head.headerFields[.connection] = "close"
+        context.fireChannelRead(wrapInboundOut(.head(head)))
     }
 
     private func bodyArrived(_ bytes: Int, _ context: ChannelHandlerContext) {
@@ -101,7 +120,13 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: Answers
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard case .end = unwrapOutboundIn(data) else { return context.write(data, promise: promise) }
+        switch unwrapOutboundIn(data) {
+        case .head(var head) where answersEnded + 1 >= (isEnding ? requestsBegun : lastRequest):
+            head.headerFields[.connection] = "close"
+            return context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .end: break
+        default: return context.write(data, promise: promise)
+        }
         answersEnded += 1
         guard isEnding, answersEnded == requestsBegun else { return context.write(data, promise: promise) }
         context.writeAndFlush(data, promise: promise)
@@ -120,13 +145,20 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: The end
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard let error = error as? HTTPParserError, error == .headerOverflow, requestsBegun == answersEnded, !isEnding else {
+        guard let error = error as? HTTPParserError, !isEnding else { return context.fireErrorCaught(error) }
+        // Requests that came whole are answered first; the server above then says 400 and closes.
+        guard requestsBegun == answersEnded else {
+            isEnding = true
             return context.fireErrorCaught(error)
         }
+        refuse(error == .headerOverflow ? .headersTooLarge : .malformedHTTP, context)
+    }
+
+    private func refuse(_ error: APIError, _ context: ChannelHandlerContext) {
         isEnding = true
-        let problem = APIError.headersTooLarge.body()
+        let problem = error.body()
         let head = HTTPResponse(
-            status: APIError.headersTooLarge.status,
+            status: error.status,
             headerFields: [.contentType: "application/problem+json", .contentLength: "\(problem.count)", .connection: "close"])
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.write(wrapOutboundOut(.body(context.channel.allocator.buffer(bytes: problem))), promise: nil)

@@ -131,7 +131,10 @@ extension ProblemCode {
         case .ownerMismatch:
             ProblemKind(409, "Somebody else is signed in", "The installation's user is not `expected_user`; nothing was changed.")
         case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
-        case .unsupportedMediaType: ProblemKind(415, "Unsupported media type", "The `Content-Type` is none that this operation takes.")
+        case .unsupportedMediaType: 
+            ProblemKind(
+                415, "Unsupported media type",
+                "The `Content-Type` is none that this operation takes, or there is a `Content-Encoding`: nothing is unpacked.")
         case .idempotencyKeyReused:
             ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
