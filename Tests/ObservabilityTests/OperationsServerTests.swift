@@ -46,14 +46,36 @@ struct OperationsServerTests {
         }
     }
 
+    @Test("Paths have one form, and an answer to HEAD has no body", arguments: ["//metrics", "/metrics/", "/%6detrics"])
+    func pathsHaveOneForm(path: String) async throws {
+        try await withServer(metrics: PrometheusMetrics(), readiness: Readiness([])) { port in
+            #expect(try await get(path, port: port).status == 404)
+            let head = try await get(path, port: port, method: "HEAD")
+            #expect(head.status == 404 && head.body.isEmpty)
+        }
+    }
+
+    @Test("Whoever says nothing, or too much, is sent away", arguments: ["", "GET /healthz HTTP/1.1\r\nX: "])
+    func strangersAreSentAway(start: String) async throws {
+        try await withServer(metrics: PrometheusMetrics(), readiness: Readiness([]), idleTimeout: .seconds(1)) { port in
+            #expect(try await exchange(start, port: port) == "")
+            let long = try await exchange("GET /healthz HTTP/1.1\r\nX: \(String(repeating: "x", count: 9000))\r\n\r\n", port: port)
+            #expect(!long.contains(" 200 "))
+            #expect(try await get("/healthz", port: port).status == 200)
+        }
+    }
+
     // MARK: Tools
 
     /// Runs the server on a port of its own, and checks that a graceful stop ends it.
-    private func withServer(metrics: PrometheusMetrics, readiness: Readiness, _ body: (Int) async throws -> Void) async throws {
+    private func withServer(
+        metrics: PrometheusMetrics, readiness: Readiness, idleTimeout: Duration = .seconds(60), _ body: (Int) async throws -> Void
+    ) async throws {
         let (ports, listening) = AsyncStream<Int>.makeStream()
         let logger = Logger(label: "silent") { _ in SwiftLogNoOpLogHandler() }
         let server = OperationsServer(
-            host: "127.0.0.1", port: 0, metrics: metrics, logger: logger, readiness: { readiness }, onListening: { listening.yield($0) })
+            host: "127.0.0.1", port: 0, metrics: metrics, logger: logger, idleTimeout: idleTimeout,
+            readiness: { readiness }, onListening: { listening.yield($0) })
         let services = ServiceGroup(services: [server], logger: logger)
         async let running: Void = services.run()
         let port = try #require(await ports.first { _ in true })
@@ -62,7 +84,15 @@ struct OperationsServerTests {
         try await running
     }
 
-    private func get(_ path: String, port: Int) async throws -> (status: Int, head: String, body: String) {
+    private func get(_ path: String, port: Int, method: String = "GET") async throws -> (status: Int, head: String, body: String) {
+        let answer = try await exchange("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", port: port)
+        let end = try #require(answer.firstRange(of: "\r\n\r\n"))
+        let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) })
+        return (status, String(answer[..<end.lowerBound]), String(answer[end.upperBound...]))
+    }
+
+    /// Everything that comes until the server closes the connection.
+    private func exchange(_ text: String, port: Int) async throws -> String {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .connect(host: "127.0.0.1", port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -71,14 +101,15 @@ struct OperationsServerTests {
                         configuration: .init(inboundType: ByteBuffer.self, outboundType: ByteBuffer.self))
                 }
             }
-        let answer = try await channel.executeThenClose { inbound, outbound in
-            try await outbound.write(ByteBuffer(string: "GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+        return try await channel.executeThenClose { inbound, outbound in
             var answer = ""
-            for try await part in inbound { answer += String(buffer: part) }
+            do {
+                try await outbound.write(ByteBuffer(string: text))
+                for try await part in inbound { answer += String(buffer: part) }
+            } catch is IOError {
+                // Closed while we were writing.
+            }
             return answer
         }
-        let end = try #require(answer.firstRange(of: "\r\n\r\n"))
-        let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) })
-        return (status, String(answer[..<end.lowerBound]), String(answer[end.upperBound...]))
     }
 }

@@ -4,16 +4,19 @@ import NIOPosix
 /// A TCP connection to a service, for clients that no HTTP library would be.
 struct RawConnection {
     private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
-    private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    /// For another task to send with.
+    let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
     private(set) var received = ""
 
     static func open<Result: Sendable>(_ port: Int, _ body: @Sendable (inout RawConnection) async throws -> Result) async throws -> Result {
-        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).connect(host: "127.0.0.1", port: port) {
+        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).channelOption(
+            .allowRemoteHalfClosure, value: true
+        ).connect(host: "127.0.0.1", port: port) {
             channel in
             channel.eventLoop.makeCompletedFuture {
                 try NIOAsyncChannel(
                     wrappingChannelSynchronously: channel,
-                    configuration: .init(inboundType: ByteBuffer.self, outboundType: ByteBuffer.self))
+                    configuration: .init(isOutboundHalfClosureEnabled: true, inboundType: ByteBuffer.self, outboundType: ByteBuffer.self))
             }
         }
         return try await channel.executeThenClose { inbound, outbound in
@@ -24,9 +27,14 @@ struct RawConnection {
 
     /// - Returns: false where the service has closed the connection.
     @discardableResult
-    func send(_ text: String) async -> Bool {
-        do { try await outbound.write(ByteBuffer(string: text)) } catch { return false }
-        return true
+    func send(_ text: String) async -> Bool { await send(Array(text.utf8)) }
+
+    @discardableResult
+    func send(_ bytes: [UInt8]) async -> Bool { await outbound.send(bytes) }
+
+    /// The statuses of the answers that came, in order.
+    var statuses: [Int] {
+        received.split(separator: "HTTP/1.1 ", omittingEmptySubsequences: false).dropFirst().compactMap { Int($0.prefix(3)) }
     }
 
     /// Reads until the text was received, or the connection ends.
@@ -51,5 +59,14 @@ struct RawConnection {
         } catch {
             return false
         }
+    }
+}
+
+extension NIOAsyncChannelOutboundWriter<ByteBuffer> {
+    /// - Returns: false where the service has closed the connection.
+    @discardableResult
+    func send(_ bytes: some Sequence<UInt8> & Sendable) async -> Bool {
+        do { try await write(ByteBuffer(bytes: bytes)) } catch { return false }
+        return true
     }
 }
