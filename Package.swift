@@ -28,6 +28,7 @@ let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift
 let nio = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
+let nioHTTPTypesHTTP1 = Target.Dependency.product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
 let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
@@ -125,7 +126,7 @@ let package = Package(
         tests("ObservabilityTests", ["Observability", "PushModel", "StrictJSON", configuration, coreMetrics, lifecycle, logging, nio, nioPosix, tracing]),
         tests("APNsTests", ["APNs", "APNsSimulator", "HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", "TestSupport", logging]),
         tests("APNsSimulatorTests", ["APNsSimulator", "HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", "TestSupport", configuration, httpClient, httpTypes, hummingbird, lifecycle, logging, nio, nioEmbedded, nioHTTP1], exclude: ["Clients", "Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
-        tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioHTTP1, nioPosix, nioSSL]),
+        tests("TokenServiceTests", ["Broker", "Observability", "OpenSSL", "Postgres", "PushCtl", "PushModel", "RabbitMQ", "StrictJSON", "TestBroker", "TestDatabase", "TestSupport", "TokenService", arguments, configuration, httpClient, httpTypes, lifecycle, logging, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("DispatcherTests", ["APNs", "APNsSimulator", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "SystemIO", "TestBroker", "TestSupport", configuration, lifecycle, logging, protobuf], exclude: ["Fuzzing/README.md", "Fuzzing/Corpus", "Fuzzing/FuzzerMain.swift"]),
         tests("PushCtlTests", ["PushCtl", "StrictJSON", arguments]),
         tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1]),
@@ -151,4 +152,8 @@ if Context.environment["PUSH_FUZZ"] == "1" {
         .executableTarget(
             name: "DispatcherFuzz", dependencies: ["APNs", "HTTP2", "OpenSSL", "PushModel", protobuf],
             path: "Tests/DispatcherTests/Fuzzing", exclude: ["Corpus", "README.md"], swiftSettings: base))
+    package.targets.append(
+        .executableTarget(
+            name: "TokenServiceFuzz", dependencies: ["Postgres", "PushModel", "RabbitMQ", "StrictJSON", "TokenService", httpTypes, nio, nioEmbedded, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1],
+            path: "Tests/TokenServiceTests", exclude: ["Fuzzing/Corpus", "Fuzzing/README.md"], sources: ["Fuzzing", "Support/SchemaCheck.swift"], swiftSettings: base))
 }

@@ -76,6 +76,21 @@ package final class RabbitMQConnection {
         }
     }
 
+    /// Logs in over a socket that is connected already, and closes it in the end. For tests: what a broker could say, without one.
+    init(_ configuration: RabbitMQConfiguration, connected descriptor: Int32) throws(RabbitMQError) {
+        guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
+        self.state = state
+        maximumBodyBytes = configuration.maximumBodyBytes
+        breaker = SocketBreaker(descriptor)
+        do throws(RabbitMQError) {
+            amqp_tcp_socket_set_sockfd(try Self.makeSocket(state), descriptor)
+            try logIn(configuration)
+        } catch {
+            abandon()
+            throw error
+        }
+    }
+
     deinit { abandon() }
 
     private static func makeSocket(_ state: amqp_connection_state_t) throws(RabbitMQError) -> OpaquePointer {

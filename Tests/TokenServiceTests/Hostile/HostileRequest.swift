@@ -1,7 +1,5 @@
-import Testing
-
 /// Bytes that no honest client sends, or that two servers in a row could read in two ways; and what must come of them.
-struct HostileRequest: Sendable, CustomTestStringConvertible {
+struct HostileRequest: Sendable {
     /// A `GET /healthz` follows each. Where the first request is answered, the second one begins exactly where it ends; where it is refused,
     /// nothing after it is a request.
     enum Result: Sendable {
@@ -11,11 +9,21 @@ struct HostileRequest: Sendable, CustomTestStringConvertible {
         case ended(Int)
     }
 
+    enum Group: CaseIterable {
+        case lengths, chunks, heads
+
+        var requests: [HostileRequest] {
+            switch self {
+            case .lengths: HostileRequest.lengths
+            case .chunks: HostileRequest.chunks
+            case .heads: HostileRequest.heads
+            }
+        }
+    }
+
     let name: String
     let bytes: [UInt8]
     let result: Result
-
-    var testDescription: String { name }
 
     init(_ name: String, _ bytes: String, _ result: Result) { self.init(name, Array(bytes.utf8), result) }
 

@@ -5,11 +5,11 @@ import Testing
 
 @Suite("Hostile bytes end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(2)))
 struct HostileRequestTests {
-    @Test(arguments: [HostileRequest.lengths, HostileRequest.chunks, HostileRequest.heads])
-    func nothingIsReadInTwoWaysAndNoRequestIsInvented(cases: [HostileRequest]) async throws {
+    @Test(arguments: HostileRequest.Group.allCases)
+    func nothingIsReadInTwoWaysAndNoRequestIsInvented(group: HostileRequest.Group) async throws {
         try await RunningService.run { running in
             let key = try #require(try await running.client.makeApp().key)
-            for hostile in cases {
+            for hostile in group.requests {
                 let (statuses, answer) = try await Self.exchange(hostile, key: key, port: running.client.port)
                 switch hostile.result {
                 case .answered(let status): #expect(statuses == [status, 200], "\(hostile.name)")

@@ -1,0 +1,14 @@
+import Foundation
+import Testing
+
+/// What `deploy/fuzz` has found or was given: replayed on every run, so that a change cannot bring an old crash back.
+@Suite("The fuzzer's corpus does the token service no harm", .timeLimit(.minutes(2)))
+struct FuzzCorpusTests {
+    @Test("Every input is survived", arguments: FuzzTarget.allCases)
+    func replay(_ target: FuzzTarget) throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fuzzing/Corpus/\(target.rawValue)")
+        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        #expect(files.count >= 5)
+        for file in files { target.run(Array(try Data(contentsOf: file))) }
+    }
+}

@@ -1,0 +1,65 @@
+import PushModel
+import StrictJSON
+
+@testable import TokenService
+
+/// Bodies of requests. What is taken must be what the API's description describes: the other way round it may be stricter.
+enum FuzzBody {
+    private static let now: Int64 = 1_795_262_400_000
+    private static let id = PushID(high: 1, low: 2)
+    static let app: App? = AppSlug("shop").map {
+        App(
+            id: 1, slug: $0, bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production, .sandbox], staleAfterDays: nil,
+            removesStale: false)
+    }
+
+    static func send(_ bytes: [UInt8]) {
+        guard let value = parse(bytes, maximumBytes: NotificationRequest.maximumBodyBytes) else { return }
+        var reader = JSONObjectReader(value)
+        guard let request = NotificationRequest(&reader, source: bytes, now: now) else { return }
+        expectDescribed(value, as: "sendNotification")
+        precondition(request.expiresAt > now, "what is taken can still be sent")
+        precondition(request.timing.notBefore ?? now >= now, "and not in the past")
+        guard case .tags(let tags) = request.target else { return }
+        FuzzText.expectWritable(tags)
+    }
+
+    static func run(_ bytes: [UInt8]) {
+        guard let kind = bytes.first, let app, let value = parse(Array(bytes.dropFirst()), maximumBytes: 65_536) else { return }
+        var body = JSONObjectReader(value)
+        let (isTaken, operation): (Bool, String) =
+            switch kind % 10 {
+            case 0: (Registration(&body, installation: id, app: app) != nil, "register")
+            case 1: (InstallationPatch(&body, installation: id, app: app, precondition: .none) != nil, "change")
+            case 2: (BulkRegistration.Items(&body, app: app) != nil, "registerMany")
+            case 3: (HoldRequest(&body, app: app.slug, now: now) != nil, "setHold")
+            case 4: (HoldRequest(&body, app: nil, now: now) != nil, "setGlobalHold")
+            case 5: (QuietHours(&body) != nil, "setQuietHours")
+            case 6: (body.newApp() != nil, "createApp")
+            case 7: (body.appChange() != nil, "changeApp")
+            case 8: (body.newWebhook(allowsHTTP: false) != nil, "createWebhook")
+            default: (body.webhookChange(allowsHTTP: false) != nil, "changeWebhook")
+            }
+        guard isTaken, body.problems.isEmpty else { return }
+        // Each item of a list has its own answer.
+        if kind % 10 != 2 { expectDescribed(value, as: operation) }
+    }
+
+    private static func parse(_ bytes: [UInt8], maximumBytes: Int) -> JSONValue? {
+        do throws(JSONError) {
+            return try JSONValue.parse(bytes, maximumBytes: maximumBytes)
+        } catch {
+            precondition(!error.description.isEmpty, "a fault is told in words")
+            return nil
+        }
+    }
+
+    static func expectDescribed(_ value: JSONValue, as operation: String) {
+        guard let body = bodies[operation] else { preconditionFailure("no operation \(operation) with a body") }
+        let faults = SchemaCheck.faults(of: value, against: body.schema, in: OpenAPIDocument.schemas)
+        precondition(faults.isEmpty, "taken, but not described: \(faults)")
+    }
+
+    private static let bodies = Dictionary(
+        OpenAPIDocument.operations.compactMap { operation in operation.request.map { (operation.id, $0) } }, uniquingKeysWith: { $1 })
+}
