@@ -21,6 +21,9 @@ struct AuthorisationMatrixTests {
     private struct World {
         let notification: String
         let key: String
+        let hold: String
+        let globalHold: String
+        let webhook: String
 
         func paths(of route: APIRoute) -> [String] {
             var paths = [route.path]
@@ -33,15 +36,18 @@ struct AuthorisationMatrixTests {
         }
 
         private func placeholders(of route: APIRoute) -> [(String, [String])] {
-            let ids =
-                if route.path.contains("/admin/keys/") {
-                    [key, "0123456789abcdef"]
-                } else if route.path.contains("/notifications/") {
-                    [notification, PushID.random().description]
-                } else {
-                    [installation(1).description, installation(99).description, "x"]
-                }
-            return [("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{id}", ids)]
+            [("{app}", ["shop", "nothing"]), ("{slug}", ["shop", "nothing"]), ("{user}", ["ada", "nobody"]), ("{id}", ids(of: route))]
+        }
+
+        /// What there is of a route's kind, and what there is not. A new kind must be taught here (dead letters are nobody's: any id will do).
+        func ids(of route: APIRoute) -> [String] {
+            let unknown = PushID.random().description
+            let known: [(String, [String])] = [
+                ("/admin/keys/", [key, "0123456789abcdef"]), ("/notifications/", [notification, unknown]),
+                ("/admin/holds/", [globalHold, hold, unknown]), ("/holds/", [hold, unknown]), ("/webhooks/", [webhook, unknown]),
+                ("/installations/", [installation(1).description, installation(99).description, "x"]), ("/dead-letters/", [unknown, "x"]),
+            ]
+            return known.first { route.path.contains($0.0) }?.1 ?? []
         }
     }
 
@@ -63,6 +69,42 @@ struct AuthorisationMatrixTests {
                 }
             }
             #expect(try await Self.fingerprint(running) == before, "a refused request changed something")
+        }
+    }
+
+    /// Whoever may do everything in one app gets nowhere with what belongs to another: it is as if it did not exist.
+    @Test func whatBelongsToAnotherAppDoesNotExist() async throws {
+        try await RunningService.run { running in
+            let world = try await Self.world(running)
+            let other = try await running.client.makeKey(app: "other", scopes: Scope.allCases.map(\.rawValue))
+            let before = try await Self.fingerprint(running)
+            for route in APIRoute.all where route.isOfApp && route.path.contains("{id}") {
+                // To register an id of one's own choice is no look at another app's.
+                if route == .register { continue }
+                let ids = world.ids(of: route).filter { $0 != "x" }
+                var answers: Set<[String]> = []
+                for id in ids {
+                    let path = route.path.replacing("{app}", with: "other").replacing("{id}", with: id)
+                    let query = route == .explainNotification ? "?user=ada" : ""
+                    let answer = try await other.call(route.method.rawValue, path + query, Self.body(of: route))
+                    answers.insert([
+                        "\(answer.status)", answer.code ?? "none", String(decoding: answer.bytes, as: UTF8.self).replacing(id, with: ""),
+                    ])
+                    #expect(!answer.json.description.contains("ada"), "\(route.method.rawValue) \(path)")
+                }
+                #expect(answers.count == 1, "\(route.method.rawValue) \(route.path) tells what another app has: \(answers)")
+                #expect(answers.first?.first != "400", "teach this test a body for \(route.method.rawValue) \(route.path)")
+            }
+            #expect(try await Self.fingerprint(running) == before, "another app's key changed something")
+        }
+    }
+
+    private static func body(of route: APIRoute) -> String? {
+        switch route {
+        case .changeWebhook: #"{"enabled":false}"#
+        case .redeliverWebhookMessages: #"{"failed":true}"#
+        case .change: #"{"user":null}"#
+        default: route.method == .get || route.method == .delete ? nil : "{}"
         }
     }
 
@@ -98,7 +140,14 @@ struct AuthorisationMatrixTests {
         try await shop.register(installation(1), user: "ada", token: token(1))
         let sent = try await shop.send(#"{"user":"ada"}"#)
         let key = try #require(shop.key).split(separator: "_")[1]
-        return World(notification: try #require(sent.json.text("id")), key: String(key))
+        let hold = try await running.client.post("/v1/apps/shop/holds", #"{"lane":"bulk","reason":"test"}"#)
+        let globalHold = try await running.client.post("/v1/admin/holds", #"{"lane":"bulk","reason":"test"}"#)
+        let webhook = try await running.client.post(
+            "/v1/apps/shop/webhooks", #"{"url":"https://hooks.example.com/","events":["delivery.failed"]}"#)
+        #expect(try await shop.put("/v1/apps/shop/users/ada/quiet-hours", #"{"begins_at":"22:00","ends_at":"07:00"}"#).status < 300)
+        return World(
+            notification: try #require(sent.json.text("id")), key: String(key), hold: try #require(hold.json.text("id")),
+            globalHold: try #require(globalHold.json.text("id")), webhook: try #require(webhook.json.text("id")))
     }
 
     /// What refused requests must leave as it is.
@@ -109,7 +158,11 @@ struct AuthorisationMatrixTests {
             try await running.count("SELECT count(*) FROM installations WHERE owner = 'ada'"),
             try await running.count("SELECT count(*) FROM tokens WHERE state = 'active'"),
             try await running.count("SELECT count(*) FROM notifications"),
-            try await running.count("SELECT count(*) FROM holds"),
+            try await running.count("SELECT count(*) FROM holds WHERE lifted_at IS NULL"),
+            try await running.count("SELECT count(*) FROM webhooks WHERE disabled_at IS NULL AND previous_secret IS NULL"),
+            try await running.count("SELECT count(*) FROM quiet_hours"),
+            try await running.count("SELECT count(*) FROM erasures"),
+            try await running.count("SELECT count(*) FROM installations"),
         ]
     }
 

@@ -64,10 +64,12 @@ extension Migrator {
             throw MigrationError(code: .lockTimedOut, message: "another instance has been migrating for too long; gave up waiting")
         }
         // Short from here on: everyone else's statements queue up behind a migration that waits for a table.
+        try session.simple("SET lock_timeout = '5s'")
+        // An account that may not create tables may still find that there is nothing to do; IF NOT EXISTS would refuse it.
+        guard try session.execute("SELECT to_regclass('schema_migrations') IS NULL").only().bool(0) else { return }
         try session.simple(
             """
-            SET lock_timeout = '5s';
-            CREATE TABLE IF NOT EXISTS schema_migrations (
+            CREATE TABLE schema_migrations (
                 version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
                 applied_at timestamptz NOT NULL DEFAULT now())
             """)

@@ -11,6 +11,8 @@ enum FuzzTarget: String, CaseIterable {
     case signingKey = "signing-key"
     /// What APNs says, as it comes out of TLS, to a connection with requests in flight.
     case answers
+    /// The credentials file.
+    case credentials
 
     func run(_ bytes: [UInt8]) {
         switch self {
@@ -18,6 +20,7 @@ enum FuzzTarget: String, CaseIterable {
         case .errorBody: FuzzErrorBody.run(bytes)
         case .signingKey: FuzzSigningKey.run(bytes)
         case .answers: FuzzAnswers.run(bytes)
+        case .credentials: FuzzCredentials.run(bytes)
         }
     }
 }

@@ -46,8 +46,22 @@ final class Platform {
         if showLogs {
             for process in running { print("--- the log of \(process.name) ---\n\(process.log.suffix(4000))") }
         }
+        expectNoSecretsInLogs()
         try? FileManager.default.removeItem(atPath: folder)
     }
+
+    /// Whatever a test did, nothing of it that is secret may stand in a log.
+    private func expectNoSecretsInLogs() {
+        guard !running.allSatisfy({ $0.log.isEmpty || !$0.logPath.hasSuffix(".log") }) else { return }
+        do {
+            let check = try LogCheck.run(folder)
+            #expect(check.status == 0, "\(check.words)")
+        } catch {
+            Issue.record("the logs could not be checked: \(error)")
+        }
+    }
+
+    func hasLogged(_ level: String) -> Bool { running.contains { $0.log.contains("\"level\":\"\(level)\"") } }
 
     // MARK: Programs
 
@@ -93,7 +107,7 @@ final class Platform {
     /// Runs a program to its end. Its output is in the returned process's log.
     func run(_ program: String, _ arguments: [String]) async throws -> (ending: PlatformProcess.Ending?, output: String) {
         let process = try PlatformProcess(
-            program, program: "\(programs)/\(program)", arguments: arguments, environment: [:], logFolder: folder)
+            program, program: "\(programs)/\(program)", arguments: arguments, environment: [:], logFolder: folder, logName: "out")
         running.append(process)
         let ending = await process.waitForEnd()
         return (ending, process.log)
@@ -170,7 +184,7 @@ func withPlatform(_ body: (Platform) async throws -> Void) async throws {
 
 // MARK: - Small things
 
-private let repositoryFolder = #filePath.components(separatedBy: "/Tests/EndToEndTests/")[0]
+let repositoryFolder = #filePath.components(separatedBy: "/Tests/EndToEndTests/")[0]
 
 private func port(of url: String) -> String { String(url.split(separator: ":").last ?? "") }
 

@@ -11,10 +11,14 @@ final class PlatformProcess: Sendable {
     private let process: Mutex<Process>
     private let ended: AsyncStream<Ending>
 
-    /// - Parameter environment: the program's settings; nothing else of this process's environment reaches it but PATH.
-    init(_ name: String, program: String, arguments: [String] = [], environment: [String: String], logFolder: String) throws {
+    /// - Parameters:
+    ///   - environment: the program's settings; nothing else of this process's environment reaches it but PATH.
+    ///   - logName: The end of the log's name: what is meant for people, and may show keys, is no `log`.
+    init(
+        _ name: String, program: String, arguments: [String] = [], environment: [String: String], logFolder: String, logName: String = "log"
+    ) throws {
         self.name = name
-        logPath = "\(logFolder)/\(name).log"
+        logPath = "\(logFolder)/\(name).\(logName)"
         let process = Process()
         process.executableURL = URL(fileURLWithPath: program)
         process.arguments = arguments

@@ -34,7 +34,8 @@ enum FuzzDatabase {
     private static func timestamp(_ value: UnsafeRawBufferPointer) {
         guard let read = DecodedTimestamp(binary: value, type: .timestamp) else { return }
         var written: [UInt8] = []
-        precondition(PostgresValue.timestamp(milliseconds: read.milliseconds).appendBinary(to: &written), "a moment that was read can be written")
+        precondition(
+            PostgresValue.timestamp(milliseconds: read.milliseconds).appendBinary(to: &written), "a moment that was read can be written")
         written.withUnsafeBytes { written in
             precondition(DecodedTimestamp(binary: written, type: .timestamp)?.milliseconds == read.milliseconds)
         }

@@ -79,8 +79,10 @@ struct HostileRequest: Sendable {
             HostileRequest("a chunk without its end", post(chunked, "2\r\n{}0\r\n\r\n"), .ended(400)),
             HostileRequest("a length among the trailers", post(chunked, "2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n"), .ended(400)),
             HostileRequest(
-                "trailers without end", post(chunked, "2\r\n{}\r\n0\r\n" + (0..<2000).map { "X-\($0): 12345678\r\n" }.joined()), .ended(400)),
-            HostileRequest("the coding is said twice", post("Transfer-Encoding: identity\r\n" + chunked, "2\r\n{}\r\n0\r\n\r\n"), .ended(400)),
+                "trailers without end", post(chunked, "2\r\n{}\r\n0\r\n" + (0..<2000).map { "X-\($0): 12345678\r\n" }.joined()), .ended(400)
+            ),
+            HostileRequest(
+                "the coding is said twice", post("Transfer-Encoding: identity\r\n" + chunked, "2\r\n{}\r\n0\r\n\r\n"), .ended(400)),
         ]
         + ["fffffffffffffffff", "-2", "+2", "0x2", " 2", "2 ", "", "zz", "2\t"].map {
             HostileRequest("the chunk's size '\($0)'", post(chunked, "\($0)\r\n{}\r\n0\r\n\r\n"), .ended(400))
@@ -109,13 +111,20 @@ struct HostileRequest: Sendable {
             HostileRequest("NUL in a name", get("X\u{0}: a\r\n"), .ended(400)),
             HostileRequest("NUL in the path", get("", target: "/hea\u{0}lthz"), .ended(400)),
             HostileRequest("a control character in a field", get("X: a\u{1}\u{7f}b\r\n"), .ended(400)),
-            HostileRequest("bytes that are no UTF-8 in a field", Array("GET /healthz HTTP/1.1\r\nX: ".utf8) + [0xff, 0xc3, 0x28] + Array("\r\n\r\n".utf8), .answered(200)),
-            HostileRequest("bytes that are no UTF-8 in a key", Array("GET /v1/admin/apps HTTP/1.1\r\nAuthorization: Bearer ".utf8) + [0xff, 0xfe] + Array("\r\n\r\n".utf8), .answered(401)),
-            HostileRequest("bytes that are no UTF-8 in the path", Array("GET /".utf8) + [0xff] + Array(" HTTP/1.1\r\n\r\n".utf8), .ended(400)),
+            HostileRequest(
+                "bytes that are no UTF-8 in a field",
+                Array("GET /healthz HTTP/1.1\r\nX: ".utf8) + [0xff, 0xc3, 0x28] + Array("\r\n\r\n".utf8), .answered(200)),
+            HostileRequest(
+                "bytes that are no UTF-8 in a key",
+                Array("GET /v1/admin/apps HTTP/1.1\r\nAuthorization: Bearer ".utf8) + [0xff, 0xfe] + Array("\r\n\r\n".utf8), .answered(401)),
+            HostileRequest(
+                "bytes that are no UTF-8 in the path", Array("GET /".utf8) + [0xff] + Array(" HTTP/1.1\r\n\r\n".utf8), .ended(400)),
             HostileRequest("a version to come", "GET /healthz HTTP/1.2\r\nHost: t\r\n\r\n", .ended(400)),
             HostileRequest("no version", "GET /healthz\r\n\r\n", .ended(400)),
             HostileRequest("HTTP/2 at once", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\u{0}\u{0}\u{0}\u{4}\u{0}\u{0}\u{0}\u{0}\u{0}", .ended(400)),
-            HostileRequest("HTTP/2 by upgrade", get("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"), .ended(200)),
+            HostileRequest(
+                "HTTP/2 by upgrade", get("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"), .ended(200)
+            ),
             HostileRequest("a web socket", get("Connection: Upgrade\r\nUpgrade: websocket\r\n"), .ended(200)),
             HostileRequest("TLS", [0x16, 3, 1, 0, 0xc2, 1, 0, 0, 0xbe, 3, 3] + [UInt8](repeating: 0, count: 200), .ended(400)),
             HostileRequest("bytes", Array(0...255), .ended(400)),
@@ -129,7 +138,10 @@ struct HostileRequest: Sendable {
             HostileRequest("a method in a field", get("X-HTTP-Method-Override: DELETE\r\nX-Original-URL: /metrics\r\n"), .answered(200)),
             HostileRequest("an answer without a body", get("", target: "/v1/admin/apps", method: "HEAD"), .answered(404)),
         ]
-        + ["//healthz", "/healthz/", "/./healthz", "/x/../healthz", "/%2e%2e/healthz", "/%68ealthz", "/healthz%00", "/healthz;x=1", "/HEALTHZ"]
+        + [
+            "//healthz", "/healthz/", "/./healthz", "/x/../healthz", "/%2e%2e/healthz", "/%68ealthz", "/healthz%00", "/healthz;x=1",
+            "/HEALTHZ",
+        ]
         .map { HostileRequest("the path \($0)", get("", target: $0), .answered(404)) }
         + ["//v1/admin/apps", "/v1//admin/apps", "/v1/admin/apps/", "/v1%2fadmin/apps", "/v1/x/../admin/apps"]
         .map { HostileRequest("the path \($0)", get(keyLine, target: $0), .answered(404)) }

@@ -33,6 +33,8 @@ struct RunningService {
         /// Speak to the servers through these ports instead.
         var postgresPort: Int?
         var brokerPort: Int?
+        /// Another account at the database than the one that owns everything.
+        var postgresUser: String?
     }
 
     /// Migrated database, declared topology, service; all gone afterwards.
@@ -42,6 +44,15 @@ struct RunningService {
             try await withTestBroker { broker, topology in
                 try await start(options, pool: pool, uri: uri, broker: broker, topology: topology, body)
             }
+        }
+    }
+
+    /// In a database that is there, whoever made its schema.
+    static func run(
+        on pool: PostgresPool, uri: String, _ options: Options, _ body: @Sendable (RunningService) async throws -> Void
+    ) async throws {
+        try await withTestBroker { broker, topology in
+            try await start(options, pool: pool, uri: uri, broker: broker, topology: topology, body)
         }
     }
 
@@ -73,6 +84,7 @@ struct RunningService {
             "RABBITMQ_URL": options.brokerPort.map { replacePort(of: amqp, with: $0) } ?? amqp,
             "RELAY_INTERVAL_MS": "50", "POSTGRES_POOL_SIZE": "4",
         ]
+        if let user = options.postgresUser { variables["POSTGRES_URL"] = replaceUser(of: uri, with: user) }
         variables.merge(options.settings) { $1 }
         let metrics = PrometheusMetrics()
         var logger = Logger(label: "test")
@@ -112,6 +124,12 @@ struct RunningService {
     static func port(of uri: String) throws -> Int {
         guard let port = URLComponents(string: uri)?.port else { throw Missing(description: "the URI names no port") }
         return port
+    }
+
+    static func replaceUser(of uri: String, with user: String) -> String {
+        guard var parts = URLComponents(string: uri) else { return uri }
+        parts.user = user
+        return parts.string ?? uri
     }
 
     private static func replacePort(of uri: String, with port: Int) -> String {

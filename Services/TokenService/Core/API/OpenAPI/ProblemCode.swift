@@ -131,7 +131,7 @@ extension ProblemCode {
         case .ownerMismatch:
             ProblemKind(409, "Somebody else is signed in", "The installation's user is not `expected_user`; nothing was changed.")
         case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
-        case .unsupportedMediaType: 
+        case .unsupportedMediaType:
             ProblemKind(
                 415, "Unsupported media type",
                 "The `Content-Type` is none that this operation takes, or there is a `Content-Encoding`: nothing is unpacked.")
