@@ -90,7 +90,7 @@ struct AuthorisationMatrixTests {
                     answers.insert([
                         "\(answer.status)", answer.code ?? "none", String(decoding: answer.bytes, as: UTF8.self).replacing(id, with: ""),
                     ])
-                    #expect(!answer.json.description.contains("ada"), "\(route.method.rawValue) \(path)")
+                    #expect(!String(decoding: answer.bytes, as: UTF8.self).contains("ada"), "\(route.method.rawValue) \(path)")
                 }
                 #expect(answers.count == 1, "\(route.method.rawValue) \(route.path) tells what another app has: \(answers)")
                 #expect(answers.first?.first != "400", "teach this test a body for \(route.method.rawValue) \(route.path)")

@@ -29,9 +29,9 @@ enum FuzzBody {
         var body = JSONObjectReader(value)
         let (isTaken, operation): (Bool, String) =
             switch kind % 10 {
-            case 0: (Registration(&body, installation: id, app: app) != nil, "register")
-            case 1: (InstallationPatch(&body, installation: id, app: app, precondition: .none) != nil, "change")
-            case 2: (BulkRegistration.Items(&body, app: app) != nil, "registerMany")
+            case 0: (Registration(&body, installation: id, app: app) != nil, "registerInstallation")
+            case 1: (InstallationPatch(&body, installation: id, app: app, precondition: .none) != nil, "changeInstallation")
+            case 2: (BulkRegistration.Items(&body, app: app) != nil, "registerInstallations")
             case 3: (HoldRequest(&body, app: app.slug, now: now) != nil, "setHold")
             case 4: (HoldRequest(&body, app: nil, now: now) != nil, "setGlobalHold")
             case 5: (QuietHours(&body) != nil, "setQuietHours")

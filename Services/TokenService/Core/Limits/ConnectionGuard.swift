@@ -46,8 +46,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             if RequestFraming.isAmbiguous(head) {
+                errorCaught(context: context, error: HTTPParserError.unknown)
                 isDeaf = true
-                return errorCaught(context: context, error: HTTPParserError.unknown)
+                return
             }
             requestsBegun += 1
             isBodyArriving = true
@@ -145,7 +146,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: The end
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard let error = error as? HTTPParserError, !isEnding else { return context.fireErrorCaught(error) }
+        guard let error = error as? HTTPParserError, !isEnding else {
+            // What follows a refusal is not even a fault.
+            return isDeaf && error is HTTPParserError ? () : context.fireErrorCaught(error)
+        }
         // Requests that came whole are answered first; the server above then says 400 and closes.
         guard requestsBegun == answersEnded else {
             isEnding = true
@@ -156,6 +160,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     private func refuse(_ error: APIError, _ context: ChannelHandlerContext) {
         isEnding = true
+        isDeaf = true
         let problem = error.body()
         let head = HTTPResponse(
             status: error.status,
