@@ -104,37 +104,3 @@ struct WalkKillTests {
     /// A walked delivery's id ends with its place: the chunk in 32 bits, the position in 16.
     private static func chunk(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
 }
-
-extension Client {
-    fileprivate func sendToAll(_ text: String) async throws -> String {
-        let accepted = try await service.post("/v1/apps/\(Self.app)/notifications") { request in
-            request.object("to") { $0.field("all", true) }
-            request.object("payload") { $0.object("aps") { $0.field("alert", text) } }
-        }
-        return try #require(accepted["id"]?.stringValue)
-    }
-}
-
-extension LargeAudience {
-    fileprivate struct Counts {
-        var total: Int
-        var pending: Int
-        var byClass: [String: Int]
-    }
-
-    fileprivate func counts(of notification: String) async throws -> Counts {
-        let id = try #require(PushID(notification))
-        return try await platform.database.session { session in
-            let row = try session.execute("SELECT total, pending FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)])
-                .only()
-            var byClass: [String: Int] = [:]
-            for count in try session.execute(
-                "SELECT class, sum(count)::bigint FROM notification_counts WHERE notification = $1 GROUP BY class",
-                [.uuid(high: id.high, low: id.low)])
-            {
-                byClass[try count.text(0)] = Int(try count.int64(1))
-            }
-            return Counts(total: Int(try row.int32(0)), pending: Int(try row.int32(1)), byClass: byClass)
-        }
-    }
-}

@@ -123,6 +123,22 @@ struct HeldWorkTests {
         }
     }
 
+    @Test func whatIsHeldBeforeItsWalkExpiresAsWell() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let hold = try await chief.setHold(#"{"lane":"soon","reason":"r"}"#)
+            let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
+            _ = try await eventually { try await running.count(Self.heldBy, [.text(hold)]) == 1 ? true : nil }
+            try await running.execute("UPDATE notifications SET expires_at = now(), lease_until = now()")
+            let status = try await eventually {
+                let status = try await shop.status(id)
+                return status.text("completed_at") == nil ? nil : status
+            }
+            #expect(status.text("state") == "expired" && status["counts"]?.number("total") == 0, "\(status)")
+        }
+    }
+
     @Test func manyThatAreHeldAreGivenBackInBatchesAndAgainHeldByAnotherHold() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()

@@ -77,6 +77,16 @@ struct Client {
         return try #require(accepted["id"]?.stringValue)
     }
 
+    /// To every device of the app, in the lane `bulk`, with counters and without receipts.
+    func sendToAll(_ text: String, ttlSeconds: Int? = nil) async throws -> String {
+        let accepted = try await service.post("/v1/apps/\(Self.app)/notifications") { request in
+            request.object("to") { $0.field("all", true) }
+            request.object("payload") { $0.object("aps") { $0.field("alert", text) } }
+            request.field("ttl_seconds", ttlSeconds)
+        }
+        return try #require(accepted["id"]?.stringValue)
+    }
+
     func status(_ id: String) async throws -> JSONValue { try await service.get("/v1/apps/\(Self.app)/notifications/\(id)") }
 
     func completed(_ id: String) async throws -> JSONValue {

@@ -81,3 +81,27 @@ struct LargeAudience {
         return arrivals
     }
 }
+
+extension LargeAudience {
+    struct Counts {
+        var total: Int
+        var pending: Int
+        var byClass: [String: Int]
+    }
+
+    func counts(of notification: String) async throws -> Counts {
+        let id = try #require(PushID(notification))
+        return try await platform.database.session { session in
+            let row = try session.execute("SELECT total, pending FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)])
+                .only()
+            var byClass: [String: Int] = [:]
+            for count in try session.execute(
+                "SELECT class, sum(count)::bigint FROM notification_counts WHERE notification = $1 GROUP BY class",
+                [.uuid(high: id.high, low: id.low)])
+            {
+                byClass[try count.text(0)] = Int(try count.int64(1))
+            }
+            return Counts(total: Int(try row.int32(0)), pending: Int(try row.int32(1)), byClass: byClass)
+        }
+    }
+}

@@ -71,10 +71,11 @@ package struct AudienceWalk: Sendable {
         }
     }
 
-    /// The rest is put aside by whoever takes it over.
+    /// The rest is put aside by whoever takes it over. What has expired comes to its end, held or not.
     private func isHeld(_ audience: Audience) -> Bool {
-        let template = audience.template
-        return holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: UnixTime.milliseconds())
+        let (template, now) = (audience.template, UnixTime.milliseconds())
+        return template.expiresAt > now
+            && holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: now)
     }
 
     /// A page, and the moment by which it was decided what of it is due: UNIX milliseconds.

@@ -1,0 +1,164 @@
+import Glibc
+import Postgres
+import PushCtl
+import PushModel
+import StrictJSON
+import Testing
+
+@Suite("A hold stops the walk through a large audience, and the rest goes on when it is over", .timeLimit(.minutes(10)))
+struct WalkHoldTests {
+    /// Small pages: the walk is long enough to be met on its way.
+    private static let settings = ["WALK_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
+    /// So many chunks are made before it is held.
+    private static let begun = 10
+
+    /// What is held, and how.
+    enum Scope: String, CaseIterable {
+        case notification, lane
+
+        func write(_ id: String, to write: inout JSONWriter) {
+            switch self {
+            case .notification: write.field("notification", id)
+            case .lane: write.field("lane", "bulk")
+            }
+        }
+    }
+
+    private struct World {
+        let platform: Platform
+        let journal: String
+        let audience: LargeAudience
+        let client: Client
+        let admin: APIClient
+
+        /// - Returns: the hold's path.
+        func hold(_ scope: Scope, _ id: String, ttlSeconds: Int? = nil) async throws -> String {
+            let path = "/v1/apps/\(Client.app)/holds"
+            let hold = try await admin.post(path) { body in
+                scope.write(id, to: &body)
+                body.field("reason", "in the middle of it")
+                body.field("ttl_seconds", ttlSeconds)
+            }
+            return "\(path)/\(try #require(hold["id"]?.stringValue))"
+        }
+
+        /// Until the walk has made some chunks.
+        func begun(_ id: String) async throws {
+            _ = try await eventually("the walk is under way", pause: .milliseconds(2)) {
+                try await audience.progress(of: id).chunks >= WalkHoldTests.begun ? true : nil
+            }
+        }
+
+        /// Until the walk is put aside because of a hold.
+        func stopped(_ id: String) async throws -> LargeAudience.Progress {
+            let notification = try #require(PushID(id))
+            _ = try await eventually("the walk is put aside") {
+                try await platform.database.session { session in
+                    try session.execute(
+                        "SELECT held_by IS NOT NULL FROM notifications WHERE id = $1",
+                        [.uuid(high: notification.high, low: notification.low)]
+                    ).only().bool(0)
+                } ? true : nil
+            }
+            let progress = try await audience.progress(of: id)
+            try #require(!progress.isWalked, "it was held too late to say anything")
+            return progress
+        }
+
+        func completed(_ id: String, _ client: Client) async throws {
+            _ = try await eventually("everything has its outcome", within: .seconds(90)) {
+                try await ["completed", "expired"].contains(client.status(id)["state"]?.stringValue) ? true : nil
+            }
+        }
+
+        /// Every device that got anything: how often.
+        func arrivals() throws -> [Client.Arrival: Int] { try LargeAudience.arrivals(journal: journal) }
+    }
+
+    private static func with(_ body: (World, RunningService, RunningService) async throws -> Void) async throws {
+        try await withPlatform { platform in
+            let journal = "\(platform.folder)/journal"
+            try await platform.startSimulator(["JOURNAL_FILE": journal])
+            let tokenService = try await platform.startTokenService(settings)
+            let dispatcher = try await platform.startDispatcher()
+            try await Client.with(platform, tokenService) { client in
+                let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
+                let world = World(
+                    platform: platform, journal: journal, audience: audience, client: client,
+                    admin: client.service.with(key: platform.adminKey))
+                try await body(world, tokenService, dispatcher)
+            }
+        }
+    }
+
+    @Test(
+        "Held midway, both services started anew, lifted: every device gets one, none is skipped, and the counters are exact",
+        arguments: Scope.allCases) func heldMidway(scope: Scope) async throws
+    {
+        try await Self.with { world, tokenService, dispatcher in
+            let id = try await world.client.sendToAll("to everybody")
+            try await world.begun(id)
+            let hold = try await world.hold(scope, id)
+            let stopped = try await world.stopped(id)
+            // The hold outlives those who know of it. The dispatcher may finish what is in flight; the other has nothing under way.
+            dispatcher.process.send(SIGTERM)
+            #expect(await dispatcher.process.waitForEnd() == .exited(0))
+            await tokenService.process.killAndWait()
+            let another = try await world.platform.startTokenService(Self.settings)
+            try await world.platform.startDispatcher("dispatcher-2")
+            let client = world.client.talking(to: another)
+            let admin = client.service.with(key: world.platform.adminKey)
+            // Something else goes its way meanwhile, so all of them have had the time to take what is held.
+            let ada = try await client.registerDevices(1, user: "ada")
+            let free = try await client.send("free", to: "ada")
+            #expect(try await client.completed(free).count("accepted") == 1)
+            #expect(try await world.audience.progress(of: id).chunks == stopped.chunks)
+            let before = try world.arrivals().filter { $0.key.token != ada[0].token }
+            #expect(before.count < world.audience.count)
+
+            try await admin.delete(hold)
+            try await world.completed(id, client)
+            let arrivals = try world.arrivals().filter { $0.key.token != ada[0].token }
+            let tokens = try await world.audience.tokens().subtracting([ada[0].token])
+            let met = Set(arrivals.keys.map(\.token))
+            // Whoever registers ahead of the walk is met as well: Ada may be.
+            #expect(met == tokens, "skipped: \(tokens.subtracting(met).count)")
+            #expect(arrivals.values.allSatisfy { $0 == 1 }, "sent twice: \(arrivals.values.count { $0 > 1 })")
+            let counts = try await world.audience.counts(of: id)
+            let isAdaMet = try world.arrivals().keys.count { $0.token == ada[0].token } == 2
+            #expect(counts.total == world.audience.count + (isAdaMet ? 1 : 0) && counts.pending == 0, "\(counts)")
+            #expect(counts.byClass == ["accepted": counts.total], "\(counts)")
+        }
+    }
+
+    @Test("A hold that ends by itself midway: the walk goes on") func endsByItself() async throws {
+        try await Self.with { world, _, _ in
+            let id = try await world.client.sendToAll("to everybody")
+            try await world.begun(id)
+            _ = try await world.hold(.lane, id, ttlSeconds: 5)
+            _ = try await world.stopped(id)
+            try await world.completed(id, world.client)
+            let arrivals = try world.arrivals()
+            #expect(Set(arrivals.keys.map(\.token)) == (try await world.audience.tokens()))
+            #expect(arrivals.values.allSatisfy { $0 == 1 })
+            #expect(try await world.audience.counts(of: id).byClass == ["accepted": world.audience.count])
+        }
+    }
+
+    @Test("What expires while it is held ends as expired: made or published, nothing of it is sent, and the counters are exact")
+    func expiresMeanwhile() async throws {
+        try await Self.with { world, _, _ in
+            let id = try await world.client.sendToAll("to everybody", ttlSeconds: 15)
+            try await world.begun(id)
+            _ = try await world.hold(.notification, id)
+            _ = try await world.stopped(id)
+            try await world.completed(id, world.client)
+            let counts = try await world.audience.counts(of: id)
+            #expect(counts.pending == 0 && counts.total == counts.byClass.values.reduce(0, +), "\(counts)")
+            #expect(Set(counts.byClass.keys).isSubset(of: ["accepted", "expired"]), "\(counts)")
+            #expect(counts.total < world.audience.count)
+            let arrivals = try world.arrivals()
+            #expect(arrivals.count == counts.byClass["accepted"] ?? 0 && arrivals.values.allSatisfy { $0 == 1 })
+        }
+    }
+}
