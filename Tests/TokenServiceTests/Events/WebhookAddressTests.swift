@@ -2,6 +2,7 @@ import Logging
 import Observability
 import PushModel
 import StrictJSON
+import Synchronization
 import SystemIO
 import TestSupport
 import Testing
@@ -65,6 +66,42 @@ struct WebhookAddressTests {
             #expect(outcome == .delivered(204))
             #expect(try await receiver.received.next().header("host") == "rebinding.invalid:\(receiver.port)")
         }
+    }
+
+    /// Nothing listens on the first two addresses; each was checked as the last one was.
+    @Test func whereAnAddressTakesNoConnectionTheNextOneIsTried() async throws {
+        try await WebhookReceiver.run { receiver in
+            let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+            let asked = Mutex(0)
+            let clients = WebhookClients(
+                terms: terms, concurrency: 1, logger: Logger(label: "test"),
+                resolve: { _, port in
+                    asked.withLock { $0 += 1 }
+                    return try ["127.0.0.2", "127.0.0.3", "127.0.0.1"].flatMap { try SocketAddress.resolve(host: $0, port: port) }
+                })
+            let attempt = WebhookAttempt(clients: clients, terms: terms)
+            for _ in 1...2 {
+                #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .delivered(204))
+                #expect(try await receiver.received.next().header("host") == "several.invalid:\(receiver.port)")
+            }
+            await clients.close()
+            #expect(asked.withLock { $0 } == 1, "the address that answered is kept")
+        }
+    }
+
+    @Test func whereNoAddressTakesAConnectionItFailsOnce() async throws {
+        let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+        let clients = WebhookClients(
+            terms: terms, concurrency: 1, logger: Logger(label: "test"),
+            resolve: { _, port in try ["127.0.0.2", "127.0.0.3"].flatMap { try SocketAddress.resolve(host: $0, port: port) } })
+        let port = try FreePorts.choose(1)[0]
+        let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("http://several.invalid:\(port)/x"))
+        await clients.close()
+        guard case .failed(status: nil, error: let error, retryAfter: _) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(error.hasPrefix("connection: "))
     }
 
     @Test func redirectsAreNotFollowed() async throws {

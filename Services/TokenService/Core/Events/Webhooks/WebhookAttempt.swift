@@ -12,8 +12,10 @@ package struct WebhookAttempt: Sendable {
         case delivered(Int)
         /// Answered with 410: it wants no more.
         case gone
-        /// - Parameter status: nil where there was no answer.
-        case failed(status: Int?, error: String)
+        /// - Parameters:
+        ///   - status: nil where there was no answer.
+        ///   - retryAfter: how long the other side asks to be left alone.
+        case failed(status: Int?, error: String, retryAfter: Duration? = nil)
         /// The name leads where nothing may be sent.
         case refused(String)
     }
@@ -47,7 +49,11 @@ package struct WebhookAttempt: Sendable {
             return try await clients.with(url) { client in
                 let response = try await client.execute(request(message, url), deadline: .now() + .seconds(120))
                 await Self.skip(response.body)
-                return Self.outcome(Int(response.status.code))
+                return Self.outcome(
+                    Int(response.status.code),
+                    retryAfter: response.headers.first(name: "retry-after").flatMap {
+                        RetryAfter.duration($0, now: UnixTime.milliseconds())
+                    })
             }
         } catch let error as WebhookClients.Refused {
             return .refused(error.words)
@@ -87,12 +93,12 @@ package struct WebhookAttempt: Sendable {
         }
     }
 
-    private static func outcome(_ status: Int) -> Outcome {
+    private static func outcome(_ status: Int, retryAfter: Duration?) -> Outcome {
         switch status {
         case 200..<300: .delivered(status)
         case 410: .gone
-        case 300..<400: .failed(status: status, error: "redirect_not_followed")
-        default: .failed(status: status, error: "status_\(status)")
+        case 300..<400: .failed(status: status, error: "redirect_not_followed", retryAfter: retryAfter)
+        default: .failed(status: status, error: "status_\(status)", retryAfter: retryAfter)
         }
     }
 

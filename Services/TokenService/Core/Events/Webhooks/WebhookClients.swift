@@ -1,6 +1,7 @@
 package import AsyncHTTPClient
 package import Logging
 import NIOCore
+import NIOPosix
 import NIOSSL
 import Synchronization
 package import SystemIO
@@ -17,6 +18,8 @@ package final class WebhookClients: Sendable {
 
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
+    /// Addresses of one name that are tried.
+    private static let maximumAddresses = 4
 
     private struct Place: Hashable {
         let host: String
@@ -25,6 +28,8 @@ package final class WebhookClients: Sendable {
 
     private struct Entry {
         let client: HTTPClient
+        /// All were checked; the client goes to the first.
+        let addresses: [SystemIO.SocketAddress]
         let made: ContinuousClock.Instant
         var users = 0
     }
@@ -57,20 +62,33 @@ package final class WebhookClients: Sendable {
         self.tls = tls
     }
 
-    /// Runs `body` with a client that connects to a checked address of that host and to nothing else.
+    /// Runs `body` with a client that connects to a checked address of that host and to nothing else; anew with the next address where one
+    /// cannot be connected to.
     /// - Throws: ``Refused``; `ResolveError`; what `body` throws.
     package func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
         let place = Place(host: url.host, port: url.port)
-        let (number, client): (Int, HTTPClient)
-        if let known = take(place) { (number, client) = known } else { (number, client) = try await make(place) }
-        do {
-            let result = try await body(client)
-            give(number, back: place)
-            return result
-        } catch {
-            give(number, back: place)
-            throw error
+        var used: Used
+        if let known = take(place) { used = known } else { used = try await make(place) }
+        var tried = 1
+        while true {
+            do {
+                let result = try await body(used.client)
+                give(used.number, back: place)
+                return result
+            } catch {
+                let isOver = tried == used.addresses.count || !Self.isUnconnected(error) || Task.isCancelled
+                let next = isOver ? nil : following(used, at: place)
+                give(used.number, back: place)
+                guard let next else { throw error }
+                used = next
+                tried += 1
+            }
         }
+    }
+
+    /// Nothing was sent: the address did not take the connection.
+    private static func isUnconnected(_ error: any Error) -> Bool {
+        error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
     }
 
     /// Ends those that are past their time and not in use.
@@ -94,34 +112,56 @@ package final class WebhookClients: Sendable {
 
     private static func isFresh(_ entry: Entry) -> Bool { ContinuousClock.now - entry.made < lifetime }
 
-    private func take(_ place: Place) -> (Int, HTTPClient)? {
+    private struct Used {
+        let number: Int
+        let client: HTTPClient
+        let addresses: [SystemIO.SocketAddress]
+    }
+
+    private func take(_ place: Place) -> Used? { state.withLock { state in Self.take(place, from: &state) } }
+
+    private static func take(_ place: Place, from state: inout State) -> Used? {
+        guard let number = state.current[place], let entry = state.entries[number], isFresh(entry) else { return nil }
+        state.entries[number]?.users += 1
+        return Used(number: number, client: entry.client, addresses: entry.addresses)
+    }
+
+    private func make(_ place: Place) async throws -> Used {
+        let addresses = try await resolve(place.host, place.port)
+        // All of them, not only those that are taken: a name that leads inside too is nobody's honest mistake.
+        guard !addresses.isEmpty, addresses.allSatisfy({ rules.allows($0.ip) }) else {
+            throw Refused(words: "address_not_allowed: the name leads to an address that is not on the public internet")
+        }
+        let taken = Array(addresses.prefix(Self.maximumAddresses))
+        return state.withLock { state in Self.add(client(for: place, taken[0]), taken, at: place, to: &state) }
+    }
+
+    /// The same name's next address, for everybody; or the client that somebody else has made for it meanwhile.
+    private func following(_ used: Used, at place: Place) -> Used {
         state.withLock { state in
-            guard let number = state.current[place], let entry = state.entries[number], Self.isFresh(entry) else { return nil }
-            state.entries[number]?.users += 1
-            return (number, entry.client)
+            if state.current[place] != used.number, let other = Self.take(place, from: &state) { return other }
+            let addresses = Array(used.addresses.dropFirst()) + used.addresses.prefix(1)
+            return Self.add(client(for: place, addresses[0]), addresses, at: place, to: &state)
         }
     }
 
-    private func make(_ place: Place) async throws -> (Int, HTTPClient) {
-        let addresses = try await resolve(place.host, place.port)
-        // All of them, not only the one that is taken: a name that leads inside too is nobody's honest mistake.
-        guard let address = addresses.first, addresses.allSatisfy({ rules.allows($0.ip) }) else {
-            throw Refused(words: "address_not_allowed: the name leads to an address that is not on the public internet")
-        }
+    private static func add(
+        _ client: HTTPClient, _ addresses: [SystemIO.SocketAddress], at place: Place, to state: inout State
+    ) -> Used {
+        state.next += 1
+        state.current[place] = state.next
+        state.entries[state.next] = Entry(client: client, addresses: addresses, made: .now, users: 1)
+        return Used(number: state.next, client: client, addresses: addresses)
+    }
+
+    private func client(for place: Place, _ address: SystemIO.SocketAddress) -> HTTPClient {
         var configuration = HTTPClient.Configuration(
             tlsConfiguration: tls, redirectConfiguration: .disallow, timeout: .init(connect: Self.connectTimeout))
         configuration.dnsOverride = [place.host: address.host]
         configuration.httpVersion = .http1Only
         configuration.connectionPool = .init(idleTimeout: .seconds(30), concurrentHTTP1ConnectionsPerHostSoftLimit: concurrency)
         configuration.connectionPool.retryConnectionEstablishment = false
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let number = state.withLock { state in
-            state.next += 1
-            state.current[place] = state.next
-            state.entries[state.next] = Entry(client: client, made: .now, users: 1)
-            return state.next
-        }
-        return (number, client)
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
     private func give(_ number: Int, back place: Place) {

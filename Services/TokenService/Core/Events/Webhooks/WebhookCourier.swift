@@ -110,17 +110,19 @@ package final class WebhookCourier: Service {
         case .gone:
             metrics.webhookAttempt(.gone)
             try await fail(message, status: 410, error: "status_410", isGone: true)
-        case .failed(let status, let error):
+        case .failed(let status, let error, let retryAfter):
             metrics.webhookAttempt(.failed)
-            try await fail(message, status: status, error: error)
+            try await fail(message, status: status, error: error, retryAfter: retryAfter)
         case .refused(let error):
             metrics.webhookAttempt(.refused)
             try await fail(message, status: nil, error: error)
         }
     }
 
-    private func fail(_ message: WebhookMessage.Claimed, status: Int?, error: String, isGone: Bool = false) async throws {
-        let delay = terms.delay(after: message.attempts)
+    private func fail(
+        _ message: WebhookMessage.Claimed, status: Int?, error: String, retryAfter: Duration? = nil, isGone: Bool = false
+    ) async throws {
+        let delay = terms.delay(after: message.attempts, retryAfter: retryAfter)
         let days = terms.disableAfterDays
         let disabled = try await pool.transaction { session in
             try WebhookQueue(session: session).failed(

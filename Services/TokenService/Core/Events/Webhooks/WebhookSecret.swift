@@ -22,3 +22,10 @@ package struct WebhookSecret: Equatable, Sendable {
         }.joined(separator: " ")
     }
 }
+
+/// It is never to be read in a log line or an error, also not as a part of something else.
+extension WebhookSecret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "WebhookSecret" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -43,9 +43,12 @@ package struct WebhookTerms: Sendable {
     var leaseSeconds: Double { timeout / .seconds(1) + 30 }
     package var maximumAttempts: Int { schedule.count + 1 }
 
-    /// - Parameter attempts: That were made.
+    /// - Parameters:
+    ///   - attempts: That were made.
+    ///   - retryAfter: What the other side asks for: only ever more than is due anyway.
     /// - Returns: nil where none follows.
-    func delay(after attempts: Int) -> Duration? {
-        attempts <= schedule.count ? schedule[max(0, attempts - 1)] * Double.random(in: 1...1.2) : nil
+    package func delay(after attempts: Int, retryAfter: Duration? = nil) -> Duration? {
+        guard attempts <= schedule.count else { return nil }
+        return max(schedule[max(0, attempts - 1)], retryAfter ?? .zero) * Double.random(in: 1...1.2)
     }
 }

@@ -1,0 +1,83 @@
+import Configuration
+import Logging
+import Postgres
+import PushModel
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(2)))
+struct WebhookRetryTests {
+    private static let now: Int64 = 784_111_777_000
+
+    @Test(arguments: [
+        ("0", 0), ("120", 120), ("86400", 86_400), ("99999999999", 86_400), ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
+        ("Thu, 06 Nov 2094 08:49:37 GMT", 86_400),
+    ])
+    func retryAfterIsSecondsOrADate(text: String, seconds: Int) {
+        #expect(RetryAfter.duration(text, now: Self.now) == .seconds(seconds))
+    }
+
+    @Test(arguments: ["", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:50:37 GMT", "99999999999999999999"])
+    func whatIsNeitherCountsForNothing(text: String) {
+        #expect(RetryAfter.duration(text, now: Self.now) == nil)
+    }
+
+    @Test func itMakesAWaitLongerAndNeverShorterAndNoAttemptsMore() throws {
+        let terms = try WebhookFailureTests.terms(["WEBHOOK_RETRY_SECONDS": "100,200"])
+        #expect((100...120).contains(try #require(terms.delay(after: 1)) / .seconds(1)))
+        #expect((100...120).contains(try #require(terms.delay(after: 1, retryAfter: .seconds(5))) / .seconds(1)))
+        #expect((1000...1200).contains(try #require(terms.delay(after: 2, retryAfter: .seconds(1000))) / .seconds(1)))
+        #expect(terms.delay(after: 3, retryAfter: .seconds(1000)) == nil)
+    }
+
+    @Test(arguments: [429, 503]) func whoAsksToBeLeftAloneIs(status: Int) async throws {
+        try await WebhookReceiver.run({ _ in .status(status, headers: [("retry-after", "1800")]) }) { receiver in
+            try await RunningService.run(WebhookWorld.options()) { running in
+                let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
+                let ping = try await world.ping()
+                _ = try await receiver.received.next()
+                // Without it the next attempt would be due at once.
+                let due: PostgresStatement =
+                    "SELECT count(*) FROM webhook_messages WHERE last_status IS NOT NULL AND due_at > now() + interval '29 minutes'"
+                _ = try await eventually { try await running.count(due) == 1 ? true : nil }
+                #expect(try await world.message(ping, "pending").number("attempts") == 1)
+            }
+        }
+    }
+
+    @Test func aSecretIsShownWhenItIsMadeAndNeverAgain() async throws {
+        try await RunningService.run(WebhookWorld.options()) { running in
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1:9/", events: ["*"])
+            let rotated = try await world.admin.post("\(world.path)/rotate", #"{"overlap_seconds":3600}"#)
+            let secrets = [world.secret, try #require(rotated.json.text("secret"))]
+            _ = try await world.ping()
+            let answers = [
+                try await world.webhook(), try await world.admin.get(WebhookWorld.path).json,
+                try await world.admin.get("\(world.path)/messages").json,
+                try await world.admin.call("PATCH", world.path, #"{"description":"d"}"#).json,
+                try await world.admin.post("\(world.path)/redeliver", #"{"failed":true}"#).json,
+            ]
+            for secret in secrets {
+                let bare = secret.dropFirst(WebhookSecret.prefix.count)
+                #expect(answers.allSatisfy { !$0.written.contains(bare) })
+                #expect(!running.metrics.render().contains(bare))
+            }
+            #expect(answers.allSatisfy { !$0.written.contains("secret\":") })
+        }
+    }
+
+    /// Whatever holds one may be put into a log line as a whole.
+    @Test func aSecretDoesNotShowInWhatHoldsIt() {
+        let secret = WebhookSecret.generate()
+        let message = WebhookMessage.Claimed(
+            webhook: .random(), id: .random(), body: [], attempts: 1, url: "https://example.com/", secrets: [secret])
+        let bytes = secret.bytes.prefix(4).map { "\($0)" }.joined(separator: ", ")
+        var dumped = ""
+        dump(message, to: &dumped)
+        for text in ["\(secret)", "\(message)", String(reflecting: message), dumped] {
+            #expect(!text.contains(bytes) && !text.contains(secret.text))
+        }
+    }
+}
