@@ -33,7 +33,7 @@ extension DispatcherCore {
             headers: headers.forRetry(waits: countsAsAttempt ? 0 : headers.waits + 1, heldBy: progress.heldBy),
             body: progress.copy(of: indices, attempt: countsAsAttempt ? progress.attempt : progress.job.attempt).encoded())
         ledger.owe(progress.number)
-        outbox.append(OutboundMessage(message: message, covers: [progress.number], kind: .retry))
+        outbox.append(OutboundMessage(message: message, covers: [progress.number], kind: .retry, longestDelay: delay))
         tally.retries[delay, default: 0] += indices.count
     }
 
@@ -112,7 +112,7 @@ extension DispatcherCore {
             case .confirmed: for job in message.covers { ledger.pay(job) }
             case .failed(let reason):
                 failure = reason
-                refused.append(message)
+                refused.append(reason == .nacked ? message.elsewhere(in: rules.topology) : message)
             }
         }
         guard let failure else { return }
@@ -131,10 +131,23 @@ extension DispatcherCore {
 struct OutboundMessage {
     enum Kind { case outcome, retry, deadLetter, marker }
 
-    let message: OutgoingMessage
+    private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job owes.
     let covers: [UInt64]
     let kind: Kind
+    /// Of a retry: how long it may wait.
+    var longestDelay: RetryDelay?
+
+    /// Where its delayed queue is full: the next shorter one, in which nothing that was promised is late; after the shortest the first again. Waiting
+    /// for room instead would keep the job here, and with enough of them its lane would stand still.
+    func elsewhere(in topology: Topology) -> OutboundMessage {
+        guard kind == .retry, let longestDelay,
+            let present = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange })
+        else { return self }
+        var other = self
+        other.message.exchange = topology.retryExchange(RetryDelay.allCases.last { $0 < present } ?? longestDelay)
+        return other
+    }
 }
 
 extension OutboundMessage {
@@ -147,6 +160,7 @@ extension OutboundMessage {
             headers: [:], body: event.encoded())
         covers = gathered.jobs
         kind = .outcome
+        longestDelay = nil
     }
 }
 
