@@ -69,7 +69,7 @@ extension SimulatedWorld {
         let request = share.batch.requests[index]
         if now >= share.batch.expiresAt { return pools[pool].settle(share, .stopped(.expired)) }
         if let reason = gate.stopReason(for: request, of: share.batch) { return pools[pool].settle(share, .stopped(reason)) }
-        leave(request, pool)
+        leave(request, of: share.batch.lane, pool)
         let connection = pools[pool].connections[place]
         if connection.hasGoneAway { breach("a request after GOAWAY") }
         if connection.inFlight.count >= connection.streamLimit { breach("more streams than APNs allows") }
@@ -180,7 +180,7 @@ extension SimulatedWorld {
     }
 
     /// The request is handed to HTTP/2: here is where nothing may be wrong any more.
-    private mutating func leave(_ request: APNsRequest, _ pool: Int) {
+    private mutating func leave(_ request: APNsRequest, of lane: Lane, _ pool: Int) {
         guard var account = deliveries[request.id] else { return breach("a request for a delivery that nobody made") }
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
@@ -193,6 +193,9 @@ extension SimulatedWorld {
                 breach("delivery \(request.id.low) was sent although a fence was known")
             case .cancel(Fixture.shop, account.notification, _) where app == Fixture.shop:
                 breach("delivery \(request.id.low) was sent although its notification was cancelled")
+            case .hold(let id, let scope, let end, _)
+            where end ?? .max > now && !isLifted(id) && scope.covers(app, lane, account.notification):
+                breach("delivery \(request.id.low) was sent although it was held")
             default: break
             }
         }
@@ -226,5 +229,12 @@ extension SimulatedWorld {
         case 7: return say(403, "InvalidProviderToken", "misconfigured")
         default: return say(200, nil, nil)
         }
+    }
+}
+
+extension HoldScope {
+    fileprivate func covers(_ app: AppSlug?, _ lane: Lane, _ notification: PushID) -> Bool {
+        (self.app == nil || self.app == app) && (self.lane == nil || self.lane == lane)
+            && (self.notification == nil || self.notification == notification)
     }
 }

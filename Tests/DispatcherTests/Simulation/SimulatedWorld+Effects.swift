@@ -109,6 +109,7 @@ extension SimulatedWorld {
             guard let event = try? OutcomeEvent(decoding: message.body) else { return breach("an outcome event that cannot be read") }
             if event.isFinal { for delivery in event.deliveries { deliveries[delivery.id]?.confirmedFinals += 1 } }
         } else if let delay = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange }) {
+            if stored.headers[JobHeaders.heldBy] != nil { timesHeld += 1 }
             delayed.append((now + delay.milliseconds, stored))
         } else if message.routingKey == topology.controlStream, let marker = try? ControlMessage(decoding: message.body) {
             stream.append(marker)

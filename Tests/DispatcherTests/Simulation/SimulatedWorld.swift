@@ -28,6 +28,14 @@ struct SimulatedWorld {
     var stream: [ControlMessage] = []
     var streamRead = 0
     var isControlConnected = false
+    /// A planted fault: the core does not hear of these, and the account does.
+    var deafTo: Deafness?
+    /// Jobs that went round because of a hold.
+    var timesHeld = 0
+    private var holdsWritten: UInt64 = 0
+    private var holdsLifted: Set<UInt64> = []
+
+    enum Deafness: String, CaseIterable { case fences, cancels, holds }
 
     // The pools, and APNs behind them.
     /// By number; those that were replaced stay.
@@ -167,18 +175,59 @@ struct SimulatedWorld {
     mutating func readControl(upTo limit: Int) {
         guard isControlConnected, streamRead < stream.count else { return }
         let end = streamRead + min(limit, stream.count - streamRead)
-        let messages = (streamRead..<end).map { Fixture.control(stream[$0], offset: Int64($0)) }
+        let messages = (streamRead..<end).filter { !isUnheard(stream[$0]) }.map { Fixture.control(stream[$0], offset: Int64($0)) }
         streamRead = end
         handle(.controlReceived(messages))
     }
 
+    private func isUnheard(_ message: ControlMessage) -> Bool {
+        switch (deafTo, message) {
+        case (.fences, .fence), (.cancels, .cancel), (.holds, .hold): true
+        default: false
+        }
+    }
+
     mutating func writeControl() {
-        if roll(3) == 0, let account = deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value {
+        switch roll(6) {
+        case 0, 1:
+            guard let account = deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value else { fallthrough }
             stream.append(.cancel(app: Fixture.shop, notification: account.notification, at: now))
-        } else {
+        case 2: setHold()
+        case 3:
+            if holdsWritten > 0 { lift(UInt64(roll(Int(holdsWritten)))) }
+        default:
             stream.append(
                 .fence(app: Fixture.shop, installation: fencedInstallations[roll(4)], epochsBelow: Int64(1 + roll(5)), at: now))
         }
+    }
+
+    /// One that ends by itself, or lasts until it is lifted.
+    private mutating func setHold() {
+        let lane = Lane.allCases[roll(3)]
+        let notification =
+            deliveries.sorted(by: { $0.key < $1.key }).randomElement(using: &chance)?.value.notification ?? PushID(high: 0, low: 0)
+        let scope: HoldScope =
+            [
+                .everything, .lane(lane), .app(Fixture.shop), .app(Fixture.other), .appLane(Fixture.shop, lane),
+                .notification(Fixture.shop, notification),
+            ][roll(6)]
+        let end = [nil, now + 1_000, now + 45_000][roll(3)]
+        stream.append(.hold(id: PushID(high: 0xb, low: holdsWritten), scope: scope, endsAt: end, at: now))
+        holdsWritten += 1
+    }
+
+    private mutating func lift(_ number: UInt64) {
+        holdsLifted.insert(number)
+        stream.append(.unhold(id: PushID(high: 0xb, low: number), at: now))
+    }
+
+    /// The core has read so.
+    func isLifted(_ hold: PushID) -> Bool {
+        holdsLifted.contains(hold.low) && stream[..<streamRead].contains { if case .unhold(hold, _) = $0 { true } else { false } }
+    }
+
+    mutating func liftAll() {
+        for number in 0..<holdsWritten where !holdsLifted.contains(number) { lift(number) }
     }
 
     // MARK: Credentials

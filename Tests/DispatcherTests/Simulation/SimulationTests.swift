@@ -51,6 +51,27 @@ struct SimulationTests {
         #expect(grown.contains { $0 > 0 } && shrunk.contains { $0 > 0 } && retired.contains { $0 > 0 }, "\(grown) \(shrunk) \(retired)")
     }
 
+    @Test("Holds keep jobs while it plays, are lifted and end by themselves: what is asserted about them is not asserted of nothing")
+    func meetsHolds() async throws {
+        let seen = try await onOwnThread {
+            try (0..<40).map { seed in
+                var world = try SimulatedWorld(seed: UInt64(seed))
+                world.live(seed)
+                return world.timesHeld
+            }
+        }
+        #expect(seen.contains { $0 > 0 }, "\(seen)")
+    }
+
+    @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
+    func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
+        let complaints = try await complaints(seeds: 0..<100) { world, seed in
+            world.deafTo = deafness
+            world.live(seed)
+        }
+        #expect(complaints.contains { $0.contains(deafness.breach) }, "\(complaints.prefix(3))")
+    }
+
     @Test("One seed is one schedule: whoever repeats it sees the same")
     func repeats() async throws {
         func ending(_ seed: Int) async throws -> String {
@@ -130,6 +151,7 @@ extension SimulatedWorld {
         guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
         (isFair, crowded) = (true, pool.number)
         if !isControlConnected { toggleControl() }
+        liftAll()
         for place in pools[pool.number].connections.indices { advertise(pool.number, place) }
         for round in 0..<14 {
             readControl(upTo: .max)
@@ -159,6 +181,7 @@ extension SimulatedWorld {
     /// Everything works from now on, until nothing is left to do.
     mutating func settleDown() {
         if !isControlConnected { toggleControl() }
+        liftAll()
         isFair = true
         // Every app has its credential in the end; until then what it was sent waits.
         if plan.pools.count < pools.count { changeCredentials(isComplete: true) }
@@ -205,5 +228,16 @@ extension SimulatedWorld {
         for (id, account) in deliveries where account.confirmedFinals == 0 { breach("delivery \(id.low) has no final outcome") }
         if !unacknowledged.isEmpty { breach("\(unacknowledged.count) messages were never acknowledged") }
         if core.gate.count > 0 && !core.jobs.isEmpty { breach("jobs are left in the core") }
+    }
+}
+
+extension SimulatedWorld.Deafness {
+    /// How the account puts it.
+    fileprivate var breach: String {
+        switch self {
+        case .fences: "although a fence was known"
+        case .cancels: "although its notification was cancelled"
+        case .holds: "although it was held"
+        }
     }
 }
