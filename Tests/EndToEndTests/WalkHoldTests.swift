@@ -66,7 +66,7 @@ struct WalkHoldTests {
         }
 
         func completed(_ id: String, _ client: Client) async throws {
-            _ = try await eventually("everything has its outcome", within: .seconds(90)) {
+            _ = try await eventually("everything has its outcome", within: .seconds(300)) {
                 try await ["completed", "expired"].contains(client.status(id)["state"]?.stringValue) ? true : nil
             }
         }

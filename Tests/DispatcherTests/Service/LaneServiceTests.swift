@@ -1,0 +1,52 @@
+import APNsSimulator
+import Dispatcher
+import PushModel
+import SystemIO
+import TestSupport
+import Testing
+
+/// Promise 9 of DESIGN.md section 8.
+@Suite("Lanes between a real broker and Apple's protocol", .timeLimit(.minutes(2)))
+struct LaneServiceTests {
+    private static let each = 20
+    /// More than the prefetch of its lane, and more deliveries than the connection has streams.
+    private static let bulkJobs = 150
+
+    private static func job(_ deliveries: [PushJob.Delivery], lane: Lane) -> PushJob {
+        var job = Fixture.job(deliveries, lane: lane)
+        job.notification = .random()
+        job.acceptedAt = WallClock.milliseconds()
+        job.expiresAt = job.acceptedAt + 3_600_000
+        return job
+    }
+
+    @Test("While bulk fills its prefetch, the pool and the streams, and APNs answers none of it, jobs of the lane now are sent and settled")
+    func nowDoesNotWaitForBulk() async throws {
+        let count = Self.bulkJobs * Self.each
+        try await withServiceBench { bench in
+            // The first proves the connection.
+            for number in 1..<count { try bench.simulator.script(Fixture.token(number).hex, [.silence]) }
+            let dispatcher = try bench.startDispatcher {
+                $0.prefetch[.bulk] = 100
+                $0.shutdownDeadline = .seconds(5)
+            }
+            try await bench.publish(
+                (0..<Self.bulkJobs).map { job in
+                    Self.job((0..<Self.each).map { Fixture.delivery(job * Self.each + $0) }, lane: .bulk)
+                })
+            // As many as bulk may have: the rest of the streams is for what is urgent.
+            _ = await bench.simulator.journal(reaching: 900)
+            let urgent = (0..<5).map { Fixture.delivery(count + $0) }
+            for delivery in urgent { try await bench.publish(Self.job([delivery], lane: .now)) }
+            var accepted: Set<PushID> = []
+            while !accepted.isSuperset(of: urgent.map(\.id)) {
+                let event = try await bench.events.next()
+                // Requests that got no answer for 15 s would make room, and prove nothing.
+                #expect(event.outcome == .accepted, "bulk was given up before what is urgent came through")
+                accepted.formUnion(event.deliveries.map(\.id))
+            }
+            #expect(accepted.subtracting(urgent.map(\.id)) == [Fixture.delivery(0).id])
+            try await dispatcher.stop()
+        }
+    }
+}
