@@ -32,8 +32,11 @@ package struct Chunk: Equatable, Sendable {
     }
 
     static func members(of bytes: [UInt8]) -> [Int64] {
-        stride(from: 0, to: bytes.count - bytes.count % 8, by: 8).map { start in
-            bytes[start..<start + 8].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let text = bytes.span
+        return (0..<text.count / 8).map { member in
+            var word: Int64 = 0
+            for index in member * 8..<member * 8 + 8 { word = word << 8 | Int64(text[index]) }
+            return word
         }
     }
 }

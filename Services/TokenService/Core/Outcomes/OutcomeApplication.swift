@@ -80,9 +80,9 @@ package struct OutcomeApplication: Sendable {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let counted = try store.countedNotifications(of: batch)
         try store.makeReceipts(of: batch, counted: counted)
-        try store.lockDeliveries(of: batch)
+        let receipts = try store.lockDeliveries(of: batch)
         try store.noteAttempts(batch.attempts)
-        let finished = try store.finish(batch.final, counted: counted)
+        let finished = try store.finish(batch.final, receipts: receipts, counted: counted)
 
         var effect = Effect()
         effect.repeated = batch.toldFinal - finished.count

@@ -28,27 +28,39 @@ package struct OutcomeBatch: Equatable, Sendable {
     }
 
     package init(_ events: [OutcomeEvent]) {
-        var final: [PushID: Entry] = [:]
+        var ends: [Entry] = []
         var attempts: [PushID: Entry] = [:]
+        ends.reserveCapacity(events.reduce(0) { $0 + ($1.isFinal ? $1.deliveries.count : 0) })
         for event in events {
             for delivery in event.deliveries {
                 let entry = Entry(outcome: event.outcome, delivery: delivery, time: event.time)
                 if event.isFinal {
-                    toldFinal += 1
-                    if let first = final[delivery.id] {
-                        if delivery.attempt > first.delivery.attempt { overtaking.append(entry) }
-                    } else {
-                        final[delivery.id] = entry
-                    }
+                    ends.append(entry)
                 } else if (attempts[delivery.id]?.delivery.attempt ?? 0) <= delivery.attempt {
                     attempts[delivery.id] = entry
                 }
                 if event.outcome == .throttled, delivery.retryAt != nil { throttled.append(entry) }
             }
         }
-        self.final = final.values.sorted { $0.delivery.id < $1.delivery.id }
+        toldFinal = ends.count
+        sort(ends)
         self.attempts = attempts.values.sorted { $0.delivery.id < $1.delivery.id }
         throttled.sort { $0.delivery.id < $1.delivery.id }
+    }
+
+    /// Of a delivery that was told more than once the first counts.
+    private mutating func sort(_ ends: [Entry]) {
+        // What is moved about is the ids alone.
+        let order = ends.indices.map { (id: ends[$0].delivery.id, place: $0) }.sorted { ($0.id, $0.place) < ($1.id, $1.place) }
+        self.final.reserveCapacity(ends.count)
+        for (id, place) in order {
+            let last = self.final.count - 1
+            if last < 0 || self.final[last].delivery.id != id {
+                self.final.append(ends[place])
+            } else if ends[place].delivery.attempt > self.final[last].delivery.attempt {
+                overtaking.append(ends[place])
+            }
+        }
     }
 
     /// What is to be applied after this one; nil as a rule.

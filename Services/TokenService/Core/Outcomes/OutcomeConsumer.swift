@@ -39,8 +39,11 @@ package final class OutcomeConsumer: Service {
     /// Until graceful shutdown: then takes no more, applies what it has, and returns. To be shut down before `consumer`.
     package func run() async throws {
         await withGracefulShutdownHandler {
-            for await _ in received.wakeUps { await process(received.takeAll()) }
-            await process(received.takeAll())
+            await withTaskGroup(of: Void.self) { group in
+                var batch = Batch()
+                for await _ in received.wakeUps { await process(&batch, &group) }
+                await process(&batch, &group)
+            }
         } onGracefulShutdown: {
             self.consumer.stopTaking()
             self.received.close()
@@ -52,25 +55,45 @@ package final class OutcomeConsumer: Service {
         let event: OutcomeEvent
     }
 
-    /// Decode → apply → acknowledge; what cannot be decoded is buried and stops nothing.
-    private func process(_ messages: [ReceivedMessage]) async {
-        var batch: [Readable] = []
+    /// What is decoded and not applied yet.
+    private struct Batch {
+        var messages: [Readable] = []
         var size = 0
-        for message in messages where !isOurs(message) {
+    }
+
+    /// Decode → apply → acknowledge. While one batch is applied, the next is decoded.
+    private func process(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        await take(&batch, &group)
+        if batch.size < Self.maximumBatch / 2 {
+            // It would have to wait: then what comes meanwhile shares its transaction.
+            await group.waitForAll()
+            await take(&batch, &group)
+        }
+        if !batch.messages.isEmpty { await begin(&batch, &group) }
+    }
+
+    /// What cannot be decoded is buried and stops nothing.
+    private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        for message in received.takeAll() where !isOurs(message) {
             do throws(MessageError) {
                 let event = try OutcomeEvent(decoding: message.body)
-                batch.append(Readable(message: message, event: event))
-                size += event.deliveries.count
+                batch.messages.append(Readable(message: message, event: event))
+                batch.size += event.deliveries.count
             } catch {
                 metrics.undecodableOutcome()
                 await bury(message, reason: "undecodable_outcome", error: error)
             }
-            if size >= Self.maximumBatch {
-                await apply(batch)
-                (batch, size) = ([], 0)
-            }
+            if batch.size >= Self.maximumBatch { await begin(&batch, &group) }
         }
-        if !batch.isEmpty { await apply(batch) }
+    }
+
+    /// One after the other, in the order in which they were told.
+    private func begin(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
+        let messages = batch.messages
+        batch = Batch()
+        let outcomes = OutcomeBatch(messages.map(\.event))
+        await group.waitForAll()
+        group.addTask { await self.apply(messages, outcomes) }
     }
 
     /// A state change that this service itself has told, `<app>.<kind>.<event>`: it comes back where the queue is still bound to everything.
@@ -80,11 +103,11 @@ package final class OutcomeConsumer: Service {
         return true
     }
 
-    private func apply(_ batch: [Readable]) async {
+    private func apply(_ batch: [Readable], _ outcomes: OutcomeBatch) async {
         var backOff = Duration.milliseconds(100)
         while true {
             do {
-                let effect = try await application.apply(OutcomeBatch(batch.map(\.event)))
+                let effect = try await application.apply(outcomes)
                 // Before the acknowledgement: cut short, both are done again, and the ids are the same.
                 try await webhooks.queue(batch.map(\.event))
                 report(effect)
@@ -106,7 +129,7 @@ package final class OutcomeConsumer: Service {
             for readable in batch { await bury(readable.message, reason: "unapplicable_outcome", error: error) }
             return
         }
-        for readable in batch { await apply([readable]) }
+        for readable in batch { await apply([readable], OutcomeBatch([readable.event])) }
     }
 
     private func bury(_ message: ReceivedMessage, reason: String, error: any Error) async {

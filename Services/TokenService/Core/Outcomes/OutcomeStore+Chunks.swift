@@ -6,7 +6,8 @@ package import PushModel
 extension OutcomeStore {
     /// Those notifications of a batch, with their apps.
     package func countedNotifications(of batch: OutcomeBatch) throws -> [PushID: Int64] {
-        let notifications = Set((batch.final + batch.attempts).map(\.delivery.notification)).sorted()
+        let notifications = Tally(batch.final.lazy.map(\.delivery.notification))
+            .adding(batch.attempts.lazy.map(\.delivery.notification)).counts.keys.sorted()
         guard !notifications.isEmpty else { return [:] }
         var counted: [PushID: Int64] = [:]
         for row in try session.execute(Self.counted, [.ids(notifications)]) { counted[try row.id(0)] = try row.int64(1) }
@@ -29,80 +30,100 @@ extension OutcomeStore {
             ])
     }
 
+    /// What a batch says of one chunk.
+    private struct Told {
+        let chunk: ChunkID
+        /// Of each position, which of the entries; -1 where none.
+        var places = [Int](repeating: -1, count: PushJob.maximumDeliveries)
+
+        /// As PostgreSQL writes `bit(100)`: the first position first.
+        var mask: String { String(decoding: places.map { $0 < 0 ? UInt8(ascii: "0") : UInt8(ascii: "1") }, as: UTF8.self) }
+    }
+
+    /// - Parameter entries: In ascending order of id, and so chunk by chunk.
     /// - Returns: those that had no final outcome before.
     func finishInChunks(_ entries: [OutcomeBatch.Entry], counted: [PushID: Int64]) throws -> [Finished] {
         guard !entries.isEmpty else { return [] }
-        var byChunk: [ChunkID: [Int: OutcomeBatch.Entry]] = [:]
-        for entry in entries {
-            let place = DeliveryNames.place(of: entry.delivery.id)
+        var told: [Told] = []
+        var tellers: [ChunkID: Int] = [:]
+        var last = 0
+        for index in entries.indices {
+            let place = DeliveryNames.place(of: entries[index].delivery.id)
             guard place.position < PushJob.maximumDeliveries else { continue }
-            byChunk[ChunkID(notification: entry.delivery.notification, number: place.chunk), default: [:]][place.position] = entry
+            let chunk = ChunkID(notification: entries[index].delivery.notification, number: place.chunk)
+            if told.isEmpty || told[last].chunk != chunk {
+                last = tellers[chunk] ?? told.count
+                if last == told.count {
+                    told.append(Told(chunk: chunk))
+                    tellers[chunk] = last
+                }
+            }
+            told[last].places[place.position] = index
         }
-        let chunks = byChunk.keys.sorted { ($0.notification, $0.number) < ($1.notification, $1.number) }
-        let masks = chunks.map { chunk in Self.mask(byChunk[chunk].map { $0.keys } ?? [:].keys) }
         var fresh: [(entry: OutcomeBatch.Entry, token: Int64)] = []
-        for row in try session.execute(Self.settleChunks, ChunkID.columns(chunks) + [.textArray(masks)]) {
-            let entries = byChunk[ChunkID(notification: try row.id(0), number: Int(try row.int32(1)))] ?? [:]
+        fresh.reserveCapacity(entries.count)
+        for row in try session.execute(Self.settleChunks, ChunkID.columns(told.map(\.chunk)) + [.textArray(told.map(\.mask))]) {
+            guard let teller = tellers[ChunkID(notification: try row.id(0), number: Int(try row.int32(1)))] else { continue }
             let members = Chunk.members(of: try row.bytes(3))
             for (position, bit) in try row.text(2).utf8.enumerated() where bit == UInt8(ascii: "1") && position < members.count {
-                if let entry = entries[position] { fresh.append((entry, members[position])) }
+                let place = told[teller].places[position]
+                if place >= 0 { fresh.append((entries[place], members[position])) }
             }
         }
-        try count(fresh.map(\.entry))
+        try count(fresh.lazy.map(\.entry))
         return try finished(fresh, counted: counted)
     }
 
     private func finished(_ fresh: [(entry: OutcomeBatch.Entry, token: Int64)], counted: [PushID: Int64]) throws -> [Finished] {
+        // Of a token that APNs accepted, only whether it had done so before matters; nearly all of them it had.
+        let accepted = fresh.lazy.filter { $0.entry.outcome == .accepted }.map(\.token)
+        let others = fresh.lazy.filter { $0.entry.outcome != .accepted }.map(\.token)
         var tokens: [Int64: (environment: String, isUnproven: Bool)] = [:]
-        for row in try session.execute(Self.tokens, [.int64Array(fresh.map(\.token))]) {
-            tokens[try row.int64(0)] = (try row.text(1), try row.bool(2))
+        for rows in try session.pipeline([
+            (Self.tokens, [.int64Array(Array(accepted)), .bool(true)]), (Self.tokens, [.int64Array(Array(others)), .bool(false)]),
+        ]) {
+            for row in rows { tokens[try row.int64(0)] = (try row.text(1), try row.bool(2)) }
         }
         return fresh.map { entry, token in
             // A token that was erased meanwhile changes nothing any more.
-            let known = tokens[token] ?? (APNsEnvironment.production.rawValue, false)
+            let known = tokens.isEmpty ? nil : tokens[token]
             return Finished(
                 id: entry.delivery.id, notification: entry.delivery.notification, app: counted[entry.delivery.notification] ?? 0,
-                token: token, outcome: entry.outcome, environment: entry.delivery.environment?.rawValue ?? known.environment,
-                isUnproven: known.isUnproven)
+                token: token, outcome: entry.outcome,
+                environment: entry.delivery.environment?.rawValue ?? known?.environment ?? APNsEnvironment.production.rawValue,
+                isUnproven: known?.isUnproven ?? false)
         }
     }
 
-    func count(_ entries: [OutcomeBatch.Entry]) throws {
-        guard !entries.isEmpty else { return }
-        struct Key: Hashable, Comparable {
-            let notification: PushID
-            let outcome: String
-            let status: Int32
-            let reason: String
+    private struct CountKey: Hashable, Comparable {
+        let notification: PushID
+        let outcome: OutcomeClass
+        let status: Int32
+        let reason: String
 
-            static func < (left: Key, right: Key) -> Bool {
-                (left.notification, left.outcome, left.status, left.reason) < (
-                    right.notification, right.outcome, right.status, right.reason
-                )
+        static func < (left: CountKey, right: CountKey) -> Bool {
+            (left.notification, left.outcome.rawValue, left.status, left.reason) < (
+                right.notification, right.outcome.rawValue, right.status, right.reason
+            )
+        }
+    }
+
+    func count(_ entries: some Collection<OutcomeBatch.Entry>) throws {
+        guard !entries.isEmpty else { return }
+        let counts = Tally(
+            entries.lazy.map { entry in
+                CountKey(
+                    notification: entry.delivery.notification, outcome: entry.outcome, status: Int32(clamping: entry.delivery.status ?? 0),
+                    reason: entry.delivery.reason ?? "")
             }
-        }
-        var counts: [Key: Int64] = [:]
-        for entry in entries {
-            let delivery = entry.delivery
-            let key = Key(
-                notification: delivery.notification, outcome: entry.outcome.rawValue, status: Int32(clamping: delivery.status ?? 0),
-                reason: delivery.reason ?? "")
-            counts[key, default: 0] += 1
-        }
+        ).counts
         let keys = counts.keys.sorted()
         try session.execute(
             Self.addCounts,
             [
-                .ids(keys.map(\.notification)), .textArray(keys.map(\.outcome)), .int32Array(keys.map(\.status)),
+                .ids(keys.map(\.notification)), .textArray(keys.map(\.outcome.rawValue)), .int32Array(keys.map(\.status)),
                 .textArray(keys.map(\.reason)), .int64Array(keys.map { counts[$0] ?? 0 }),
             ])
-    }
-
-    /// As PostgreSQL writes `bit(100)`: the first position first.
-    private static func mask(_ positions: some Sequence<Int>) -> String {
-        var bits = [UInt8](repeating: UInt8(ascii: "0"), count: PushJob.maximumDeliveries)
-        for position in positions { bits[position] = UInt8(ascii: "1") }
-        return String(decoding: bits, as: UTF8.self)
     }
 
     private static let counted: PostgresStatement =
@@ -132,7 +153,9 @@ extension OutcomeStore {
         )
         SELECT notification, number, (mask & ~settled)::text, members FROM locked
         """
-    private static let tokens: PostgresStatement = "SELECT id, environment, proven_at IS NULL FROM tokens WHERE id = ANY ($1::bigint[])"
+    private static let tokens: PostgresStatement = """
+        SELECT id, environment, proven_at IS NULL FROM tokens WHERE id = ANY ($1::bigint[]) AND (proven_at IS NULL OR NOT $2)
+        """
 
     private static let addCounts: PostgresStatement = """
         INSERT INTO notification_counts AS c (notification, class, status, reason, count)

@@ -1,8 +1,9 @@
 import Postgres
 
 extension OutcomeStore {
-    static let lockDeliveries: PostgresStatement =
-        "SELECT count(*) FROM (SELECT id FROM deliveries WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
+    static let lockDeliveries: PostgresStatement = """
+        SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM deliveries WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked
+        """
 
     static let noteAttempts: PostgresStatement = """
         UPDATE deliveries d SET attempts = e.attempt, last_class = e.class, last_status = e.status, last_reason = e.reason,

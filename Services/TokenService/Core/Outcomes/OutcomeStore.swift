@@ -22,9 +22,14 @@ package struct OutcomeStore {
         package var isReplayed = false
     }
 
-    package func lockDeliveries(of batch: OutcomeBatch) throws {
-        let ids = Set(batch.final.map(\.delivery.id)).union(batch.attempts.map(\.delivery.id)).union(batch.throttled.map(\.delivery.id))
-        try session.execute(Self.lockDeliveries, [.ids(ids.sorted())])
+    /// - Returns: those that have a receipt.
+    @discardableResult
+    package func lockDeliveries(of batch: OutcomeBatch) throws -> Set<PushID> {
+        var ids = batch.final.map(\.delivery.id)
+        if !batch.attempts.isEmpty || !batch.throttled.isEmpty {
+            ids = Set(ids).union(batch.attempts.map(\.delivery.id)).union(batch.throttled.map(\.delivery.id)).sorted()
+        }
+        return Set(try session.execute(Self.lockDeliveries, [.ids(ids)]).only().uuidArray(0).map { PushID($0) })
     }
 
     package func noteAttempts(_ entries: [OutcomeBatch.Entry]) throws {
@@ -37,12 +42,15 @@ package struct OutcomeStore {
             ])
     }
 
+    /// - Parameter receipts: Deliveries that have one, and are locked.
     /// - Returns: those that had no final outcome before.
-    package func finish(_ entries: [OutcomeBatch.Entry], counted: [PushID: Int64]) throws -> [Finished] {
+    package func finish(_ entries: [OutcomeBatch.Entry], receipts: Set<PushID>, counted: [PushID: Int64]) throws -> [Finished] {
+        let written = receipts.isEmpty ? [] : entries.filter { receipts.contains($0.delivery.id) }
         // What is counted may have a receipt as well, but it is the chunk that knows whether this is the first time, until it is replayed.
-        let receipted = try finishReceipts(entries).filter { counted[$0.notification] == nil || $0.isReplayed }
+        let receipted = try finishReceipts(written).filter { counted[$0.notification] == nil || $0.isReplayed }
         let replayed = Set(receipted.filter { counted[$0.notification] != nil }.map(\.id))
-        try count(entries.filter { replayed.contains($0.delivery.id) })
+        if !replayed.isEmpty { try count(entries.filter { replayed.contains($0.delivery.id) }) }
+        guard !counted.isEmpty else { return receipted }
         return receipted + (try finishInChunks(entries.filter { counted[$0.delivery.notification] != nil }, counted: counted))
     }
 
@@ -60,11 +68,10 @@ package struct OutcomeStore {
     /// - Returns: how many notifications have all their outcomes now.
     package func settleNotifications(_ finished: [Finished]) throws -> Int {
         guard !finished.isEmpty else { return 0 }
-        var counts: [PushID: Int32] = [:]
-        for delivery in finished { counts[delivery.notification, default: 0] += 1 }
+        let counts = Tally(finished.lazy.map(\.notification)).counts
         let ids = counts.keys.sorted()
         try session.execute(Self.lockNotifications, [.ids(ids)])
-        let settled = try session.execute(Self.settleNotifications, [.ids(ids), .int32Array(ids.map { counts[$0] ?? 0 })])
+        let settled = try session.execute(Self.settleNotifications, [.ids(ids), .int32Array(ids.map { Int32(clamping: counts[$0] ?? 0) })])
         return try settled.reduce(0) { try $0 + ($1.bool(0) ? 1 : 0) }
     }
 
@@ -92,17 +99,16 @@ package struct OutcomeStore {
     /// Adds to the apps' counts per minute, which the brakes judge by.
     package func count(_ finished: [Finished]) throws {
         guard !finished.isEmpty else { return }
-        var counts: [Key: Int64] = [:]
-        for delivery in finished { counts[Key(app: delivery.app, outcome: delivery.outcome.rawValue), default: 0] += 1 }
-        let keys = counts.keys.sorted { ($0.app, $0.outcome) < ($1.app, $1.outcome) }
+        let counts = Tally(finished.lazy.map { Key(app: $0.app, outcome: $0.outcome) }).counts
+        let keys = counts.keys.sorted { ($0.app, $0.outcome.rawValue) < ($1.app, $1.outcome.rawValue) }
         try session.execute(
             Self.count,
-            [.int64Array(keys.map(\.app)), .textArray(keys.map(\.outcome)), .int64Array(keys.map { counts[$0] ?? 0 })])
+            [.int64Array(keys.map(\.app)), .textArray(keys.map(\.outcome.rawValue)), .int64Array(keys.map { counts[$0] ?? 0 })])
     }
 
     private struct Key: Hashable {
         var app: Int64
-        var outcome: String
+        var outcome: OutcomeClass
     }
 
     static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {

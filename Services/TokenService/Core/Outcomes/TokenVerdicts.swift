@@ -32,10 +32,17 @@ package struct TokenVerdicts: Equatable, Sendable {
 
     /// - Parameter braked: Apps of which no rejected token is retired.
     package init(_ finished: [OutcomeStore.Finished], of batch: OutcomeBatch, braked: Set<Int64>) {
-        let entries = Dictionary(uniqueKeysWithValues: batch.final.map { ($0.delivery.id, $0) })
+        // What is simply accepted says all there is to know in what was finished.
+        let telling = batch.final.filter { $0.outcome != .accepted || $0.delivery.environment != nil }
+        let entries = Dictionary(uniqueKeysWithValues: telling.map { ($0.delivery.id, $0) })
         var corrected: Set<Int64> = []
         for delivery in finished {
-            guard let entry = entries[delivery.id] else { continue }
+            guard !entries.isEmpty, let entry = entries[delivery.id] else {
+                if delivery.outcome == .accepted, delivery.isUnproven {
+                    proofs.append(Proof(token: delivery.token, environment: delivery.environment))
+                }
+                continue
+            }
             let asked = entry.delivery.environment == nil ? delivery.environment : nil
             switch delivery.outcome {
             case .tokenGone:
@@ -49,8 +56,6 @@ package struct TokenVerdicts: Equatable, Sendable {
                 // Two notifications may have found out the same.
                 guard corrected.insert(delivery.token).inserted else { continue }
                 corrections.append(Correction(token: delivery.token, environment: delivery.environment, said: entry.delivery))
-            case .accepted where delivery.isUnproven:
-                proofs.append(Proof(token: delivery.token, environment: delivery.environment))
             default: break
             }
         }
