@@ -1,5 +1,6 @@
 import Configuration
 import Logging
+import Observability
 import Postgres
 import PushModel
 import StrictJSON

@@ -35,12 +35,12 @@ struct MovedTokenTests {
 
     private func rest(_ id: PushID, _ running: RunningService) async throws -> [String] {
         var tokens: [String] = []
-        while let page = try await page(id, running, of: 2) { tokens += Self.tokens(page) }
+        while let page = try await page(id, running, of: 2) { tokens += try Self.tokens(page) }
         return tokens
     }
 
-    private static func tokens(_ page: Audience.Page?) -> [String] {
-        page?.chunks.flatMap(\.deliveries).map(\.token.hex) ?? []
+    private static func tokens(_ page: Audience.Page?) throws -> [String] {
+        try page?.chunks.flatMap { try $0.deliveries.decoded() }.map(\.token.hex) ?? []
     }
 
     private func audience(_ running: RunningService) async throws -> APITestClient {
@@ -62,7 +62,7 @@ struct MovedTokenTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await audience(running)
             let id = try await send(target.rawValue, shop, more: target.more)
-            let first = Self.tokens(try await page(id, running, of: 2))
+            let first = try Self.tokens(try await page(id, running, of: 2))
             #expect(first == [token(1), token(2)])
             // One that the walk has met goes where it still comes, one that it has not goes on from there.
             try await shop.register(installation(5), user: nil, token: token(1), more: #","tags":["red"]"#)
@@ -82,7 +82,7 @@ struct MovedTokenTests {
             let first = try #require(try await page(id, running, of: 2, commits: false))
             try await shop.register(installation(3), user: nil, token: token(1), more: #","tags":["red"]"#)
             let second = try await page(id, running, of: 2, commits: false, after: first)
-            #expect(Self.tokens(second) == [token(4)])
+            #expect(try Self.tokens(second) == [token(4)])
         }
     }
 
@@ -93,7 +93,7 @@ struct MovedTokenTests {
             for number in [1, count] { try await shop.register(installation(number), user: nil, token: token(number)) }
             let list = (1...count).map { "\"\(installation($0))\"" }.joined(separator: ",")
             let id = try await send(#"{"installations":[\#(list)]}"#, shop, more: #","receipts":"failures""#)
-            #expect(Self.tokens(try await page(id, running, of: 1)) == [token(1)])
+            #expect(try Self.tokens(try await page(id, running, of: 1)) == [token(1)])
             try await shop.register(installation(count), user: nil, token: token(1))
             #expect(try await rest(id, running).isEmpty)
         }
