@@ -9,7 +9,7 @@ import Testing
 @Suite("Lanes between a real broker and Apple's protocol", .timeLimit(.minutes(2)))
 struct LaneServiceTests {
     private static let each = 20
-    /// More than the prefetch of its lane, and more deliveries than the connection has streams.
+    /// More than the prefetch of its lane, and more deliveries than the connection has streams for it.
     private static let bulkJobs = 150
 
     private static func job(_ deliveries: [PushJob.Delivery], lane: Lane) -> PushJob {
@@ -34,8 +34,8 @@ struct LaneServiceTests {
                 (0..<Self.bulkJobs).map { job in
                     Self.job((0..<Self.each).map { Fixture.delivery(job * Self.each + $0) }, lane: .bulk)
                 })
-            // As many as bulk may have: the rest of the streams is for what is urgent.
-            _ = await bench.simulator.journal(reaching: 900)
+            // As many as bulk may have where nothing is known of APNs' answers yet (BulkWindow): the rest of the streams is for what is urgent.
+            _ = await bench.simulator.journal(reaching: 32)
             let urgent = (0..<5).map { Fixture.delivery(count + $0) }
             for delivery in urgent { try await bench.publish(Self.job([delivery], lane: .now)) }
             var accepted: Set<PushID> = []
@@ -45,7 +45,8 @@ struct LaneServiceTests {
                 #expect(event.outcome == .accepted, "bulk was given up before what is urgent came through")
                 accepted.formUnion(event.deliveries.map(\.id))
             }
-            #expect(accepted.subtracting(urgent.map(\.id)) == [Fixture.delivery(0).id])
+            // The one that proved the connection may be told before or after them.
+            #expect(accepted.subtracting(urgent.map(\.id)).isSubset(of: [Fixture.delivery(0).id]))
             try await dispatcher.stop()
         }
     }

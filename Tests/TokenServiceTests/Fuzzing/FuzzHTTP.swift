@@ -20,7 +20,9 @@ enum FuzzHTTP {
         let cut = read(stream, pieces: Int(first & 0x3f) + 1)
         precondition(whole.requests == cut.requests, "pieces make other requests: \(whole.requests) \(cut.requests)")
         // Nobody reads what follows the last request, nor whether it was one.
-        precondition(whole.isRefused == cut.isRefused || whole.isOver, "pieces decide whether it is refused: \(whole.isRefused) \(String(decoding: stream, as: UTF8.self))")
+        precondition(
+            whole.isRefused == cut.isRefused || whole.isOver,
+            "pieces decide whether it is refused: \(whole.isRefused) \(String(decoding: stream, as: UTF8.self))")
         for request in whole.requests where request.isComplete && request.fields.count < 90 {
             let again = read(request.text, pieces: request.text.count)
             precondition(again.requests == [request] && (!again.isRefused || again.isOver), "\(request) is read as \(again.requests)")

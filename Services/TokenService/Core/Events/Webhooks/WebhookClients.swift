@@ -86,9 +86,13 @@ package final class WebhookClients: Sendable {
         }
     }
 
+    /// What Linux says where nobody takes a connection, or no way leads there (errno: ENETUNREACH, ECONNREFUSED, EHOSTUNREACH).
+    private static let unconnected: Set<Int32> = [101, 111, 113]
+
     /// Nothing was sent: the address did not take the connection.
     private static func isUnconnected(_ error: any Error) -> Bool {
-        error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
+        if let error = error as? IOError { return unconnected.contains(error.errnoCode) }
+        return error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
     }
 
     /// Ends those that are past their time and not in use.
