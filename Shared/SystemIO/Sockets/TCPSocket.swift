@@ -29,16 +29,26 @@ package final class TCPSocket: Sendable {
 
     /// Blocks until connected, refused, or `timeout` has passed (ETIMEDOUT).
     package static func connect(to address: SocketAddress, timeout: Duration) throws(SystemError) -> TCPSocket {
+        let (socket, isConnected) = try begin(to: address)
+        if !isConnected { try socket.awaitConnection(timeout: timeout) }
+        return socket
+    }
+
+    /// For a loop that waits for many: a socket that is being connected. It becomes writable when that has ended, and `connectionResult` says how.
+    package static func beginConnecting(to address: SocketAddress) throws(SystemError) -> TCPSocket {
+        try begin(to: address).socket
+    }
+
+    private static func begin(to address: SocketAddress) throws(SystemError) -> (socket: TCPSocket, isConnected: Bool) {
         let descriptor = Glibc.socket(
             address.family, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), Int32(IPPROTO_TCP))
         guard descriptor >= 0 else { throw SystemError("socket") }
         let socket = TCPSocket(adopting: descriptor)
         try socket.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1, "TCP_NODELAY")
-        if address.withSocketAddress({ Glibc.connect(descriptor, $0, $1) }) == 0 { return socket }
+        if address.withSocketAddress({ Glibc.connect(descriptor, $0, $1) }) == 0 { return (socket, true) }
         // EINTR: the connection is being made all the same (connect(2)).
         guard errno == EINPROGRESS || errno == EINTR else { throw SystemError("connect") }
-        try socket.awaitConnection(timeout: timeout)
-        return socket
+        return (socket, false)
     }
 
     private func awaitConnection(timeout: Duration) throws(SystemError) {
@@ -50,6 +60,11 @@ package final class TCPSocket: Sendable {
             if ready == 0 { throw SystemError(operation: "connect", code: ETIMEDOUT) }
             if errno != EINTR { throw SystemError("poll") }
         }
+        try connectionResult()
+    }
+
+    /// Throws what became of a connection that was begun, once its socket is writable.
+    package func connectionResult() throws(SystemError) {
         var code: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         guard getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else { throw SystemError("getsockopt SO_ERROR") }

@@ -1,25 +1,27 @@
 import Synchronization
 import SystemIO
 
-/// Stands between a client and a server on 127.0.0.1 and breaks what goes through, when told to.
+/// Stands between clients and a server on the way to 127.0.0.1 and breaks what goes through, when told to: a link whose faults can be chosen, for each
+/// direction, while it is used. One thread; connections are told apart only where `Connections` says so.
+///
+/// What one side ends is told to the other as it was: an end of stream as one, a reset as a reset.
 package final class FaultProxy: Sendable {
-    package enum Mode: Sendable, Equatable {
-        /// Everything goes through.
-        case forwarding
-        /// Nothing is read any more: the peers' buffers fill up, nothing is lost. Forwarding again goes on where it stopped.
-        case paused
-        /// Bytes of both directions are read and vanish; new connections are accepted and answered by silence: a network that is gone
-        /// without saying so.
-        case blackHole
-        /// The server hears the client; the client hears nothing any more.
-        case deafClient
-        /// New connections are closed at once; existing ones are forwarded.
-        case refusing
+    package enum Connections: Sendable {
+        case all
+        /// Those that are there keep what they have.
+        case new
+    }
+
+    package enum Side: Sendable {
+        case client
+        case server
     }
 
     enum Command: Sendable {
-        case mode(Mode)
+        case set(LinkConditions, Connections)
         case cut
+        case lose(Side)
+        case redirect(SocketAddress)
         case stop
     }
 
@@ -29,26 +31,34 @@ package final class FaultProxy: Sendable {
     package let accepted = Signal<Int>()
 
     /// How many bytes clients have sent, up to now.
-    package var bytesFromClients: Int { clientBytes.total }
+    package var bytesFromClients: Int { traffic.fromClients.load(ordering: .relaxed) }
+    /// How many bytes the server has sent, up to now.
+    package var bytesFromServer: Int { traffic.fromServer.load(ordering: .relaxed) }
+    /// How many connections there are.
+    package var connections: Int { traffic.connections.load(ordering: .relaxed) }
 
-    private let clientBytes = ByteCount()
+    private let traffic = LinkTraffic()
     private let commands: Mailbox<Command>
     private let thread: SystemThread
 
-    /// - Parameters: where the server is.
-    package init(toHost host: String = "127.0.0.1", port serverPort: Int) throws {
+    /// - Parameters:
+    ///   - host: with `serverPort`, where the server is or will be: it is connected to when a client comes.
+    ///   - listeningPort: 0 lets the kernel choose.
+    ///   - seed: draws the jitter.
+    package init(toHost host: String = "127.0.0.1", port serverPort: Int, listeningOn listeningPort: Int = 0, seed: UInt64 = 0) throws {
         let server = try SocketAddress.resolve(host: host, port: serverPort)[0]
-        let listener = try TCPListener(host: "127.0.0.1", port: 0)
+        let listener = try TCPListener(host: "127.0.0.1", port: listeningPort, backlog: 1024)
         let wakeUp = try WakeUp()
         let commands = Mailbox<Command>(wakeUp: wakeUp)
         let accepted = accepted
-        let clientBytes = clientBytes
+        let traffic = traffic
         port = listener.port
         self.commands = commands
         thread = SystemThread.start(name: "fault-proxy") {
             do {
                 let loop = try FaultProxyLoop(
-                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, clientBytes: clientBytes)
+                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, traffic: traffic, seed: seed
+                )
                 try loop.run()
             } catch {
                 // The listener goes with this thread, so that the test sees refused connections instead of silence.
@@ -59,11 +69,22 @@ package final class FaultProxy: Sendable {
 
     deinit { commands.post(.stop) }
 
-    /// Connections whose bytes vanished are cut when the mode changes: they could only go on with a hole in them.
-    package func set(_ mode: Mode) { commands.post(.mode(mode)) }
+    /// From now on, until something else is set. Connections whose bytes vanished are cut when their conditions change: they could only go on with
+    /// a hole in them.
+    package func set(_ conditions: LinkConditions, for connections: Connections = .all) { commands.post(.set(conditions, connections)) }
 
-    /// Resets every connection; new ones are accepted as the mode says.
+    /// Resets every connection; new ones are accepted as the conditions say.
     package func cut() { commands.post(.cut) }
+
+    /// Half-open connections: this side of each is reset, the other is told nothing, and what it sends vanishes until it leaves or the conditions
+    /// change.
+    package func lose(_ side: Side) { commands.post(.lose(side)) }
+
+    /// New connections go there; existing ones stay where they are.
+    /// - Throws: `ResolveError`
+    package func redirect(toHost host: String = "127.0.0.1", port: Int) throws {
+        commands.post(.redirect(try SocketAddress.resolve(host: host, port: port)[0]))
+    }
 
     /// Ends everything and waits until it has ended.
     package func stop() {
@@ -73,10 +94,14 @@ package final class FaultProxy: Sendable {
 }
 
 /// Counted on the proxy's thread, read on others.
-final class ByteCount: Sendable {
-    private let count = Atomic(0)
+final class LinkTraffic: Sendable {
+    let fromClients = Atomic(0)
+    let fromServer = Atomic(0)
+    let connections = Atomic(0)
 
-    var total: Int { count.load(ordering: .relaxed) }
+    func count(_ bytes: Int, fromClient: Bool) {
+        if fromClient { fromClients.add(bytes, ordering: .relaxed) } else { fromServer.add(bytes, ordering: .relaxed) }
+    }
 
-    func add(_ bytes: Int) { count.add(bytes, ordering: .relaxed) }
+    func note(connections count: Int) { connections.store(count, ordering: .relaxed) }
 }

@@ -5,28 +5,32 @@ final class FaultProxyLoop {
     private static let wakeUpKey: UInt64 = 0
     private static let listenerKey: UInt64 = 1
 
-    private let server: SocketAddress
+    private var server: SocketAddress
     private let listener: TCPListener
     private let wakeUp: WakeUp
     private let commands: Mailbox<FaultProxy.Command>
     private let accepted: Signal<Int>
-    private let clientBytes: ByteCount
+    private let traffic: LinkTraffic
     private let poller: Poller
     private var pairs: [UInt64: ProxiedPair] = [:]
-    private var mode = FaultProxy.Mode.forwarding
+    /// Of new connections.
+    private var conditions = LinkConditions.forwarding
     private var lastPair: UInt64 = 0
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
+    private var diary = LinkDiary()
+    private var generator: LinkDraws
 
     init(
         server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>,
-        clientBytes: ByteCount
+        traffic: LinkTraffic, seed: UInt64
     ) throws {
         self.server = server
         self.listener = listener
         self.wakeUp = wakeUp
         self.commands = commands
         self.accepted = accepted
-        self.clientBytes = clientBytes
+        self.traffic = traffic
+        generator = LinkDraws(seed: seed)
         poller = try Poller()
         try poller.add(wakeUp.descriptor, key: Self.wakeUpKey, interest: .read)
         try poller.add(listener.descriptor, key: Self.listenerKey, interest: .read)
@@ -34,132 +38,210 @@ final class FaultProxyLoop {
 
     func run() throws {
         while true {
-            for event in try poller.wait(timeout: nil) {
+            let timeout = diary.next.map { max(.zero, $0 - ContinuousClock.now) }
+            for event in try poller.wait(timeout: timeout) {
+                if event.key == Self.wakeUpKey { wakeUp.clear() }
+                // Before anything else: what was said before a client connected holds for that client.
+                for command in commands.takeAll() {
+                    if case .stop = command { return end() }
+                    obey(command)
+                }
                 switch event.key {
-                case Self.wakeUpKey:
-                    wakeUp.clear()
-                    for command in commands.takeAll() {
-                        if case .stop = command { return end() }
-                        try obey(command)
-                    }
+                case Self.wakeUpKey: break
                 case Self.listenerKey: try acceptAll()
                 default: move(event)
                 }
             }
+            writeWhatIsDue()
         }
     }
 
-    private func obey(_ command: FaultProxy.Command) throws {
+    private func obey(_ command: FaultProxy.Command) {
         switch command {
-        case .mode(let next):
-            mode = next
-            for (key, pair) in pairs {
-                if pair.hasLostBytes { drop(key) } else { setInterest(pair) }
+        case .set(let next, let connections):
+            conditions = next
+            guard connections == .all else { return }
+            for pair in Array(pairs.values) {
+                if pair.hasLostBytes {
+                    drop(pair)
+                } else {
+                    pair.set(next)
+                    settle(pair)
+                }
             }
-        case .cut: for key in pairs.keys { drop(key) }
+        case .cut: for pair in Array(pairs.values) { drop(pair) }
+        case .lose(let side): for pair in Array(pairs.values) { lose(side == .client ? pair.client : pair.server, of: pair) }
+        case .redirect(let address): server = address
         case .stop: break
         }
     }
 
     private func end() {
-        for key in pairs.keys { drop(key) }
+        for pair in Array(pairs.values) { drop(pair) }
         listener.close()
     }
 
     private func acceptAll() throws {
         while let client = try listener.accept() {
-            if mode == .refusing { continue }
-            guard let upstream = try? TCPSocket.connect(to: server, timeout: .seconds(2)) else { continue }
+            if conditions.refusesNew { continue }
             lastPair += 1
-            let pair = ProxiedPair(key: lastPair << 1, client: client, server: upstream)
-            try poller.add(client.descriptor, key: pair.key, interest: [])
-            try poller.add(upstream.descriptor, key: pair.key | 1, interest: [])
+            // The server does not even learn of a client whose bytes vanish. One that cannot be connected to resets its client.
+            let vanishes = conditions.toServer.flow == .vanishing
+            let upstream = vanishes ? nil : try? TCPSocket.beginConnecting(to: server)
+            let pair = ProxiedPair(key: lastPair << 1, client: client, server: upstream, conditions: conditions)
             pairs[pair.key] = pair
-            setInterest(pair)
+            traffic.note(connections: pairs.count)
+            if vanishes || upstream != nil { settle(pair) } else { drop(pair) }
             accepted.send(Int(lastPair))
-        }
-    }
-
-    /// Resets both sides.
-    private func drop(_ key: UInt64) {
-        guard let pair = pairs.removeValue(forKey: key) else { return }
-        for side in [pair.client, pair.server] {
-            // The peer may have gone already: then there is nothing left to reset.
-            try? poller.remove(side.socket.descriptor)
-            try? side.socket.resetOnClose()
-            side.socket.close()
-        }
-    }
-
-    private func setInterest(_ pair: ProxiedPair) {
-        for (side, key) in [(pair.client, pair.key), (pair.server, pair.key | 1)] {
-            let other = side === pair.client ? pair.server : pair.client
-            var interest: Poller.Interest = []
-            if mode != .paused {
-                if other.unsent.isEmpty { interest.insert(.read) }
-                if !side.unsent.isEmpty { interest.insert(.write) }
-            }
-            do { try poller.modify(side.socket.descriptor, key: key, interest: interest) } catch { return drop(pair.key) }
         }
     }
 
     private func move(_ event: Poller.Event) {
         guard let pair = pairs[event.key & ~1] else { return }
         let isClient = event.key & 1 == 0
-        let (side, other) = isClient ? (pair.client, pair.server) : (pair.server, pair.client)
-        do {
-            if mode != .paused {
-                if event.isWritable { try side.flush() }
-                if event.isReadable, other.unsent.isEmpty {
-                    try read(side, other, pair, vanishes: mode == .blackHole || (!isClient && mode == .deafClient))
-                }
-            }
-            if event.isHangUp { return drop(pair.key) }
-        } catch {
-            return drop(pair.key)
+        if !isClient, !pair.isConnected {
+            do { try pair.server?.socket.connectionResult() } catch { return drop(pair) }
+            pair.isConnected = true
+        } else if event.isReadable {
+            read(pair, fromClient: isClient)
         }
-        setInterest(pair)
+        if pairs[pair.key] != nil { settle(pair) }
     }
 
-    private func read(_ side: ProxiedPair.Side, _ other: ProxiedPair.Side, _ pair: ProxiedPair, vanishes: Bool) throws {
-        guard case .bytes(let count) = try side.socket.read(into: &buffer) else { throw PeerLeft() }
-        if side === pair.client { clientBytes.add(count) }
-        if vanishes {
-            pair.hasLostBytes = true
-        } else {
-            other.unsent = buffer[..<count]
-            try other.flush()
+    private func read(_ pair: ProxiedPair, fromClient: Bool) {
+        let (source, passage, sink) =
+            fromClient ? (pair.client, pair.toServer, pair.server) : (pair.server ?? pair.client, pair.toClient, pair.client)
+        guard passage.wantsBytes, !source.isGone else { return }
+        do {
+            switch try source.socket.read(into: &buffer) {
+            case .wouldBlock: break
+            case .endOfStream: passage.hasEnded = true
+            case .bytes(let count):
+                traffic.count(count, fromClient: fromClient)
+                guard let sink, !sink.isGone else { return }
+                if try !passage.take(count, of: buffer, to: sink.socket, drawing: &generator) { pair.hasLostBytes = true }
+            }
+        } catch {
+            broken(source, passage, of: pair)
         }
+    }
+
+    /// A side was reset. The other is, too, unless the reset vanishes like everything else.
+    private func broken(_ end: ProxiedPair.End, _ passage: Passage, of pair: ProxiedPair) {
+        if passage.way.flow == .vanishing { lose(end, of: pair) } else { drop(pair) }
     }
 }
 
-private struct PeerLeft: Error {}
-
-final class ProxiedPair {
-    final class Side {
-        let socket: TCPSocket
-        /// What the other side sent and this one has not taken yet.
-        var unsent: ArraySlice<UInt8> = []
-
-        init(_ socket: TCPSocket) { self.socket = socket }
-
-        func flush() throws {
-            while !unsent.isEmpty {
-                let bytes = unsent
-                guard case .bytes(let count) = try socket.write(bytes.span) else { return }
-                unsent = unsent.dropFirst(count)
-            }
+extension FaultProxyLoop {
+    private func writeWhatIsDue() {
+        guard diary.next != nil else { return }
+        let now = ContinuousClock.now
+        while let entry = diary.take(now: now) {
+            guard let pair = pairs[entry.key & ~1] else { continue }
+            let passage = entry.key & 1 == 0 ? pair.toServer : pair.toClient
+            guard passage.alarm == entry.due else { continue }
+            passage.alarm = nil
+            settle(pair)
         }
     }
 
-    let key: UInt64
-    let client: Side
-    let server: Side
-    var hasLostBytes = false
+    /// Does for a connection what can be done now, and sees to it that what cannot will be done.
+    private func settle(_ pair: ProxiedPair) {
+        if pair.isConnected {
+            let now = ContinuousClock.now
+            for (end, key, from, to) in pair.ends where !end.isGone {
+                do { try write(to, to: end, of: pair, key: key, now: now) } catch { return broken(end, from, of: pair) }
+            }
+            if pair.hasNothingToSay { return close(pair) }
+        }
+        if let ending = pair.toServer.ending ?? pair.toClient.ending, end(pair, ending) { return }
+        for (end, key, from, to) in pair.ends where !end.isGone {
+            var interest: Poller.Interest = []
+            if pair.isConnected {
+                if from.wantsBytes { interest.insert(.read) }
+                if to.isBlocked { interest.insert(.write) }
+            } else if end === pair.server {
+                interest = .write
+            }
+            do { try watch(end, key, interest) } catch { return drop(pair) }
+        }
+    }
 
-    init(key: UInt64, client: TCPSocket, server: TCPSocket) {
-        self.key = key
-        self.client = Side(client)
-        self.server = Side(server)
+    /// - Parameter key: of the end that is written to; the passage's own entry in the diary has the other's.
+    private func write(_ passage: Passage, to end: ProxiedPair.End, of pair: ProxiedPair, key: UInt64, now: ContinuousClock.Instant) throws
+    {
+        if passage.way.flow == .vanishing {
+            if passage.discard() || passage.hasEnded { pair.hasLostBytes = true }
+            return
+        }
+        switch try passage.flush(to: end.socket, now: now) {
+        case .blocked, .halted: break
+        case .due(let due):
+            if let alarm = passage.alarm, alarm <= due { return }
+            passage.alarm = due
+            diary.add(due, key ^ 1)
+        case .empty:
+            guard passage.hasEnded, !passage.hasToldEnd, passage.way.flow == .flowing else { return }
+            passage.hasToldEnd = true
+            try end.socket.shutdownWriting()
+        }
+    }
+
+    private func watch(_ end: ProxiedPair.End, _ key: UInt64, _ interest: Poller.Interest) throws {
+        guard end.interest ?? [] != interest else { return }
+        // A socket that nothing is wanted from is taken out: it would be told about again and again that its connection is over.
+        if interest.isEmpty {
+            try poller.remove(end.socket.descriptor)
+            end.interest = nil
+        } else if end.interest == nil {
+            try poller.add(end.socket.descriptor, key: key, interest: interest)
+            end.interest = interest
+        } else {
+            try poller.modify(end.socket.descriptor, key: key, interest: interest)
+            end.interest = interest
+        }
+    }
+
+    /// - Returns: whether the connection is no more.
+    private func end(_ pair: ProxiedPair, _ ending: LinkConditions.Ending) -> Bool {
+        switch ending {
+        case .reset: drop(pair)
+        case .close: close(pair)
+        case .silence:
+            pair.fallSilent()
+            return false
+        }
+        return true
+    }
+
+    /// Resets one side without telling the other.
+    private func lose(_ end: ProxiedPair.End?, of pair: ProxiedPair) {
+        if let end, !end.isGone { leave(end, reset: true) }
+        pair.fallSilent()
+        if pair.ends.allSatisfy(\.end.isGone) { forget(pair) } else { settle(pair) }
+    }
+
+    /// Resets both sides.
+    private func drop(_ pair: ProxiedPair) { leave(pair, reset: true) }
+
+    private func close(_ pair: ProxiedPair) { leave(pair, reset: false) }
+
+    private func leave(_ pair: ProxiedPair, reset: Bool) {
+        for (end, _, _, _) in pair.ends where !end.isGone { leave(end, reset: reset) }
+        forget(pair)
+    }
+
+    private func leave(_ end: ProxiedPair.End, reset: Bool) {
+        // The peer may have gone already: then there is nothing left to reset.
+        if end.interest != nil { try? poller.remove(end.socket.descriptor) }
+        if reset { try? end.socket.resetOnClose() }
+        end.socket.close()
+        end.interest = nil
+        end.isGone = true
+    }
+
+    private func forget(_ pair: ProxiedPair) {
+        pairs[pair.key] = nil
+        traffic.note(connections: pairs.count)
     }
 }

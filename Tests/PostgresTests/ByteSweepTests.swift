@@ -1,0 +1,102 @@
+import Postgres
+import TestDatabase
+import TestSupport
+import Testing
+
+/// A connection may break at any byte. Wherever it does, the caller is told in time, and told the truth about what was committed.
+@Suite("A connection to PostgreSQL that breaks after any number of bytes", .timeLimit(.minutes(2)))
+struct ByteSweepTests {
+    typealias Way = LinkConditions.Way
+
+    @Test(arguments: [true, false])
+    func isNoConnectionAndTheNextOneIsMade(isTowardsServer: Bool) async throws {
+        try await withLink(to: TestServer.uri()) { uri, link in
+            for bytes in 0...400 {
+                link.set(Self.conditions(isTowardsServer, .ending(after: bytes, .reset)))
+                try await withPool(uri) { pool in
+                    do {
+                        try await Self.select(pool)
+                    } catch let error as PostgresError {
+                        // In the middle of the statement, too: what a statement of its own did is not known then.
+                        #expect(error.isUnavailable, "after \(bytes) bytes: \(error)")
+                    }
+                }
+                // A pool that has just failed does not try again at once; another one has nothing to wait for.
+                link.set(.forwarding)
+                try await withPool(uri) { pool in try await Self.select(pool) }
+            }
+        }
+    }
+
+    @Test(.database, arguments: [true, false])
+    func isTheEndOfATransactionWhoseFateIsToldTruly(isTowardsServer: Bool) async throws {
+        let database = try #require(TestDatabase.current)
+        try await database.pool.session { session in try session.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
+        try await withLink(to: database.uri) { uri, link in
+            var committed: Set<Int64> = []
+            var doubtful: Set<Int64> = []
+            try await withPool(uri, { $0.poolSize = 1 }) { pool in
+                for bytes in 0...400 as ClosedRange<Int64> {
+                    link.set(.forwarding)
+                    // The connection that is broken is there already, and sound.
+                    while true {
+                        do {
+                            try await Self.select(pool)
+                            break
+                        } catch let error as PostgresError { #expect(error.isUnavailable, "\(error)") }
+                    }
+                    link.set(Self.conditions(isTowardsServer, .ending(after: Int(bytes), .reset)))
+                    do {
+                        try await pool.transaction { session in
+                            try session.execute("INSERT INTO item VALUES ($1)", [.int64(bytes)])
+                        }
+                        committed.insert(bytes)
+                    } catch let error as PostgresError {
+                        #expect(error.isUnavailable, "after \(bytes) bytes: \(error)")
+                        if error.isOutcomeUnknown { doubtful.insert(bytes) }
+                    }
+                }
+            }
+            let there = try await database.pool.session { session in
+                Set(try session.execute("SELECT id FROM item").map { row in try row.int64(0) })
+            }
+            #expect(committed.isSubset(of: there), "reported as committed and lost")
+            #expect(there.isSubset(of: committed.union(doubtful)), "reported as failed and committed")
+            #expect(!doubtful.isEmpty || isTowardsServer)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func fallsSilentAndIsGivenUpAtTheTimeout(isTowardsServer: Bool) async throws {
+        try await withLink(to: TestServer.uri()) { uri, link in
+            for bytes in stride(from: 0, through: 400, by: 57) {
+                link.set(Self.conditions(isTowardsServer, .ending(after: bytes, .silence)))
+                try await withPool(uri, { $0.connectTimeout = .milliseconds(200) }) { pool in
+                    do {
+                        try await pool.session(deadline: .milliseconds(400)) { session in
+                            try session.execute("SELECT 1")
+                        }
+                    } catch let error as PostgresError {
+                        #expect(error.isUnavailable, "after \(bytes) bytes: \(error)")
+                    }
+                    link.set(.forwarding)
+                }
+            }
+        }
+    }
+
+    private static func conditions(_ isTowardsServer: Bool, _ way: Way) -> LinkConditions {
+        isTowardsServer ? LinkConditions(toServer: way) : LinkConditions(toClient: way)
+    }
+
+    private static func select(_ pool: PostgresPool) async throws {
+        try await pool.session { session in try session.execute("SELECT 1") }
+    }
+
+    private func withLink(to uri: String, _ body: (String, TestSupport.FaultProxy) async throws -> Void) async throws {
+        let server = try ServerURI(uri)
+        let link = try TestSupport.FaultProxy(port: Int(server.port))
+        defer { link.stop() }
+        try await body(server.with(port: UInt16(link.port)), link)
+    }
+}

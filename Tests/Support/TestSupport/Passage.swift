@@ -1,0 +1,153 @@
+import SystemIO
+
+/// One direction of one connection: what was read from its source and not written to its sink yet, and when it may be.
+final class Passage {
+    /// Read at once.
+    private struct Chunk {
+        let bytes: [UInt8]
+        let due: ContinuousClock.Instant
+    }
+
+    enum Progress {
+        /// Nothing is left to write.
+        case empty
+        /// The sink takes no more now.
+        case blocked
+        /// The next write is due then.
+        case due(ContinuousClock.Instant)
+        /// Nothing is written until the conditions change.
+        case halted
+    }
+
+    private(set) var way: LinkConditions.Way
+    /// The source will send no more.
+    var hasEnded = false
+    /// And the sink has been told.
+    var hasToldEnd = false
+    /// Nothing came of what was written last; a poller will say when it can go on.
+    private(set) var isBlocked = false
+    /// For when this passage's next write has been put into the diary.
+    var alarm: ContinuousClock.Instant?
+
+    private var chunks: [Chunk] = []
+    private var head = 0
+    /// Of the first chunk, what was written.
+    private var written = 0
+    private var queued = 0
+    private var lastDue = ContinuousClock.now
+    private var nextWrite = ContinuousClock.now
+    /// How many bytes may still pass.
+    private var remaining: Int?
+
+    init(_ way: LinkConditions.Way) {
+        self.way = way
+        remaining = way.limit?.bytes
+    }
+
+    var isEmpty: Bool { queued == 0 }
+
+    /// How the connection is to end, once what may pass has passed.
+    var ending: LinkConditions.Ending? { remaining == 0 && isEmpty ? way.limit?.ending : nil }
+
+    var wantsBytes: Bool {
+        guard way.flow != .stalled, !hasEnded, remaining != 0 else { return false }
+        if way.isClear { return isEmpty }
+        // Enough for tens of MB/s over a slow way; otherwise the sender is to feel what the sink does.
+        return queued < (way.latency + way.jitter > .zero ? 1 << 20 : 64 << 10)
+    }
+
+    /// What waited for its time is due at once.
+    func set(_ next: LinkConditions.Way) {
+        way = next
+        remaining = next.limit?.bytes
+        let now = ContinuousClock.now
+        for index in head..<chunks.count { chunks[index] = Chunk(bytes: chunks[index].bytes, due: now) }
+        (lastDue, nextWrite) = (now, now)
+    }
+
+    /// - Returns: false where bytes vanished.
+    func take(_ count: Int, of buffer: [UInt8], to sink: TCPSocket, drawing generator: inout LinkDraws) throws(SystemError) -> Bool {
+        if way.flow == .vanishing { return false }
+        let passing = min(count, remaining ?? count)
+        remaining = remaining.map { $0 - passing }
+        var first = 0
+        if way.isClear, isEmpty, case .bytes(let count) = try sink.write(buffer.span.extracting(..<passing)) { first = count }
+        if first < passing { append(Array(buffer[first..<passing]), drawing: &generator) }
+        return passing == count
+    }
+
+    private func append(_ bytes: [UInt8], drawing generator: inout LinkDraws) {
+        var due = lastDue
+        if way.latency > .zero || way.jitter > .zero {
+            due = max(lastDue, ContinuousClock.now + way.latency + way.jitter * Double.random(in: 0...1, using: &generator))
+            lastDue = due
+        }
+        chunks.append(Chunk(bytes: bytes, due: due))
+        queued += bytes.count
+    }
+
+    /// Writes what is due.
+    func flush(to sink: TCPSocket, now: ContinuousClock.Instant) throws(SystemError) -> Progress {
+        isBlocked = false
+        if way.flow == .stalled { return isEmpty ? .empty : .halted }
+        while queued > 0 {
+            let due = max(chunks[head].due, nextWrite)
+            if due > now { return .due(due) }
+            let bytes = chunks[head].bytes
+            let end = written + min(bytes.count - written, mostBytes)
+            guard case .bytes(let count) = try sink.write(bytes.span.extracting(written..<end)) else {
+                isBlocked = true
+                return .blocked
+            }
+            advance(count, now: now)
+        }
+        return .empty
+    }
+
+    /// In one write: ten milliseconds' worth where a rate is set.
+    private var mostBytes: Int { min(way.sliceBytes.map { max(1, $0) } ?? .max, way.bytesPerSecond.map { max(1, $0 / 100) } ?? .max) }
+
+    private func advance(_ count: Int, now: ContinuousClock.Instant) {
+        queued -= count
+        written += count
+        if written == chunks[head].bytes.count {
+            (written, head) = (0, head + 1)
+            if head == chunks.count {
+                chunks.removeAll(keepingCapacity: true)
+                head = 0
+            } else if head >= 256 {
+                chunks.removeFirst(head)
+                head = 0
+            }
+        }
+        if let rate = way.bytesPerSecond {
+            // What a late wake-up missed is made good, up to a tenth of a second.
+            nextWrite = max(nextWrite, now - .milliseconds(100)) + .seconds(1) * (Double(count) / Double(max(1, rate)))
+        }
+        if way.sliceBytes != nil, way.slicePause > .zero { nextWrite = max(nextWrite, now + way.slicePause) }
+    }
+
+    /// - Returns: whether there was anything.
+    func discard() -> Bool {
+        defer {
+            chunks.removeAll()
+            (head, written, queued) = (0, 0, 0)
+        }
+        return queued > 0
+    }
+}
+
+/// What jitter draws from: the same seed, the same draws (SplitMix64).
+struct LinkDraws: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var value = state
+        value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
+        value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
+        return value ^ value >> 31
+    }
+}

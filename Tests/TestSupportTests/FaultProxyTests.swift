@@ -1,0 +1,182 @@
+import SystemIO
+import TestSupport
+import Testing
+
+@Suite("The fault proxy is a link like any other until it is told to break it", .timeLimit(.minutes(1)))
+struct FaultProxyTests {
+    @Test func bytesAndEndsOfStreamGoThroughInBothDirections() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.send(numbered(1_000))
+            try client.socket.shutdownWriting()
+            let request = try server.receiveAll()
+            #expect(request == (numbered(1_000), .endOfStream))
+            // Half-closed: the answer still comes.
+            try server.send(numbered(200_000))
+            server.socket.close()
+            #expect(try client.receiveAll() == (numbered(200_000), .endOfStream))
+            #expect(link.proxy.bytesFromClients == 1_000 && link.proxy.bytesFromServer == 200_000)
+        }
+    }
+
+    @Test func aResetIsToldAsAReset() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.socket.resetOnClose()
+            client.socket.close()
+            #expect(try server.receiveAll() == ([], .reset))
+        }
+    }
+
+    @Test func aClientOfAServerThatIsNotThereIsReset() async throws {
+        try await withLink { link in
+            link.listener.close()
+            let client = try link.dial()
+            #expect(try client.receiveAll() == ([], .reset))
+        }
+    }
+
+    @Test func pausedBytesWaitAndGoOn() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+            link.proxy.set(.paused)
+            try client.send(numbered(500))
+            link.proxy.set(.forwarding)
+            #expect(try server.receive(500) == numbered(500))
+        }
+    }
+
+    @Test func whatVanishedIsNeverMadeGood() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+            link.proxy.set(.blackHole)
+            let newcomer = try link.dial()
+            for peer in [client, newcomer] { try peer.send(numbered(100)) }
+            try eventually { link.proxy.bytesFromClients == 201 }
+            link.proxy.set(.forwarding)
+            #expect(try server.receiveAll() == ([], .reset))
+            for peer in [client, newcomer] { #expect(try peer.receiveAll() == ([], .reset)) }
+        }
+    }
+
+    @Test func inABlackHoleNobodyLearnsThatTheOtherLeft() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+            link.proxy.set(.blackHole)
+            try client.socket.resetOnClose()
+            client.socket.close()
+            // Sent after the client's end, and swallowed.
+            try server.send([1])
+            try eventually { link.proxy.bytesFromServer == 1 }
+            #expect(link.proxy.connections == 1)
+            link.proxy.set(.forwarding)
+            #expect(try server.receiveAll() == ([], .reset))
+        }
+    }
+
+    @Test func onlyOneDirectionMayBeDead() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(.deafClient)
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+            try server.send([2])
+            try eventually { link.proxy.bytesFromServer == 1 }
+            link.proxy.set(.deafServer)
+            #expect(try client.receiveAll() == ([], .reset))
+            link.proxy.set(.forwarding)
+            let (second, other) = try link.connect()
+            link.proxy.set(.deafServer)
+            try other.send([3])
+            #expect(try second.receive(1) == [3])
+        }
+    }
+
+    @Test func newConnectionsAloneMayBeBroken() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(.resetting, for: .new)
+            let reset = try link.dial()
+            #expect(try reset.receiveAll() == ([], .reset))
+            link.proxy.set(.refusing, for: .new)
+            let refused = try link.dial()
+            #expect(try refused.receiveAll().bytes.isEmpty)
+            try client.send([7])
+            #expect(try server.receive(1) == [7])
+        }
+    }
+
+    @Test(arguments: [0, 1, 7, 5_000], [LinkConditions.Ending.reset, .close, .silence])
+    func exactlySoManyBytesPassAndThenItEnds(_ bytes: Int, _ ending: LinkConditions.Ending) async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try server.send([1])
+            #expect(try client.receive(1) == [1])
+            link.proxy.set(LinkConditions(toServer: .ending(after: bytes, ending)))
+            if bytes > 0 || ending == .silence { try client.send(numbered(6_000)) }
+            if bytes > 0 { #expect(try server.receive(bytes) == numbered(bytes)) }
+            if ending == .silence {
+                try eventually { link.proxy.bytesFromClients == 6_000 }
+                link.proxy.set(.forwarding)
+            }
+            let rest = try server.receiveAll()
+            #expect(rest.bytes.isEmpty)
+            // Where the client was still sending, a close is a reset for it.
+            #expect(rest.ending == (ending == .close ? .endOfStream : .reset))
+            let answer = try client.receiveAll()
+            #expect(answer.bytes.isEmpty)
+        }
+    }
+
+    @Test(arguments: [FaultProxy.Side.client, .server])
+    func ofAHalfOpenConnectionOneSideIsGoneAndTheOtherDoesNotKnow(_ lost: FaultProxy.Side) async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+            link.proxy.lose(lost)
+            let (gone, left) = lost == .client ? (client, server) : (server, client)
+            #expect(try gone.receiveAll() == ([], .reset))
+            try left.send(numbered(50))
+            try eventually { link.proxy.bytesFromClients + link.proxy.bytesFromServer == 51 }
+            // When the way is whole again, the lost host answers with a reset.
+            link.proxy.set(.forwarding)
+            #expect(try left.receiveAll() == ([], .reset))
+        }
+    }
+
+    @Test func newConnectionsGoWhereTheyAreRedirectedTo() async throws {
+        try await withLink { link in
+            let other = try TCPListener(host: "127.0.0.1", port: 0)
+            let (client, server) = try link.connect()
+            try link.proxy.redirect(port: other.port)
+            link.listener.close()
+            let second = try link.dial()
+            let poller = try Poller()
+            try poller.add(other.descriptor, key: 0, interest: .read)
+            _ = try poller.wait(timeout: nil)
+            let there = Peer(try #require(try other.accept()))
+            try second.send([2])
+            #expect(try there.receive(1) == [2])
+            try client.send([1])
+            #expect(try server.receive(1) == [1])
+        }
+    }
+
+    @Test func hundredsOfConnectionsAreServedByOneThread() async throws {
+        try await withLink { link in
+            let pairs = try (0..<200).map { _ in try link.connect() }
+            for (number, pair) in pairs.enumerated() { try pair.client.send([UInt8(truncatingIfNeeded: number)]) }
+            for (number, pair) in pairs.enumerated() { #expect(try pair.server.receive(1) == [UInt8(truncatingIfNeeded: number)]) }
+            link.proxy.cut()
+            for pair in pairs { #expect(try pair.client.receiveAll() == ([], .reset)) }
+            try eventually { link.proxy.connections == 0 }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import SystemIO
+import TestSupport
+import Testing
+
+/// What takes its time may take longer on a busy machine: asserted is only that it never takes less, and that nothing changes on the way.
+@Suite("The fault proxy slows a link down and changes no byte", .timeLimit(.minutes(1)))
+struct LinkPaceTests {
+    @Test func latencyAndJitterHoldEveryByteBackAndKeepTheOrder() async throws {
+        try await withLink(seed: 7) { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(LinkConditions(toServer: .delayed(by: .milliseconds(60), jitter: .milliseconds(40))))
+            // Set on the proxy's thread: with the first answer it is known to be.
+            try client.send([0])
+            #expect(try server.receive(1) == [0])
+            for round in 0..<3 {
+                let start = ContinuousClock.now
+                try client.send(numbered(100 + round))
+                #expect(try server.receive(100 + round) == numbered(100 + round))
+                #expect(start.duration(to: .now) >= .milliseconds(60))
+            }
+            // What waits when the latency is lifted is due at once, and stays before what comes after.
+            try client.send(numbered(300))
+            link.proxy.set(.forwarding)
+            try client.send([1])
+            #expect(try server.receive(301) == numbered(300) + [1])
+        }
+    }
+
+    @Test func aRateIsNotExceeded() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(LinkConditions(toClient: .limited(to: 1_000_000)))
+            try client.send([0])
+            #expect(try server.receive(1) == [0])
+            let start = ContinuousClock.now
+            try server.send(numbered(400_000))
+            #expect(try client.receive(400_000) == numbered(400_000))
+            // A tenth of a second's worth may come at once.
+            #expect(start.duration(to: .now) >= .milliseconds(290))
+        }
+    }
+
+    @Test func slicesComeOneAfterAnother() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(LinkConditions(toServer: .sliced(3, pause: .milliseconds(5))))
+            let start = ContinuousClock.now
+            try client.send(numbered(60))
+            #expect(try server.receive(60) == numbered(60))
+            #expect(start.duration(to: .now) >= .milliseconds(19 * 5))
+        }
+    }
+
+    @Test func whatEndsASlowedConnectionWaitsForItsBytes() async throws {
+        try await withLink { link in
+            let (client, server) = try link.connect()
+            link.proxy.set(LinkConditions(bothWays: .delayed(by: .milliseconds(30))))
+            try client.send([0])
+            #expect(try server.receive(1) == [0])
+            try client.send(numbered(5_000))
+            client.socket.close()
+            #expect(try server.receiveAll() == (numbered(5_000), .endOfStream))
+        }
+    }
+
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func whateverIsSetAndHoweverOftenEveryByteArrivesInItsPlace(_ seed: UInt64) async throws {
+        try await withLink(seed: seed) { link in
+            var generator = SeededDraws(seed: seed)
+            let (client, server) = try link.connect()
+            let sent = (numbered(150_000), numbered(170_001).reversed() as [UInt8])
+            // Both directions at the same time, each by its own threads, while the conditions change.
+            let clientWriter = SystemThread.start(name: "writer") { try? client.send(sent.0) }
+            let serverWriter = SystemThread.start(name: "writer") { try? server.send(sent.1) }
+            for _ in 0..<12 {
+                link.proxy.set(
+                    LinkConditions(toServer: Self.way(&generator), toClient: Self.way(&generator)),
+                    for: Bool.random(using: &generator) ? .all : .new)
+                try Self.rest(Int.random(in: 0...3, using: &generator))
+            }
+            link.proxy.set(LinkConditions(bothWays: .sliced(1_000)))
+            #expect(try server.receive(sent.0.count) == sent.0, "seed \(seed)")
+            #expect(try client.receive(sent.1.count) == sent.1, "seed \(seed)")
+            clientWriter.join()
+            serverWriter.join()
+        }
+    }
+
+    private static func way(_ generator: inout SeededDraws) -> LinkConditions.Way {
+        LinkConditions.Way { way in
+            if Bool.random(using: &generator) { way.flow = Int.random(in: 0..<4, using: &generator) == 0 ? .stalled : .flowing }
+            if Bool.random(using: &generator) { way.latency = .milliseconds(Int.random(in: 0...4, using: &generator)) }
+            if Bool.random(using: &generator) { way.jitter = .milliseconds(Int.random(in: 0...4, using: &generator)) }
+            if Bool.random(using: &generator) { way.bytesPerSecond = Int.random(in: 50_000...20_000_000, using: &generator) }
+            if Bool.random(using: &generator) { way.sliceBytes = Int.random(in: 1...5_000, using: &generator) }
+            if Bool.random(using: &generator) { way.slicePause = .milliseconds(Int.random(in: 0...2, using: &generator)) }
+        }
+    }
+
+    /// Lets a little happen under one set of conditions; how much decides nothing.
+    private static func rest(_ milliseconds: Int) throws { _ = try Poller(capacity: 1).wait(timeout: .milliseconds(milliseconds)) }
+}
+
+/// SplitMix64.
+struct SeededDraws: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var value = state
+        value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
+        value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
+        return value ^ value >> 31
+    }
+}
