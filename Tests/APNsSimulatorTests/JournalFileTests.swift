@@ -37,6 +37,7 @@ struct JournalFileTests {
                 test.push().to("aa"),
                 test.push().to(String(repeating: "AB", count: 256)), test.push().path("/"), test.push().with("apns-topic", nil),
                 test.push().with("apns-push-type", "background").with("apns-priority", "5"),
+                test.push().body(#"{"aps":{"alert":"Hello"},"marker":-9007199254740993}"#),
             ]
             for (index, push) in pushes.enumerated() {
                 _ = try client.send(push)
@@ -46,7 +47,8 @@ struct JournalFileTests {
             try client.roundTrip(1)
             _ = try test.client(.sandbox).send(test.push())
             let written = try entries(path)
-            #expect(written.count == 10)
+            #expect(written.count == 11)
+            #expect(written.map(\.marker) == Array(repeating: nil, count: 8) + [-9_007_199_254_740_993, nil, nil])
             #expect(written == test.simulator.journal())
         }
     }

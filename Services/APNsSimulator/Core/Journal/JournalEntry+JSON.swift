@@ -18,6 +18,7 @@ extension JournalEntry {
             object.field("reason", reason)
             object.field("timestamp_ms", timestamp)
             object.field("shown", isShown)
+            if let marker { object.field("marker", marker) }
         }
     }
 }

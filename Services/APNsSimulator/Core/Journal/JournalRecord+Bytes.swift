@@ -3,9 +3,10 @@
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
 ///     4  connection    4  stream     8, 8  apns-id, most significant half first
 ///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
-///     1  marks: 1 apns-id was made here, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason
+///     1  marks: 1 apns-id was made here, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other
+///     8  marker, where there is one
 ///
 /// New fields may follow the last: a reader goes by the length.
 extension JournalRecord {
@@ -16,6 +17,7 @@ extension JournalRecord {
         static let timestamp: UInt8 = 8
         static let token: UInt8 = 16
         static let reason: UInt8 = 32
+        static let marker: UInt8 = 64
     }
 
     /// Their place is what the file holds.
@@ -25,7 +27,7 @@ extension JournalRecord {
     func write(sequence: Int64, to bytes: inout [UInt8]) {
         let tokenLength = token?.byteCount ?? 0
         let reasonBytes = answer.reason.map { Array($0.utf8.prefix(0xffff)) } ?? []
-        let length = Self.fixedBytes + tokenLength + topic.count + reasonBytes.count
+        let length = Self.fixedBytes + tokenLength + topic.count + reasonBytes.count + (marker == nil ? 0 : 8)
         bytes.append(addingCapacity: 4 + length) { output in
             output.write(UInt32(length))
             output.write(sequence)
@@ -45,12 +47,14 @@ extension JournalRecord {
             token?.forEachByte { output.append($0) }
             for byte in topic { output.append(byte) }
             for byte in reasonBytes { output.append(byte) }
+            if let marker { output.write(marker) }
         }
     }
 
     private var marks: UInt8 {
         (idWasGenerated ? Mark.generated : 0) | (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
             | (answer.timestamp == nil ? 0 : Mark.timestamp) | (token == nil ? 0 : Mark.token) | (answer.reason == nil ? 0 : Mark.reason)
+            | (marker == nil ? 0 : Mark.marker)
     }
 
     /// - Parameter bytes: What follows the length.
@@ -62,7 +66,8 @@ extension JournalRecord {
             fixedBytes + Int(bytes.number(at: 53, 2)), fixedBytes + Int(bytes.number(at: 53, 2)) + Int(bytes.number(at: 55, 2)),
             fixedBytes + Int(bytes.number(at: 53, 2)) + Int(bytes.number(at: 55, 2)) + Int(bytes.number(at: 57, 2))
         )
-        guard bytes.count >= reasonEnd, Int(bytes[42]) < actions.count else { return nil }
+        let hasMarker = marks & Mark.marker != 0
+        guard bytes.count >= reasonEnd + (hasMarker ? 8 : 0), Int(bytes[42]) < actions.count else { return nil }
         let token = marks & Mark.token == 0 ? nil : TokenKey(bytes.extracting(fixedBytes..<tokenEnd))
         let reason = Array(copying: bytes.extracting(topicEnd..<reasonEnd))
         let record = JournalRecord(
@@ -74,7 +79,7 @@ extension JournalRecord {
             answer: Answer(
                 status: Int(bytes.number(at: 40, 2)), reason: marks & Mark.reason == 0 ? nil : String(decoding: reason, as: UTF8.self),
                 timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 45, 8))),
-            isShown: marks & Mark.shown != 0)
+            isShown: marks & Mark.shown != 0, marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
         return (Int64(bitPattern: bytes.number(at: 0, 8)), record)
     }
 }

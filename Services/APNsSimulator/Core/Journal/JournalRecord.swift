@@ -12,10 +12,12 @@ struct JournalRecord {
     let action: ScriptedAnswer.Action
     let answer: Answer
     let isShown: Bool
+    /// See ``NotificationContent/marker``.
+    let marker: Int64?
 
     init(
         time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, idWasGenerated: Bool, topic: [UInt8],
-        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool
+        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool, marker: Int64?
     ) {
         self.time = time
         self.connection = connection
@@ -29,6 +31,7 @@ struct JournalRecord {
         self.action = action
         self.answer = answer
         self.isShown = isShown
+        self.marker = marker
     }
 
     init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, isShown: Bool, _ origin: RequestOrigin, _ now: Int64) {
@@ -44,6 +47,7 @@ struct JournalRecord {
         action = step.action
         answer = step.answer
         self.isShown = isShown
+        marker = facts.content?.marker
     }
 }
 
@@ -70,6 +74,8 @@ package struct JournalEntry: Sendable, Equatable {
     package let timestamp: Int64?
     /// A person saw it: false for background pushes, refusals and tokens that nobody installed.
     package let isShown: Bool
+    /// The payload's own key `marker`, where it is a number.
+    package let marker: Int64?
 
     init(sequence: Int64, _ record: JournalRecord) {
         self.sequence = sequence
@@ -86,5 +92,6 @@ package struct JournalEntry: Sendable, Equatable {
         reason = record.answer.reason
         timestamp = record.answer.timestamp
         isShown = record.isShown
+        marker = record.marker
     }
 }

@@ -15,6 +15,8 @@ package struct NotificationContent: Sendable, Equatable {
     package var activity: ActivityState?
     /// `aps` has an alert, a badge or a sound: something a person notices.
     package var isVisible = false
+    /// The payload's own key `marker`, where it is a number: whoever checks what arrived finds the send request by it.
+    package var marker: Int64?
 
     /// - Returns: nil where the bytes are not a JSON object.
     init?(payload: [UInt8]) {
@@ -25,6 +27,7 @@ package struct NotificationContent: Sendable, Equatable {
             return nil
         }
         guard root.objectValue != nil else { return nil }
+        marker = root["marker"]?.integerValue
         guard let aps = root["aps"] else { return }
         readAlert(aps["alert"])
         badge = aps["badge"]?.integerValue
@@ -57,10 +60,13 @@ struct PayloadReader {
         let content: NotificationContent?
         /// The payload is a JSON object. Asked for every push, and cheaper than a copy of what it says.
         let isObject: Bool
+        /// Asked for every push, as above.
+        let marker: Int64?
 
         init(_ content: NotificationContent?) {
             self.content = content
             isObject = content != nil
+            marker = content?.marker
         }
     }
 
