@@ -67,6 +67,20 @@ struct CancellationTests {
         }
     }
 
+    @Test func whatCameToItsEndAfterAWalkIsLeftAlone() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let id = try #require(try await shop.send(#"{"users":["nobody"]}"#).json.text("id"))
+            _ = try await eventually { try await shop.status(id).text("state") == "no_targets" ? true : nil }
+            let answer = try await shop.delete("/v1/apps/shop/notifications/\(id)")
+            #expect(answer.status == 200)
+            #expect(answer.json.text("state") == "no_targets")
+            #expect(answer.json.number("stoppable") == 0)
+            #expect(answer.json["not_expanded"] == nil)
+            #expect(answer.json.text("fence") == "none")
+        }
+    }
+
     @Test func whatIsScheduledNeverBegins() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -82,7 +82,7 @@ package struct CancellationStore {
         UPDATE chunks SET lease_until = now() WHERE notification = $1 AND published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL)
         """
     private static let find: PostgresStatement = """
-        SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, is_walked AND published_at = cancelled_at
+        SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, coalesce(is_walked AND published_at = cancelled_at, false)
         FROM notifications WHERE app_id = $1 AND id = $2
         """
     private static let leftOver: PostgresStatement = """
