@@ -60,6 +60,12 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 func benchmark(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: name, dependencies: dependencies, path: "Tests/Benchmarks/\(name)", swiftSettings: fenced)
 }
+func chaos(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Tests/Chaos/\(name)", swiftSettings: fenced)
+}
+func chaosProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, path: "Tests/Chaos/\(name)", swiftSettings: fenced)
+}
 
 let package = Package(
     name: "push",
@@ -116,6 +122,7 @@ let package = Package(
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
         support("TestSupport", ["PushModel", "SystemIO"]),
         tests("SystemIOTests", ["SystemIO"]),
+        tests("TestSupportTests", ["SystemIO", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),
         tests("RabbitMQTests", ["RabbitMQ", "PushModel", "SystemIO", "TestSupport"]),
         tests("BrokerTests", ["Broker", "RabbitMQ", "PushModel", "StrictJSON", "TestBroker", "TestSupport", lifecycle, lifecycleTesting, logging]),
@@ -138,6 +145,11 @@ let package = Package(
         benchmark("NotificationBenchmark", ["APNsSimulator", "BenchmarkSupport", "Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments]),
         benchmark("SimulatorBenchmark", ["APNsSimulator", "BenchmarkSupport", "OpenSSL", "StrictJSON", arguments]),
         benchmark("RegistryBenchmark", ["BenchmarkSupport", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", arguments]),
+        chaos("ChaosLedger", ["PushModel", "StrictJSON", "SystemIO"]),
+        chaosProgram("ChaosRun", ["Broker", "ChaosLedger", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", "TestSupport", arguments, httpClient, nio, nioHTTP1]),
+        chaos("ChaosChecking", ["APNsSimulator", "ChaosLedger", "PushModel", "StrictJSON"]),
+        chaosProgram("ChaosChecker", ["ChaosChecking", "ChaosLedger", arguments]),
+        tests("ChaosTests", ["APNsSimulator", "ChaosChecking", "ChaosLedger", "PushModel", "StrictJSON", "SystemIO"]),
     ]
 )
 

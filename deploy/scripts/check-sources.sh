@@ -28,7 +28,10 @@ done
 found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docker-compose\.yml|README\.md)$' || :)
 [ -z "$found" ] || complain "the top level holds what the layout does not have" "$found"
 
-for script in deploy/run deploy/test deploy/bench deploy/fuzz deploy/scripts/*.sh .ci/run; do
+# The negative controls' faults are patches against the sources: whoever changes those sources mends the patch with them.
+deploy/scripts/faulty-build.sh --check || status=1
+
+for script in deploy/run deploy/test deploy/bench deploy/chaos deploy/fuzz deploy/scripts/*.sh .ci/run; do
     bash -n "$script" || status=1
 done
 [ "$status" = 0 ] && printf 'check-sources: formatting, imports, layout and scripts are in order\n'

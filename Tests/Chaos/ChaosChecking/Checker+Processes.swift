@@ -1,0 +1,36 @@
+import ChaosLedger
+
+/// What processes took, and the sums in the end.
+extension Checker {
+    mutating func judge(_ sample: SampleRecord) {
+        series.note(sample)
+        guard case .process(let process) = sample else { return }
+        let figures = verdict.figures
+        verdict.figures.memory[process.name] = max(figures.memory[process.name] ?? 0, process.memory)
+        verdict.figures.descriptors[process.name] = max(figures.descriptors[process.name] ?? 0, process.descriptors)
+        verdict.figures.threads[process.name] = max(figures.threads[process.name] ?? 0, process.threads)
+        guard let limit = run.memory.first(where: { process.name.hasPrefix($0.process) }) else { return }
+        growth.note(process)
+        guard process.memory > limit.bytes else { return }
+        verdict.find(
+            .memory,
+            "\(process.name) (process \(process.id)) had \(process.memory >> 20) MiB at \(at(process.at)), above \(limit.bytes >> 20) MiB")
+    }
+
+    mutating func conclude() {
+        // A job that is in no queue will never be done.
+        if series.queued == 0 { for name in waiting { verdict.find(.lost, "\(name): no push, no outcome, and no job in any queue") } }
+        for evidence in epochsGoneBack() { verdict.find(.ownership, evidence) }
+        verdict.figures.connectionsPeak = connectionsPerSecond.values.max() ?? 0
+        verdict.figures.seconds = Double((run.drainedAt ?? run.endedAt ?? run.beganAt) - run.beganAt) / 1_000_000
+        if let grown = growth.findings() {
+            for evidence in grown { verdict.find(.growth, evidence) }
+        } else {
+            verdict.notJudged.insert(.growth)
+        }
+        guard let limit = run.connectionsPerSecond else { return }
+        for (second, count) in connectionsPerSecond.sorted(by: { $0.key < $1.key }) where count > limit {
+            verdict.find(.connections, "\(count) new connections to APNs in the second of \(at(second * 1_000_000))")
+        }
+    }
+}

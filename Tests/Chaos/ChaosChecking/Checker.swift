@@ -1,0 +1,108 @@
+import ChaosLedger
+import PushModel
+
+/// Judges one run by its ledgers, and by nothing else.
+///
+/// Every moment comes from a clock of the same machine. What happened between a question and its answer has no known place there, so each rule
+/// asks whether *some* order of events explains what is seen; only where none does, a promise is broken. The other way round, a fault
+/// excuses what it can have caused and nothing else.
+package struct Checker {
+    let run: RunRecord
+    let faults: FaultTimeline
+    var names: Names
+    var sends = SendBook()
+    var owners: OwnershipBook
+    var stops: StopBook
+    var pushLog = PushLog()
+    var devices: [Int32: [DeviceRecord]] = [:]
+    var keyed: Set<UInt64> = []
+    var explained: [DuplicateSet: Int] = [:]
+    var connectionsPerSecond: [Int64: Int] = [:]
+    var lastConnection = 0
+    var activeTokens: [Int32: PushID] = [:]
+    var growth = GrowthWatch()
+    /// Notifications that wait for deliveries of which APNs accepted none.
+    var waiting: [String] = []
+    package var verdict = Verdict()
+    package var series: Series
+
+    /// - Throws: what could not be read, or ``LedgerError`` where the run did not come to its end.
+    package static func judge(_ source: some LedgerSource) throws -> Checker {
+        let run = try source.run()
+        guard run.endedAt != nil else { throw LedgerError(file: "run.json", "the run did not come to its end, so nothing can be judged") }
+        var records: [FaultRecord] = []
+        try source.faults { records.append($0) }
+        var checker = Checker(run, FaultTimeline(records, run: run))
+        try source.devices { checker.note($0) }
+        try source.clients { checker.note($0) }
+        checker.owners.finish()
+        try source.pushes { checker.judge($0) }
+        checker.judgeDuplicates()
+        try source.reported { checker.judge($0) }
+        checker.judgeUnreported()
+        try source.samples { checker.judge($0) }
+        checker.conclude()
+        return checker
+    }
+
+    private init(_ run: RunRecord, _ faults: FaultTimeline) {
+        self.run = run
+        self.faults = faults
+        names = Names(run)
+        owners = OwnershipBook(run)
+        stops = StopBook()
+        series = Series(run: run, faults: faults)
+        verdict.figures.faults = faults.all.count
+        verdict.figures.kills = faults.all.count { $0.excuses.contains(.kill) }
+        if !run.judgesRefusals { verdict.notJudged.insert(.refusals) }
+        if run.answerWithin == nil { verdict.notJudged.insert(.slowAnswers) }
+        if run.connectionsPerSecond == nil { verdict.notJudged.insert(.connections) }
+    }
+
+    /// A moment as people read it: seconds since the run began.
+    func at(_ moment: Int64) -> String {
+        let milliseconds = (moment - run.beganAt) / 1000
+        let rest = String(1000 + abs(milliseconds % 1000)).dropFirst()
+        return "\(milliseconds < 0 ? "-" : "+")\(abs(milliseconds) / 1000).\(rest) s"
+    }
+
+    private mutating func note(_ record: DeviceRecord) {
+        devices[names.token(record.token), default: []].append(record)
+    }
+
+    private mutating func note(_ record: ClientRecord) {
+        count(record)
+        switch record.kind {
+        case .send: sends.note(record, names: &names, into: &verdict)
+        case .register, .logout, .deregister:
+            if let call = RegistryCall(record, names: &names, run: run, faults: faults) { owners.note(call) }
+        case .cancel, .hold, .lift: stops.note(record, names: names, run: run, faults: faults)
+        case .read: break
+        }
+    }
+
+    private mutating func count(_ record: ClientRecord) {
+        verdict.figures.requests += 1
+        let end = record.answeredAt ?? record.gaveUpAt
+        let took = end.map { $0 - record.sentAt } ?? 0
+        if record.status != nil {
+            verdict.figures.answered += 1
+            verdict.figures.longestAnswer = max(verdict.figures.longestAnswer, took)
+        }
+        if let limit = run.answerWithin, took > limit {
+            verdict.find(.slowAnswers, "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)) took \(took / 1000) ms")
+        }
+        if record.status == 500 {
+            verdict.find(.internalErrors, "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt))")
+        }
+        series.noteAnswer(record)
+        if record.status == 503 || record.status == 429 { verdict.figures.shed += 1 }
+        guard record.status.map({ $0 >= 500 }) ?? true else { return }
+        verdict.figures.refused += 1
+        guard run.judgesRefusals, !faults.isTroubled(record.sentAt...max(record.sentAt, end ?? record.sentAt)) else { return }
+        verdict.find(
+            .refusals,
+            "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)) was answered \(record.status.map { "\($0)" } ?? "nothing")"
+        )
+    }
+}

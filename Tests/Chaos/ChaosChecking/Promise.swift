@@ -1,0 +1,51 @@
+/// What is judged. Each has a row in the report; any finding breaks the run.
+package enum Promise: String, Sendable, CaseIterable {
+    case lost
+    case stuck
+    case duplicated = "unexplained duplicates"
+    case overBound = "duplicates above a kill's bound"
+    case phantom
+    case early = "before its time"
+    case crossApp = "cross-app"
+    case afterLogout = "after logout"
+    case afterExpiry = "after expiry"
+    case afterCancel = "after cancel"
+    case afterHold = "during a hold"
+    case wronglyRetired = "wrongly retired"
+    case ownership = "two owners"
+    case counters
+    case idempotency = "two for one key"
+    case memory
+    case growth
+    case connections = "reconnect storms"
+    case refusals = "refused without a fault"
+    case internalErrors = "answered 500"
+    case slowAnswers = "answered too late"
+
+    /// For people: DESIGN.md section 8 in few words.
+    var meaning: String {
+        switch self {
+        case .lost: "202, and neither a push nor an end that is explained"
+        case .stuck: "202, and no end"
+        case .duplicated: "handed to APNs twice, and no dispatcher or connection had died"
+        case .overBound: "more than were in flight when a dispatcher was killed"
+        case .phantom: "a push that nobody asked for"
+        case .early: "a push before its not_before"
+        case .crossApp: "a push with another app's topic or device"
+        case .afterLogout: "a push for somebody who had left the device more than a second ago"
+        case .afterExpiry: "a push after its expiry"
+        case .afterCancel: "a push more than a second after its cancellation was answered"
+        case .afterHold: "a push more than a second after a hold was answered, and before it was lifted"
+        case .wronglyRetired: "a token retired without APNs' word about this registration"
+        case .ownership: "a token at two installations, a wrong owner, or an epoch that went back"
+        case .counters: "counters, receipts and APNs disagree"
+        case .idempotency: "one Idempotency-Key, two notifications"
+        case .memory: "a process above its memory limit"
+        case .growth: "a process that takes more the longer it lives"
+        case .connections: "more new connections to APNs in a second than allowed"
+        case .refusals: "5xx or no answer where no fault explains it"
+        case .internalErrors: "an internal error, which no fault excuses"
+        case .slowAnswers: "a request that took longer than any may"
+        }
+    }
+}

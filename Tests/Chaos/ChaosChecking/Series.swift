@@ -1,0 +1,57 @@
+import ChaosLedger
+
+/// What happened in each second, for the plot.
+package struct Series: Sendable {
+    package struct Second: Sendable {
+        var accepted = 0
+        var pushed = 0
+        var refused = 0
+        /// Messages in all job and retry queues, as they were sampled last.
+        var backlog = 0
+    }
+
+    struct Bar: Sendable {
+        let from: Int64
+        let to: Int64
+        let name: String
+    }
+
+    let begin: Int64
+    private(set) var seconds: [Second] = []
+    let bars: [Bar]
+    private var depths: [String: Int] = [:]
+
+    init(run: RunRecord, faults: FaultTimeline) {
+        begin = run.beganAt
+        bars = faults.all.map {
+            Bar(from: $0.began - run.beganAt, to: $0.recovered - run.beganAt, name: "\($0.kind.rawValue) \($0.target)")
+        }
+    }
+
+    /// Messages in the queues of jobs and retries in the end, as far as they were sampled; nil where they were not.
+    var queued: Int? { depths.isEmpty ? nil : depths.values.reduce(0, +) }
+
+    private mutating func change(_ moment: Int64, _ body: (inout Second) -> Void) {
+        // A day of them: what lies beyond is a clock that was set.
+        guard case let second = Int((moment - begin) / 1_000_000), (0..<86_400).contains(second) else { return }
+        while seconds.count <= second { seconds.append(Second()) }
+        body(&seconds[second])
+    }
+
+    mutating func noteAnswer(_ record: ClientRecord) {
+        guard let end = record.answeredAt ?? record.gaveUpAt else { return }
+        if record.kind == .send, record.status == 202 { change(end) { $0.accepted += 1 } }
+        if record.status ?? 500 >= 500 { change(end) { $0.refused += 1 } }
+    }
+
+    mutating func notePush(_ push: Push) {
+        if push.fate == .accepted { change(push.time) { $0.pushed += 1 } }
+    }
+
+    mutating func note(_ sample: SampleRecord) {
+        guard case .queue(let queue) = sample, queue.name.contains(".jobs") || queue.name.contains(".retry") else { return }
+        depths[queue.name] = queue.depth
+        let sum = depths.values.reduce(0, +)
+        change(queue.at) { $0.backlog = sum }
+    }
+}

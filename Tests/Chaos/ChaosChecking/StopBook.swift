@@ -1,0 +1,67 @@
+import ChaosLedger
+import PushModel
+
+/// Cancellations and holds.
+struct StopBook {
+    struct Stop {
+        let request: Int64
+        let sentAt: Int64
+        /// From then on nothing may be sent; nil where it is not certain that it was carried out.
+        let effectiveAt: Int64?
+    }
+
+    struct Hold {
+        let request: Int64
+        let app: Int?
+        let lane: Lane?
+        let notification: PushID?
+        let sentAt: Int64
+        let effectiveAt: Int64?
+        /// When it was asked to be lifted, or ended by itself.
+        var liftedAt: Int64
+    }
+
+    private(set) var cancels: [PushID: [Stop]] = [:]
+    private(set) var holds: [Hold] = []
+    private var placeOfHold: [PushID: Int] = [:]
+
+    mutating func note(_ record: ClientRecord, names: Names, run: RunRecord, faults: FaultTimeline) {
+        let isDone = (200..<300).contains(record.status ?? 0)
+        guard isDone || record.status == nil || record.status ?? 0 >= 500 else { return }
+        let answeredAt = record.answeredAt ?? record.sentAt
+        let effectiveAt = faults.effect(of: record.fence, at: answeredAt) + run.grace
+        switch record.kind {
+        case .cancel:
+            guard let id = record.notification else { return }
+            cancels[id, default: []].append(Stop(request: record.id, sentAt: record.sentAt, effectiveAt: isDone ? effectiveAt : nil))
+        case .hold:
+            if let id = record.hold { placeOfHold[id] = holds.count }
+            // One that may be in force and has no id that a client knows cannot be judged.
+            holds.append(
+                Hold(
+                    request: record.id, app: names.app(record.app), lane: record.lane, notification: record.notification,
+                    sentAt: record.sentAt, effectiveAt: isDone && record.hold != nil ? effectiveAt : nil,
+                    liftedAt: record.expiresAt ?? .max))
+        case .lift:
+            guard let place = record.hold.flatMap({ placeOfHold[$0] }) else { return }
+            holds[place].liftedAt = min(holds[place].liftedAt, record.sentAt)
+        default: break
+        }
+    }
+
+    /// Whether somebody may have cancelled it.
+    func mayBeCancelled(_ notification: PushID) -> Bool { cancels[notification] != nil }
+
+    /// Whether a hold may ever have stopped something of that kind.
+    func mayBeHeld(_ send: SendBook.Send, _ notification: PushID) -> Bool {
+        holds.contains { hold in
+            matches(hold, send, notification) || send.lane == nil && hold.notification == nil && (hold.app == nil || hold.app == send.app)
+        }
+    }
+
+    /// Certainly so: of what names no lane, it is not known which one it took.
+    func matches(_ hold: Hold, _ send: SendBook.Send, _ notification: PushID) -> Bool {
+        (hold.app == nil || hold.app == send.app) && (hold.notification == nil || hold.notification == notification)
+            && (hold.lane == nil || hold.lane == send.lane)
+    }
+}

@@ -1,0 +1,63 @@
+/// What was found, and how much there was of everything.
+package struct Verdict: Sendable {
+    /// Of each kind so many are kept with their evidence; all are counted.
+    static let maximumExamples = 20
+
+    package private(set) var counts: [Promise: Int] = [:]
+    package private(set) var examples: [Promise: [String]] = [:]
+    /// Promises that this run cannot show.
+    package internal(set) var notJudged: Set<Promise> = []
+    package internal(set) var figures = Figures()
+
+    package func count(_ promise: Promise) -> Int { counts[promise] ?? 0 }
+    package var isKept: Bool { counts.isEmpty }
+
+    /// - Parameter evidence: Ids, moments, faults; never a whole token.
+    mutating func find(_ promise: Promise, _ evidence: String) {
+        counts[promise, default: 0] += 1
+        if counts[promise, default: 0] <= Self.maximumExamples { examples[promise, default: []].append(evidence) }
+    }
+}
+
+/// How much there was.
+package struct Figures: Sendable, Equatable {
+    /// Notifications that clients meant to send, by marker.
+    package var attempted = 0
+    /// Of them, answered 202.
+    package var acknowledged = 0
+    /// Of them, not acknowledged, and pushed all the same.
+    package var recovered = 0
+    package var requests = 0
+    package var answered = 0
+    /// 5xx, or no answer.
+    package var refused = 0
+    /// 429, 503.
+    package var shed = 0
+    package var pushes = 0
+    package var deliveries = 0
+    /// Deliveries that APNs accepted at least once.
+    package var delivered = 0
+    /// Every push after the first that may have arrived.
+    package var duplicated = 0
+    /// Of them, explained by what.
+    package var explainedByKill = 0
+    package var explainedByConnection = 0
+    package var explainedByAPNs = 0
+    package var explainedByPublisher = 0
+    /// Pushes that a frozen process or a slow link to APNs had decided on before the end, and brought after it.
+    package var excusedByFreeze = 0
+    /// Explained duplicates that the worst kill of a dispatcher has to answer for.
+    package var worstKill = 0
+    package var kills = 0
+    package var faults = 0
+    package var outcomes: [String: Int] = [:]
+    package var connections = 0
+    package var connectionsPeak = 0
+    /// Largest resident size of each process, in bytes.
+    package var memory: [String: Int64] = [:]
+    package var descriptors: [String: Int] = [:]
+    package var threads: [String: Int] = [:]
+    package var longestAnswer: Int64 = 0
+    /// From the end of a fault to the last refusal that it explains, the worst one; in microseconds.
+    package var seconds: Double = 0
+}

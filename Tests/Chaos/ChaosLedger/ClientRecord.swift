@@ -1,0 +1,75 @@
+package import PushModel
+
+/// `clients.ndjson`: one request of the load generator, written once, when it was answered or given up. A repetition is a record of its own with the
+/// same ``key`` and ``marker``.
+package struct ClientRecord: LedgerRecord, Equatable {
+    package enum Kind: String, Sendable, CaseIterable {
+        /// PUT of an installation: its user (nil: nobody) and all its tokens.
+        case register
+        /// Of ``installation``, else of the one that holds ``tokens``, else of ``user`` everywhere but on ``except``.
+        case logout
+        /// Of ``installation``, else of the one that holds ``tokens``.
+        case deregister
+        case send
+        /// Of ``notification``.
+        case cancel
+        /// Of ``app`` (nil: all), ``lane``, ``notification``; the answer tells ``hold``.
+        case hold
+        /// Of ``hold``.
+        case lift
+        case read
+    }
+
+    /// Whom a notification is for.
+    package enum Target: String, Sendable, CaseIterable {
+        case user, users, installation, installations, tokens, tags, all
+    }
+
+    /// What the answer says of the fence, the cancellation or the hold.
+    package enum Fence: String, Sendable, CaseIterable {
+        case effective, pending, none
+    }
+
+    package var id: Int64
+    package var kind: Kind
+    package var app: String?
+    /// Which token service was asked: `token-service-1`.
+    package var service: String?
+    package var sentAt: Int64
+    /// nil: there was no answer.
+    package var answeredAt: Int64?
+    package var status: Int?
+    /// When the client stopped waiting, where there was no answer.
+    package var gaveUpAt: Int64?
+
+    /// Register: who is signed in. Logout: whose. Send: whom it is for.
+    package var user: String?
+    package var users: [String] = []
+    package var installation: PushID?
+    package var except: PushID?
+    package var tokens: [DeviceToken] = []
+    package var target: Target?
+    package var tags: String?
+    package var lane: Lane?
+    package var key: String?
+    package var notBefore: Int64?
+    package var expiresAt: Int64?
+    /// Instead of ``expiresAt``: counted from the moment at which the request is accepted.
+    package var ttlSeconds: Int?
+    /// In the payload; unique for each notification that a client means to send, the same in its repetitions.
+    package var marker: Int64?
+
+    // What the answer told.
+    package var epoch: Int64?
+    package var fence: Fence?
+    /// Send: told back. Cancel, hold: which.
+    package var notification: PushID?
+    package var hold: PushID?
+
+    package init(id: Int64, kind: Kind, app: String?, sentAt: Int64) {
+        self.id = id
+        self.kind = kind
+        self.app = app
+        self.sentAt = sentAt
+    }
+}

@@ -1,0 +1,112 @@
+package import StrictJSON
+
+/// `faults.ndjson`: what was done to the system. Written when it begins, and again with the same id when it ends and when the thing is well
+/// again; the last line counts.
+package struct FaultRecord: LedgerRecord, Equatable {
+    package enum Kind: String, Sendable, CaseIterable {
+        // A process, named by `target`.
+        /// SIGKILL.
+        case kill
+        /// SIGSTOP until SIGCONT.
+        case freeze
+        /// SIGTERM: a graceful stop, which excuses nothing but refusals.
+        case stop
+        /// Fewer descriptors than it wants.
+        case descriptors
+        /// Its clock was set.
+        case clock
+        /// No room on its disk.
+        case disk
+
+        // The database.
+        case backendKill = "backend_kill"
+        case failover
+
+        // The broker.
+        case alarm
+        case queueLimit = "queue_limit"
+        case queueDeleted = "queue_deleted"
+        case permissions
+
+        // A link, named by `target` as `FROM>TO`, both as processes are named without their numbers: `dispatcher>apns`.
+        case latency, bandwidth, slices
+        case blackHole = "black_hole"
+        case reset
+        case halfOpen = "half_open"
+        case tls
+
+        // What APNs does.
+        case goAway = "goaway"
+        case streamLimit = "stream_limit"
+        /// 429 and 5xx.
+        case refusals
+        case slowAnswers = "slow_answers"
+        /// No answer, reset streams, connections cut.
+        case silence
+        case connectionsCut = "connections_cut"
+    }
+
+    package var id: Int64
+    package var kind: Kind
+    /// A process (`dispatcher-1`, `token-service-2`, `postgres`, `rabbitmq`, `simulator`), or a link.
+    package var target: String
+    package var process: Int64?
+    package var beganAt: Int64
+    /// nil while it lasts.
+    package var endedAt: Int64?
+    /// When the thing was ready again.
+    package var recoveredAt: Int64?
+    /// For people.
+    package var detail: String?
+
+    package init(id: Int64, kind: Kind, target: String, process: Int64? = nil, beganAt: Int64) {
+        self.id = id
+        self.kind = kind
+        self.target = target
+        self.process = process
+        self.beganAt = beganAt
+    }
+
+    private enum Field: String, CaseIterable {
+        case id, kind, target, process
+        case beganAt = "began_at"
+        case endedAt = "ended_at"
+        case recoveredAt = "recovered_at"
+        case detail
+    }
+    private static let fields = RecordFields<Field>()
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field(Field.id, id)
+            object.field(Field.kind, kind)
+            object.field(Field.target, target)
+            object.field(Field.process, process)
+            object.field(Field.beganAt, beganAt)
+            object.field(Field.endedAt, endedAt)
+            object.field(Field.recoveredAt, recoveredAt)
+            object.field(Field.detail, detail)
+        }
+    }
+
+    package init(from scanner: inout JSONScanner) throws(JSONError) {
+        var (id, kind, target, beganAt): (Int64?, Kind?, String?, Int64?) = (nil, nil, nil, nil)
+        var (process, endedAt, recoveredAt, detail): (Int64?, Int64?, Int64?, String?) = (nil, nil, nil, nil)
+        try Self.fields.read(&scanner) { (field, scanner) throws(JSONError) in
+            switch field {
+            case .id: id = try scanner.integer()
+            case .kind: kind = try scanner.choice(field, of: Kind.self)
+            case .target: target = try scanner.string()
+            case .process: process = try scanner.integer()
+            case .beganAt: beganAt = try scanner.integer()
+            case .endedAt: endedAt = try scanner.integer()
+            case .recoveredAt: recoveredAt = try scanner.integer()
+            case .detail: detail = try scanner.string()
+            }
+        }
+        self.init(
+            id: try scanner.require(id, Field.id), kind: try scanner.require(kind, Field.kind),
+            target: try scanner.require(target, Field.target), process: process, beganAt: try scanner.require(beganAt, Field.beganAt))
+        (self.endedAt, self.recoveredAt, self.detail) = (endedAt, recoveredAt, detail)
+    }
+}

@@ -1,0 +1,80 @@
+/// `run.json`: what was run, and what it may do. Written when the run begins, and once more when it has ended.
+package struct RunRecord: LedgerRecord, Equatable {
+    /// One app of the run.
+    package struct App: Sendable, Equatable {
+        package var slug: String
+        /// The pushes' topic.
+        package var bundleID: String
+        /// Every token of the app begins with these hex digits, and no other app's does.
+        package var tokenPrefix: String
+        /// A user has one installation at a time (DESIGN.md section 3, rule 5).
+        package var isSingle: Bool
+
+        package init(slug: String, bundleID: String, tokenPrefix: String, isSingle: Bool) {
+            self.slug = slug
+            self.bundleID = bundleID
+            self.tokenPrefix = tokenPrefix
+            self.isSingle = isSingle
+        }
+    }
+
+    /// What every process of a kind may take. `process` is what the names of the processes begin with: `dispatcher` for `dispatcher-2`.
+    package struct Memory: Sendable, Equatable {
+        package var process: String
+        package var bytes: Int64
+
+        package init(process: String, bytes: Int64) {
+            self.process = process
+            self.bytes = bytes
+        }
+    }
+
+    package var seed: Int64
+    /// `small`, `standard`, `full`, or a scenario's.
+    package var size: String
+    /// nil for the main line.
+    package var scenario: String?
+    package var commit: String
+    package var command: String
+    /// The deliberate fault of a negative control.
+    package var deliberateFault: String?
+    package var beganAt: Int64
+    /// When the last notification was terminal, or the wait for that was given up. Ledgers go on to be written until ``endedAt``.
+    package var drainedAt: Int64?
+    /// nil: the run was cut off, and nothing can be judged.
+    package var endedAt: Int64?
+
+    /// Deliveries that one dispatcher has between sending and settling, at most.
+    package var inFlightBound: Int
+    /// How long after an answer a fence, a cancellation or a hold may take (DESIGN.md section 8: one second).
+    package var grace: Int64 = 1_000_000
+    /// How long after a recovery a fault still explains duplicates and refusals.
+    package var recovery: Int64 = 5_000_000
+    /// How long a delivery may be between its push and its job's acknowledgement where nothing is wrong.
+    package var settling: Int64 = 10_000_000
+    /// How long a request without an answer may still be carried out after its client gave up.
+    package var lateness: Int64 = 30_000_000
+    /// New connections to APNs in any one second, at most; nil: not judged.
+    package var connectionsPerSecond: Int?
+    /// No request may take longer; nil: not judged.
+    package var answerWithin: Int64?
+    /// Answers 5xx, and none at all, are judged too: they may be only where a fault explains them.
+    package var judgesRefusals = false
+    package var memory: [Memory]
+    package var apps: [App]
+
+    package init(
+        seed: Int64, size: String, scenario: String? = nil, commit: String, command: String, beganAt: Int64, inFlightBound: Int,
+        memory: [Memory], apps: [App]
+    ) {
+        self.seed = seed
+        self.size = size
+        self.scenario = scenario
+        self.commit = commit
+        self.command = command
+        self.beganAt = beganAt
+        self.inFlightBound = inFlightBound
+        self.memory = memory
+        self.apps = apps
+    }
+}

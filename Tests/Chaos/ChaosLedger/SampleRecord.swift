@@ -1,0 +1,129 @@
+package import StrictJSON
+
+/// `samples.ndjson`: one thing as it was at a moment, about once a second.
+package enum SampleRecord: LedgerRecord, Equatable {
+    case process(Process)
+    case queue(Queue)
+    case load(Load)
+
+    package struct Process: Sendable, Equatable {
+        package var at: Int64
+        /// `dispatcher-1`; a restart keeps the name and changes the process id.
+        package var name: String
+        package var id: Int64
+        /// Resident bytes.
+        package var memory: Int64
+        package var descriptors: Int
+        package var threads: Int
+        package var isReady: Bool
+
+        package init(at: Int64, name: String, id: Int64, memory: Int64, descriptors: Int, threads: Int, isReady: Bool) {
+            self.at = at
+            self.name = name
+            self.id = id
+            self.memory = memory
+            self.descriptors = descriptors
+            self.threads = threads
+            self.isReady = isReady
+        }
+    }
+
+    package struct Queue: Sendable, Equatable {
+        package var at: Int64
+        package var name: String
+        /// Messages, taken ones included.
+        package var depth: Int
+
+        package init(at: Int64, name: String, depth: Int) {
+            self.at = at
+            self.name = name
+            self.depth = depth
+        }
+    }
+
+    /// Sums since the beginning.
+    package struct Load: Sendable, Equatable {
+        package var at: Int64
+        package var answered: Int
+        package var accepted: Int
+        package var refused: Int
+        package var pushes: Int
+
+        package init(at: Int64, answered: Int, accepted: Int, refused: Int, pushes: Int) {
+            self.at = at
+            self.answered = answered
+            self.accepted = accepted
+            self.refused = refused
+            self.pushes = pushes
+        }
+    }
+
+    private enum Kind: String { case process, queue, load }
+
+    private enum Field: String, CaseIterable {
+        case kind, at, name
+        case process = "pid"
+        case memory = "rss"
+        case descriptors, threads
+        case isReady = "ready"
+        case depth, answered, accepted, refused, pushes
+    }
+    private static let fields = RecordFields<Field>()
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            switch self {
+            case .process(let process):
+                object.field(Field.kind, Kind.process)
+                object.field(Field.at, process.at)
+                object.field(Field.name, process.name)
+                object.field(Field.process, process.id)
+                object.field(Field.memory, process.memory)
+                object.field(Field.descriptors, process.descriptors)
+                object.field(Field.threads, process.threads)
+                object.field(Field.isReady, process.isReady)
+            case .queue(let queue):
+                object.field(Field.kind, Kind.queue)
+                object.field(Field.at, queue.at)
+                object.field(Field.name, queue.name)
+                object.field(Field.depth, queue.depth)
+            case .load(let load):
+                object.field(Field.kind, Kind.load)
+                object.field(Field.at, load.at)
+                object.field(Field.answered, load.answered)
+                object.field(Field.accepted, load.accepted)
+                object.field(Field.refused, load.refused)
+                object.field(Field.pushes, load.pushes)
+            }
+        }
+    }
+
+    package init(from scanner: inout JSONScanner) throws(JSONError) {
+        var (kind, name, isReady): (Kind?, String?, Bool?) = (nil, nil, nil)
+        var numbers: [Field: Int64] = [:]
+        try Self.fields.read(&scanner) { (field, scanner) throws(JSONError) in
+            switch field {
+            case .kind: kind = try scanner.choice(field, of: Kind.self)
+            case .name: name = try scanner.string()
+            case .isReady: isReady = try scanner.bool()
+            default: numbers[field] = Int64(try scanner.count(field))
+            }
+        }
+        func number(_ field: Field) throws(JSONError) -> Int64 { try scanner.require(numbers[field], field) }
+        switch try scanner.require(kind, Field.kind) {
+        case .process:
+            self = .process(
+                Process(
+                    at: try number(.at), name: try scanner.require(name, Field.name), id: try number(.process),
+                    memory: try number(.memory), descriptors: Int(try number(.descriptors)), threads: Int(try number(.threads)),
+                    isReady: try scanner.require(isReady, Field.isReady)))
+        case .queue:
+            self = .queue(Queue(at: try number(.at), name: try scanner.require(name, Field.name), depth: Int(try number(.depth))))
+        case .load:
+            self = .load(
+                Load(
+                    at: try number(.at), answered: Int(try number(.answered)), accepted: Int(try number(.accepted)),
+                    refused: Int(try number(.refused)), pushes: Int(try number(.pushes))))
+        }
+    }
+}

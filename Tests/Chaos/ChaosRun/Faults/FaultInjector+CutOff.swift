@@ -1,0 +1,62 @@
+import ChaosLedger
+import Glibc
+import TestSupport
+
+/// Kills at the moment that hurts most: while much has been begun and nothing of it is done.
+extension FaultInjector {
+    /// What a token service has handed to a broker that never got it is lost with the process: only what is written down in the database can save it.
+    func killCutOff(_ service: Platform.Service, seconds: Double) async throws {
+        let program = service.program
+        let link = "\(program.name)>rabbitmq"
+        guard let proxy = platform.links[link] else { throw ChaosError("there is no link \(link)") }
+        let starts = program.starts
+        var dark = begin(.blackHole, "token-service>rabbitmq", detail: link)
+        proxy.set(.blackHole)
+        try await Task.sleep(for: .seconds(seconds))
+        var record = begin(.kill, program.name, process: program.processID)
+        program.signal(SIGKILL)
+        end(&record)
+        proxy.set(.forwarding)
+        end(&dark)
+        try await recover(&record) { program.starts > starts ? await isReady(service) : false }
+        dark.recoveredAt = record.recoveredAt
+        ledgers.note(dark)
+    }
+
+    /// APNs takes its time, so the dispatcher has its hands full when it is killed.
+    func killInMidSend(_ service: Platform.Service, seconds: Double) async throws {
+        let program = service.program
+        let starts = program.starts
+        try await beginAnsweringLate()
+        try await Task.sleep(for: .seconds(seconds))
+        var record = begin(.kill, program.name, process: program.processID)
+        program.signal(SIGKILL)
+        end(&record)
+        await answerAtOnce()
+        try await recover(&record) { program.starts > starts ? await isReady(service) : false }
+    }
+
+    /// What APNs had taken when it said GOAWAY is answered all the same, late; none of it may be sent again.
+    func sayGoAwayInMidSend(times: Int) async throws {
+        try await beginAnsweringLate()
+        var record = begin(.goAway, "simulator")
+        for _ in 0..<times {
+            try await Task.sleep(for: .seconds(1))
+            _ = await caller.call(
+                .post, "\(platform.simulatorURL)/v1/commands", body: Array(#"{"command":"goaway","reason":"Shutdown"}"#.utf8))
+        }
+        end(&record)
+        await answerAtOnce()
+        try await recover(&record) { await everythingIsReady() }
+    }
+
+    /// Far sooner than any request is given up: no fault, and noted as none, because it excuses nothing.
+    private func beginAnsweringLate() async throws {
+        let late =
+            #"{"v":1,"name":"late","requests":[{"name":"late","do":[{"action":"late","delay":{"percentiles":[[50,400],[100,800]]}}]}]}"#
+        let answer = await caller.call(.put, "\(platform.simulatorURL)/v1/scenario", body: Array(late.utf8))
+        guard answer?.status == 200 else { throw ChaosError("the simulator refused a scenario: \(answer?.status ?? 0)") }
+    }
+
+    private func answerAtOnce() async { _ = await caller.call(.delete, "\(platform.simulatorURL)/v1/scenario") }
+}

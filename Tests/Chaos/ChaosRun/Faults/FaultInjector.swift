@@ -1,0 +1,115 @@
+import ChaosLedger
+import Glibc
+import Synchronization
+import TestSupport
+
+/// Does to the system what the plan says, one thing at a time, and notes in the ledger what it did, to whom, and when it was well again.
+final class FaultInjector: Sendable {
+    let platform: Platform
+    let ledgers: Ledgers
+    let caller: ServiceCaller
+    private let lastID = Atomic<Int64>(0)
+    private let current = Mutex("")
+    private let count = Atomic(0)
+
+    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller) {
+        (self.platform, self.ledgers, self.caller) = (platform, ledgers, caller)
+    }
+
+    /// What is being done now, for people.
+    var doing: String { current.withLock { $0 } }
+    var done: Int { count.load(ordering: .relaxed) }
+
+    func run(_ plan: FaultPlan) async throws {
+        let begin = ContinuousClock.now
+        for entry in plan.entries {
+            try await Task.sleep(until: begin + .seconds(entry.at))
+            current.withLock { $0 = entry.kind.rawValue }
+            try await inject(entry)
+            current.withLock { $0 = "" }
+            count.add(1, ordering: .relaxed)
+        }
+    }
+
+    private func inject(_ entry: FaultPlan.Entry) async throws {
+        var random = entry.random
+        switch entry.kind {
+        case .dispatcherKill: try await kill(try draw(platform.dispatchers, &random))
+        case .tokenServiceKill: try await kill(try draw(platform.tokenServices, &random))
+        case .tokenServiceCutOff:
+            try await killCutOff(try draw(platform.tokenServices, &random), seconds: Double.random(in: 1...3, using: &random))
+        case .dispatcherMidSend:
+            try await killInMidSend(try draw(platform.dispatchers, &random), seconds: Double.random(in: 1...2, using: &random))
+        case .goAwayMidSend: try await sayGoAwayInMidSend(times: 3)
+        case .dispatcherFreeze: try await freeze(try draw(platform.dispatchers, &random), seconds: Double.random(in: 2...8, using: &random))
+        case .tokenServiceFreeze:
+            try await freeze(try draw(platform.tokenServices, &random), seconds: Double.random(in: 2...8, using: &random))
+        case .dispatcherStop: try await stop(try draw(platform.dispatchers, &random))
+        case .tokenServiceStop: try await stop(try draw(platform.tokenServices, &random))
+        case .brokerKill: try await endBroker(cleanly: false)
+        case .brokerRestart: try await endBroker(cleanly: true)
+        case .brokerFreeze: try await freezeBroker(seconds: seconds(entry, 30))
+        case .brokerAlarm: try await alarm(seconds: seconds(entry, 10))
+        case .queueLimit: try await limitQueues(seconds: seconds(entry, 10))
+        case .queueDeleted: try await deleteQueue()
+        case .permissionsRevoked: try await revokePermissions(seconds: seconds(entry, 5))
+        case .postgresBackendKill: try await terminateBackends()
+        case .postgresKill: try await killPostgres()
+        case .postgresFreeze: try await freezePostgres(seconds: seconds(entry, 30))
+        case .postgresFailover: try await failOver()
+        case .linkCut: try await cutLink(&random)
+        case .linkPause: try await disturbLink(.paused, .latency, seconds: Double.random(in: 1...5, using: &random), &random)
+        case .linkBlackHole: try await disturbLink(.blackHole, .blackHole, seconds: Double.random(in: 3...12, using: &random), &random)
+        case .linkRefuse: try await disturbLink(.refusing, .reset, seconds: Double.random(in: 2...8, using: &random), &random)
+        case .linkDeaf: try await deafenLink(seconds: Double.random(in: 3...12, using: &random), &random)
+        case .linkHalfOpen: try await loseLink(&random)
+        case .linkLatency: try await disturbLink(Self.slow, .latency, seconds: Double.random(in: 3...8, using: &random), &random)
+        case .linkBandwidth: try await disturbLink(Self.narrow, .bandwidth, seconds: Double.random(in: 3...8, using: &random), &random)
+        case .linkSlices: try await disturbLink(Self.sliced, .slices, seconds: Double.random(in: 3...8, using: &random), &random)
+        case .goAway: try await sendGoAways(seconds: seconds(entry, 5))
+        case .streams: try await limitStreams(seconds: seconds(entry, 4))
+        case .apnsErrors: try await answerErrors(seconds: seconds(entry, 5))
+        case .apnsCut: try await cutAPNs()
+        case .apnsTLS: try await breakTLS(seconds: seconds(entry, 5))
+        case .descriptors: try await starve(try draw(platform.services, &random), seconds: seconds(entry, 5))
+        case .brokerDisk: try await fillDisk(seconds: seconds(entry, 10))
+        case .apnsSlow: try await answerSlowly(seconds: seconds(entry, 5))
+        }
+    }
+
+    private func seconds(_ entry: FaultPlan.Entry, _ usual: Double) -> Double { platform.settings.size.seconds[entry.kind] ?? usual }
+
+    // MARK: Noting
+
+    /// Notes that something begins.
+    func begin(_ kind: FaultRecord.Kind, _ target: String, process: Int32? = nil, detail: String? = nil) -> FaultRecord {
+        var record = FaultRecord(
+            id: lastID.add(1, ordering: .relaxed).newValue, kind: kind, target: target, process: process.map { Int64($0) }, beganAt: now())
+        record.detail = detail
+        ledgers.note(record)
+        return record
+    }
+
+    /// Notes that it is over; what was done may still be felt.
+    func end(_ record: inout FaultRecord) {
+        record.endedAt = now()
+        ledgers.note(record)
+    }
+
+    /// Waits until the thing is ready again and notes that.
+    func recover(_ record: inout FaultRecord, within patience: Duration = .seconds(120), _ isReady: () async -> Bool) async throws {
+        let target = record.target
+        try await waitUntil("\(target) is ready again", within: patience, isReady)
+        record.recoveredAt = now()
+        ledgers.note(record)
+    }
+
+    func draw(_ services: [Platform.Service], _ random: inout SeededGenerator) throws -> Platform.Service {
+        guard let one = services.randomElement(using: &random) else { throw ChaosError("there is nothing to break") }
+        return one
+    }
+
+    func isReady(_ service: Platform.Service) async -> Bool {
+        await caller.call(.get, "\(service.url)/readyz", patience: .seconds(2))?.status == 200
+    }
+}

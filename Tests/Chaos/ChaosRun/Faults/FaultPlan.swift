@@ -1,0 +1,39 @@
+/// When which kind of fault is injected: the same for the same seed, size and choice.
+struct FaultPlan: Sendable {
+    struct Entry: Sendable {
+        /// Since the load began, in seconds.
+        let at: Double
+        let kind: FaultKind
+        /// Draws of this entry alone: its target, its length.
+        let random: SeededGenerator
+    }
+
+    let entries: [Entry]
+
+    /// - Parameter only: these kinds in turn instead of the size's own mixture.
+    init(_ size: RunSize, only: [FaultKind]?, random: SeededGenerator) {
+        var draws = random
+        var kinds: [FaultKind]
+        if let only {
+            let room = max(1, Int(Double(size.notifications) / size.rate / (size.spacing / .seconds(1))) - 2)
+            kinds = only.isEmpty ? [] : (0..<room).map { only[$0 % only.count] }
+            // There is one standby.
+            if let first = kinds.firstIndex(of: .postgresFailover) {
+                kinds = kinds.enumerated().filter { $0.offset == first || $0.element != .postgresFailover }.map(\.element)
+            }
+        } else if let sequence = size.sequence {
+            kinds = sequence
+        } else {
+            kinds = FaultKind.allCases.flatMap { Array(repeating: $0, count: size.faults[$0] ?? 0) }.shuffled(using: &draws)
+            // A failover is for good: what kills PostgreSQL must come before it.
+            if let place = kinds.firstIndex(of: .postgresFailover) { kinds.append(kinds.remove(at: place)) }
+        }
+        // Spread over three quarters of the load, so that the last of them is survived under load too.
+        let spacing = max(size.spacing / .seconds(1), Double(size.notifications) / size.rate * 0.8 / Double(max(1, kinds.count)))
+        entries = kinds.enumerated().map { number, kind in
+            Entry(
+                at: 4 + Double(number) * spacing + Double.random(in: 0..<spacing * 0.3, using: &draws), kind: kind,
+                random: random.branch(UInt64(number + 1)))
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import ChaosLedger
+import Foundation
+import Synchronization
+
+/// The ledgers that this run writes. Who cannot write them cannot be judged, so a failure ends the run.
+final class Ledgers: Sendable {
+    let folder: RunFolder
+    private let clients: LedgerWriter<ClientRecord>
+    private let faults: LedgerWriter<FaultRecord>
+    private let devices: LedgerWriter<DeviceRecord>
+    private let reported: LedgerWriter<ReportedRecord>
+    private let samples: LedgerWriter<SampleRecord>
+    private let failure = Mutex<(any Error)?>(nil)
+    private let lastID = Atomic<Int64>(0)
+    private let lastMarker = Atomic<Int64>(0)
+
+    init(_ folder: RunFolder) throws {
+        self.folder = folder
+        clients = try LedgerWriter(path: folder.clients)
+        faults = try LedgerWriter(path: folder.faults)
+        devices = try LedgerWriter(path: folder.devices)
+        reported = try LedgerWriter(path: folder.reported)
+        samples = try LedgerWriter(path: folder.samples)
+    }
+
+    func nextID() -> Int64 { lastID.add(1, ordering: .relaxed).newValue }
+    func nextMarker() -> Int64 { lastMarker.add(1, ordering: .relaxed).newValue }
+
+    func note(_ record: ClientRecord) { keep { try clients.append(record) } }
+    func note(_ record: FaultRecord) { keep { try faults.append(record) } }
+    func note(_ record: DeviceRecord) { keep { try devices.append(record) } }
+    func note(_ records: [ReportedRecord]) { keep { try reported.append(records) } }
+    func note(_ records: [SampleRecord]) { keep { try samples.append(records) } }
+
+    private func keep(_ body: () throws -> Void) {
+        do { try body() } catch { failure.withLock { $0 = $0 ?? error } }
+    }
+
+    /// - Throws: what could not be written, once something could not be.
+    func check() throws { if let error = failure.withLock({ $0 }) { throw error } }
+}
+
+/// UNIX time in microseconds, as the ledgers have it.
+func now() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000_000) }

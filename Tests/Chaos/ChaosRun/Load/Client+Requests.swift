@@ -1,0 +1,156 @@
+import ChaosLedger
+import Foundation
+import PushModel
+import StrictJSON
+
+/// The requests themselves.
+extension Client {
+    func registration(_ device: Device) -> Question {
+        let environment = apps[device.app].environment
+        let body = ServiceCaller.json { object in
+            // Nobody must be said: a registration is the whole state.
+            if let user = device.user { object.field("user", user) } else { object.null("user") }
+            object.array("tokens") { list in
+                list.object { token in
+                    token.field("token", device.token.hex)
+                    token.field("environment", environment)
+                }
+            }
+            object.field("tags", device.tags)
+        }
+        var question = question(.register, device.app, .put, "installations/\(device.installation)", body: body)
+        question.record.installation = device.installation
+        question.record.user = device.user
+        question.record.tokens = [device.token]
+        return question
+    }
+
+    func logout(_ device: Device) -> Question {
+        var question = question(.logout, device.app, .post, "installations/\(device.installation)/logout")
+        question.record.installation = device.installation
+        question.record.user = device.user
+        return question
+    }
+
+    /// For a client that knows its token alone.
+    func logoutByToken(_ device: Device) -> Question {
+        var question = question(.logout, device.app, .post, "tokens/logout", body: tokenBody(device))
+        question.record.tokens = [device.token]
+        question.record.user = device.user
+        return question
+    }
+
+    func logoutEverywhere(_ user: String, app: Int) -> Question {
+        var question = question(.logout, app, .post, "users/\(user)/logout")
+        question.record.user = user
+        return question
+    }
+
+    func deregistration(_ device: Device, byToken: Bool) -> Question {
+        if byToken {
+            var question = question(.deregister, device.app, .post, "tokens/deregister", body: tokenBody(device))
+            question.record.tokens = [device.token]
+            return question
+        }
+        var question = question(.deregister, device.app, .delete, "installations/\(device.installation)")
+        question.record.installation = device.installation
+        return question
+    }
+
+    private func tokenBody(_ device: Device) -> [UInt8] {
+        ServiceCaller.json { object in
+            object.field("token", device.token.hex)
+            object.field("environment", apps[device.app].environment)
+        }
+    }
+
+    /// Whom a notification is for.
+    enum Audience: Sendable {
+        case user(String)
+        case users([String])
+        case installation(PushID)
+        case tags(String)
+        case all
+    }
+
+    /// When it may be sent, in UNIX microseconds.
+    struct Timing: Sendable {
+        var notBefore: Int64?
+        var expiresAt: Int64?
+    }
+
+    /// - Parameter key: nil for a client that does not care whether it is sent twice, and that does not repeat therefore.
+    func notification(_ app: Int, to audience: Audience, marker: Int64, key: String?, timing: Timing = Timing()) -> Question {
+        let body = ServiceCaller.json { object in
+            object.object("to") { to in
+                switch audience {
+                case .user(let user): to.field("user", user)
+                case .users(let users): to.field("users", users)
+                case .installation(let id): to.field("installation", id.description)
+                case .tags(let expression): to.field("tags", expression)
+                case .all: to.field("all", true)
+                }
+            }
+            object.object("payload") { payload in
+                payload.object("aps") { $0.field("alert", "Chaos") }
+                payload.field("marker", marker)
+            }
+            object.field("receipts", "all")
+            if let moment = timing.notBefore { object.field("not_before", rfc3339(moment)) }
+            if let moment = timing.expiresAt { object.field("expires_at", rfc3339(moment)) }
+        }
+        var question = question(.send, app, .post, "notifications", body: body)
+        question.mayRepeat = key != nil
+        question.record.key = key
+        question.record.marker = marker
+        question.record.notBefore = timing.notBefore
+        question.record.expiresAt = timing.expiresAt
+        switch audience {
+        case .user(let user): (question.record.target, question.record.user) = (.user, user)
+        case .users(let users): (question.record.target, question.record.users) = (.users, users)
+        case .installation(let id): (question.record.target, question.record.installation) = (.installation, id)
+        case .tags(let expression): (question.record.target, question.record.tags) = (.tags, expression)
+        case .all: question.record.target = .all
+        }
+        return question
+    }
+
+    func cancellation(_ notification: PushID, app: Int) -> Question {
+        var question = question(.cancel, app, .delete, "notifications/\(notification)")
+        question.record.notification = notification
+        return question
+    }
+
+    /// Ends by itself, so that one of which no answer came does not last.
+    func hold(lane: Lane, app: Int, until end: Int64) -> Question {
+        let body = ServiceCaller.json { object in
+            object.field("lane", lane.rawValue)
+            object.field("reason", "chaos")
+            object.field("expires_at", rfc3339(end))
+        }
+        var question = question(.hold, app, .post, "holds", body: body)
+        question.mayRepeat = false
+        question.record.lane = lane
+        question.record.expiresAt = end
+        return question
+    }
+
+    func lifting(_ hold: PushID, app: Int) -> Question {
+        var question = question(.lift, app, .delete, "holds/\(hold)")
+        question.record.hold = hold
+        return question
+    }
+
+    func reading(_ notification: PushID, app: Int) -> Question {
+        var question = question(.read, app, .get, "notifications/\(notification)")
+        question.record.notification = notification
+        return question
+    }
+}
+
+/// Whole milliseconds of a moment in microseconds, as the API takes it.
+func rfc3339(_ microseconds: Int64) -> String {
+    let (seconds, rest) = (microseconds / 1_000_000, microseconds / 1000 % 1000)
+    let text = Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)  // 2026-11-21T12:00:00Z
+    return text.dropLast() + "." + String(String(1000 + rest).dropFirst()) + "Z"
+}

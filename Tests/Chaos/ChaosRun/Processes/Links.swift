@@ -1,0 +1,20 @@
+import TestSupport
+
+/// A proxy on every link of the platform, by name: `dispatcher-2>rabbitmq`, `token-service-1>postgres`, `client>token-service-1`, …
+struct Links {
+    private(set) var proxies: [String: FaultProxy] = [:]
+
+    /// - Returns: the port that the client of this link is to use.
+    mutating func add(_ name: String, to port: Int) throws -> Int {
+        let proxy = try FaultProxy(port: port)
+        proxies[name] = proxy
+        return proxy.port
+    }
+
+    /// In order, so that a seed always draws the same one.
+    func names(where condition: (String) -> Bool = { _ in true }) -> [String] { proxies.keys.filter(condition).sorted() }
+
+    subscript(name: String) -> FaultProxy? { proxies[name] }
+
+    func stop() { for proxy in proxies.values { proxy.stop() } }
+}

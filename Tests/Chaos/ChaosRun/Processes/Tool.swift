@@ -1,0 +1,35 @@
+import Foundation
+import TestSupport
+
+/// A program that runs to its end while the run goes on.
+enum Tool {
+    /// - Throws: ``ChaosError`` with what it complained of.
+    @discardableResult
+    static func run(_ program: String, _ arguments: [String], environment: [String: String] = [:]) async throws -> String {
+        try await onOwnThread {
+            let process = Process()
+            process.executableURL = URL(filePath: program)
+            process.arguments = arguments
+            process.environment = environment.merging(["PATH": "/usr/bin:/bin:/usr/sbin:/sbin"]) { own, _ in own }
+            let output = Pipe()
+            (process.standardOutput, process.standardError, process.standardInput) = (output, output, FileHandle.nullDevice)
+            try process.run()
+            let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            guard process.terminationStatus == 0 else {
+                throw ChaosError("\(program) \(arguments.prefix(3).joined(separator: " ")) failed: \(text.suffix(600))")
+            }
+            return text
+        }
+    }
+}
+
+/// Why the run cannot go on. Nothing of the system under test: what that does wrong is for the checker.
+struct ChaosError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// A line that is seen at once, also through a pipe.
+func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }

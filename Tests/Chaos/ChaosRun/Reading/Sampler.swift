@@ -1,0 +1,86 @@
+import Broker
+import ChaosLedger
+import PushModel
+import RabbitMQ
+import StrictJSON
+import Synchronization
+import TestSupport
+
+/// Looks at everything once a second and writes down what it sees.
+final class Sampler: Sendable {
+    private let platform: Platform
+    private let ledgers: Ledgers
+    private let caller: ServiceCaller
+    private let tally: Tally
+    private let last = Mutex((pushes: 0, backlog: 0))
+
+    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller, tally: Tally) {
+        (self.platform, self.ledgers, self.caller, self.tally) = (platform, ledgers, caller, tally)
+    }
+
+    /// Requests that the simulated APNs has taken, and messages in the queues of jobs, as seen last.
+    var seen: (pushes: Int, backlog: Int) { last.withLock { $0 } }
+
+    func run() async throws {
+        var next = ContinuousClock.now
+        while true {
+            await sample()
+            next = max(next + .seconds(1), .now)
+            try await Task.sleep(until: next)
+        }
+    }
+
+    private func sample() async {
+        let at = now()
+        var records: [SampleRecord] = []
+        for (name, id, isReady) in await processes() {
+            guard let id, let facts = ProcessFacts(id: id) else { continue }
+            records.append(
+                .process(
+                    .init(
+                        at: at, name: name, id: Int64(id), memory: facts.residentBytes, descriptors: facts.descriptors,
+                        threads: facts.threads, isReady: isReady)))
+        }
+        let depths = await queueDepths()
+        for (name, depth) in depths { records.append(.queue(.init(at: at, name: name, depth: depth))) }
+        let counters = await caller.call(.get, "\(platform.simulatorURL)/v1/counters", patience: .seconds(2))?.body
+        let pushes = counters?["requests"]?.integerValue.map { Int($0) }
+        last.withLock { last in
+            if let pushes { last.pushes = pushes }
+            if !depths.isEmpty { last.backlog = depths.reduce(0) { $0 + $1.1 } }
+        }
+        let counts = tally.counts
+        records.append(
+            .load(.init(at: at, answered: counts.answered, accepted: counts.accepted, refused: counts.refused, pushes: seen.pushes)))
+        ledgers.note(records)
+    }
+
+    private func processes() async -> [(String, Int32?, Bool)] {
+        var found: [(String, Int32?, Bool)] = [
+            ("postgres", platform.database.program.processID, true), ("rabbitmq", platform.broker.processID, true),
+            ("simulator", platform.simulator.processID, true),
+        ]
+        for service in platform.services {
+            let id = service.program.processID
+            let isReady = await caller.call(.get, "\(service.url)/readyz", patience: .seconds(1))?.status == 200
+            found.append((service.program.name, id, isReady))
+        }
+        return found
+    }
+
+    /// - Returns: nothing while the broker does not answer.
+    private func queueDepths() async -> [(String, Int)] {
+        let uri = platform.broker.uri()
+        do {
+            return try await onOwnThread {
+                let topology = Topology()
+                let connection = try RabbitMQConnection.open(RabbitMQConfiguration(uri: uri, connectionName: "chaos"))
+                defer { connection.close() }
+                let queues =
+                    Lane.allCases.map { topology.jobQueue($0) } + RetryDelay.allCases.map { topology.retryQueue($0) }
+                    + [topology.tokenServiceOutcomesQueue, topology.deadQueue]
+                return try queues.map { ($0, try connection.messageCount($0)) }
+            }
+        } catch { return [] }  // it is dead, frozen, or does not have its queues yet
+    }
+}

@@ -1,0 +1,27 @@
+import FoundationEssentials
+
+/// A build that keeps no promise but as it pleases: `PUSH_DELIBERATE_FAULT` names the one that it breaks. Only the negative controls of `deploy/chaos`
+/// are built with it (Tests/Chaos/NegativeControls); this file and its uses are no part of the product.
+package enum DeliberateFault: String, CaseIterable, Sendable {
+    /// The dispatcher acknowledges a job when it comes, not when it is settled.
+    case acknowledgeFirst = "acknowledge-first"
+    /// The token service marks jobs as published without the broker's word.
+    case noConfirms = "no-confirms"
+    /// A 410 retires its token, whenever that was registered.
+    case goneWithoutTimestamp = "gone-without-timestamp"
+    /// The dispatcher ignores fences.
+    case noFence = "no-fence"
+    /// Idempotency keys are looked up and then written, without a lock in between.
+    case unlockedIdempotency = "unlocked-idempotency"
+    /// After a GOAWAY everything in flight is sent again, not only what APNs cannot have processed.
+    case resendAfterGoAway = "resend-after-goaway"
+
+    /// Nil: none, and every promise is kept.
+    package static let chosen: DeliberateFault? = {
+        guard let name = ProcessInfo.processInfo.environment["PUSH_DELIBERATE_FAULT"] else { return nil }
+        guard let fault = DeliberateFault(rawValue: name) else {
+            preconditionFailure("PUSH_DELIBERATE_FAULT=\(name) is none of \(allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        return fault
+    }()
+}

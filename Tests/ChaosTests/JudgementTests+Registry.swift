@@ -1,0 +1,224 @@
+import ChaosChecking
+import ChaosLedger
+import PushModel
+import Testing
+
+@Suite("What the API says in the end is held against everything else", .timeLimit(.minutes(1)))
+struct ReportedJudgementTests {
+    private func judge(_ change: (inout Story) -> Void) throws -> [Promise: Int] {
+        var story = Story.ordinary
+        change(&story)
+        return try story.judge().counts
+    }
+
+    @Test("Counters, receipts and APNs agree") func counters() throws {
+        func change(_ body: (inout ReportedNotification) -> Void) throws -> [Promise: Int] {
+            try judge { story in
+                guard case .notification(var reported) = story.reportedList[0] else { return }
+                body(&reported)
+                story.reportedList[0] = .notification(reported)
+            }
+        }
+        #expect(try change { $0.total = 2 }[.counters] != nil)
+        #expect(try change { $0.counts = [.init(.accepted, 2)] }[.counters] != nil)
+        #expect(try change { $0.counts = [.init(.tokenGone, 1)] }[.counters] != nil)
+        #expect(try change { $0.deliveries = [] }[.counters] != nil)
+        #expect(try change { $0.isComplete = false } == [:])
+        // APNs accepted what is reported otherwise.
+        #expect(
+            try change { reported in
+                reported.counts = [.init(.unknown, 1)]
+                reported.deliveries[0].outcome = .unknown
+            }[.counters] == 1)
+    }
+
+    @Test("An unknown outcome is right where the connection was lost") func unknownOutcome() throws {
+        #expect(
+            try judge { story in
+                story.fault(.reset, "dispatcher>apns", from: 7060, to: 7061)
+                story.send(3, to: "ada", at: 7000)
+                story.push(3, 1, at: 7050)
+                story.report(3, [(1, .unknown)])
+            } == [:])
+    }
+
+    // MARK: Retirements
+
+    /// Device 1 was uninstalled at one moment, and APNs said so at another.
+    private func retired(
+        _ story: inout Story, uninstalled: Int64 = 6500, told: Int64 = 7050, reason: String = "Unregistered", status: Int? = 410
+    ) {
+        story.deviceList.append(DeviceRecord(token: Story.token(1), event: .uninstall, at: Story.moment(uninstalled)))
+        story.send(3, to: "ada", at: 7000)
+        story.push(3, 1, at: told, fate: .refused(410), timestamp: uninstalled)
+        story.report(3, [(1, .tokenGone)])
+        story.reportedList.append(
+            .retirement(
+                ReportedRetirement(
+                    app: "shop", installation: Story.installation(1), hint: Story.token(1).hint, reason: reason, status: status,
+                    apnsTimestamp: status == 410 ? Story.moment(uninstalled) : nil, delivery: Story.delivery(3, 1),
+                    at: Story.moment(told + 100))))
+    }
+
+    private func end(_ story: inout Story, isActive: Bool, reason: String? = "gone") {
+        story.reportedList.append(
+            .installation(
+                ReportedInstallation(
+                    app: "shop", id: Story.installation(1), isRegistered: true, user: "ada", epoch: 1,
+                    tokens: [ReportedToken(token: Story.token(1), isActive: isActive, reason: isActive ? nil : reason)])))
+    }
+
+    @Test("A token is retired by APNs' word about this registration, and by no other") func retirements() throws {
+        #expect(
+            try judge {
+                retired(&$0); end(&$0, isActive: false)
+            } == [:])
+        // Registered again between the uninstallation and the retirement.
+        #expect(
+            try judge { story in
+                story.register("ada", 1, at: 6700)
+                retired(&story)
+                end(&story, isActive: true)
+            } == [.wronglyRetired: 1])
+        // Registered while APNs was answering: either order is right.
+        #expect(
+            try judge { story in
+                story.register("ada", 1, at: 7040, took: 200)
+                retired(&story)
+                end(&story, isActive: true)
+            } == [:])
+        // Registered again later, and dead in the end.
+        #expect(
+            try judge { story in
+                retired(&story)
+                story.register("ada", 1, at: 9000)
+                end(&story, isActive: false)
+            } == [.wronglyRetired: 1])
+        // APNs spoke of another moment.
+        #expect(
+            try judge { story in
+                retired(&story)
+                story.pushList[2].timestamp = Story.moment(6400)
+            } == [.wronglyRetired: 1])
+        // APNs never spoke.
+        #expect(try judge { end(&$0, isActive: false) } == [.wronglyRetired: 1])
+        #expect(try judge { end(&$0, isActive: false, reason: "replaced") } == [:])
+        #expect(try judge { retired(&$0, reason: "BadDeviceToken", status: 400) } == [.wronglyRetired: 1])
+    }
+
+    // MARK: Owners
+
+    @Test("One token is at one installation, and ends with an owner that somebody named") func ownership() throws {
+        func tell(_ device: Int, _ user: String?) -> ReportedRecord {
+            .installation(
+                ReportedInstallation(
+                    app: "shop", id: Story.installation(device), isRegistered: true, user: user, epoch: 1,
+                    tokens: [ReportedToken(token: Story.token(1), isActive: true)]))
+        }
+        #expect(try judge { $0.reportedList.append(tell(1, "ada")) } == [:])
+        #expect(try judge { $0.reportedList += [tell(1, "ada"), tell(2, "bob")] } == [.ownership: 1])
+        #expect(try judge { $0.reportedList.append(tell(1, "bob")) } == [.ownership: 1])
+        #expect(
+            try judge {
+                $0.logout(1, at: 7000); $0.reportedList.append(tell(1, "ada"))
+            } == [.ownership: 1])
+        #expect(
+            try judge {
+                $0.logout(1, at: 7000, status: nil); $0.reportedList.append(tell(1, "ada"))
+            } == [:])
+        #expect(
+            try judge {
+                $0.logout(1, at: 7000); $0.reportedList.append(tell(1, nil))
+            } == [:])
+    }
+
+    @Test("Epochs never go down") func epochs() throws {
+        func tell(_ first: Int64, _ second: Int64, gap: Int64) throws -> [Promise: Int] {
+            try judge { story in
+                for (number, epoch) in [first, second].enumerated() {
+                    story.register("ada", 1, at: 7000 + Int64(number) * gap)
+                    story.clientList[story.clientList.count - 1].epoch = epoch
+                }
+            }
+        }
+        #expect(try tell(3, 4, gap: 100) == [:])
+        #expect(try tell(4, 4, gap: 100) == [:])
+        #expect(try tell(4, 3, gap: 100) == [.ownership: 1])
+        // At the same time.
+        #expect(try tell(4, 3, gap: 5) == [:])
+    }
+
+    // MARK: Processes
+
+    @Test("A process above its limit is found") func memory() throws {
+        func tell(_ name: String, _ bytes: Int64) throws -> [Promise: Int] {
+            try judge { story in
+                story.sampleList.append(
+                    .process(.init(at: Story.moment(1), name: name, id: 1, memory: bytes, descriptors: 1, threads: 1, isReady: true)))
+            }
+        }
+        #expect(try tell("dispatcher-2", 101 << 20) == [.memory: 1])
+        #expect(try tell("dispatcher-2", 100 << 20) == [:])
+        #expect(try tell("postgres", 101 << 20) == [:])
+    }
+
+    @Test("A process that grows over a quarter of an hour is found; one that is busy now and then is not") func growth() throws {
+        func tell(_ memory: (Int64) -> Int64, threads: (Int64) -> Int = { _ in 20 }) throws -> [Promise: Int] {
+            try judge { story in
+                for second in stride(from: Int64(0), to: 900, by: 5) {
+                    story.sampleList.append(
+                        .process(
+                            .init(
+                                at: Story.moment(second * 1000), name: "dispatcher-1", id: 1, memory: memory(second), descriptors: 30,
+                                threads: threads(second), isReady: true)))
+                }
+            }
+        }
+        #expect(try tell { (20 << 20) + $0 * (2 << 20) / 60 } == [.growth: 1])
+        #expect(try tell { (20 << 20) + $0 * (1 << 19) / 60 } == [:])
+        #expect(try tell { $0.isMultiple(of: 15) ? 60 << 20 : 20 << 20 } == [:])
+        #expect(try tell({ _ in 20 << 20 }, threads: { 20 + Int($0) / 300 }) == [.growth: 1])
+    }
+
+    @Test("A storm of connections is found where it is judged") func connections() throws {
+        func tell(limit: Int?) throws -> [Promise: Int] {
+            try judge { story in
+                story.record.connectionsPerSecond = limit
+                story.pushList[1].connection = 12
+            }
+        }
+        #expect(try tell(limit: 10) == [.connections: 1])
+        #expect(try tell(limit: 11) == [:])
+        #expect(try tell(limit: nil) == [:])
+    }
+
+    @Test("An internal error is found whatever the faults are") func internalErrors() throws {
+        func tell(_ status: Int) throws -> [Promise: Int] {
+            try judge { story in
+                story.fault(.kill, "postgres", from: 49_000, to: 49_000, recovered: 51_000)
+                story.ask(.read, at: 50_000, status: status) { _ in }
+            }
+        }
+        #expect(try tell(500) == [.internalErrors: 1])
+        #expect(try tell(503) == [:])
+    }
+
+    @Test("Refusals outside faults, and slow answers, are found where they are judged") func refusals() throws {
+        func tell(judged: Bool, fault: Int64) throws -> [Promise: Int] {
+            try judge { story in
+                story.record.judgesRefusals = judged
+                story.fault(.kill, "postgres", from: fault, to: fault, recovered: fault + 1000)
+                story.ask(.read, at: 50_000, status: 503) { _ in }
+            }
+        }
+        #expect(try tell(judged: true, fault: 20_000) == [.refusals: 1])
+        #expect(try tell(judged: true, fault: 44_500) == [:])
+        #expect(try tell(judged: true, fault: 50_020) == [.refusals: 1])
+        #expect(try tell(judged: false, fault: 20_000) == [:])
+        #expect(
+            try judge { story in
+                story.record.answerWithin = 20_000_000
+                story.ask(.read, at: 50_000, took: 20_001) { _ in }
+            } == [.slowAnswers: 1])
+    }
+}

@@ -1,0 +1,274 @@
+import ChaosChecking
+import ChaosLedger
+import PushModel
+import Testing
+
+/// One fault, alone, and its innocent twin.
+private func expect(
+    _ promise: Promise, count: Int = 1, sourceLocation: SourceLocation = #_sourceLocation, _ guilty: (inout Story) -> Void,
+    unlike innocent: (inout Story) -> Void
+) throws {
+    var story = Story.ordinary
+    guilty(&story)
+    let verdict = try story.judge()
+    #expect(verdict.counts == [promise: count], "\(verdict.examples)", sourceLocation: sourceLocation)
+    var twin = Story.ordinary
+    innocent(&twin)
+    let twinVerdict = try twin.judge()
+    #expect(twinVerdict.isKept, "\(twinVerdict.examples)", sourceLocation: sourceLocation)
+}
+
+@Suite("Each fault alone is found, and what only looks like it is not", .timeLimit(.minutes(1)))
+struct JudgementTests {
+    @Test("What is in order passes") func whatIsInOrderPasses() throws {
+        let verdict = try Story.ordinary.judge()
+        #expect(verdict.isKept, "\(verdict.examples)")
+        #expect(verdict.figures.acknowledged == 2)
+        #expect(verdict.figures.delivered == 2)
+    }
+
+    @Test("A run that was cut off is not judged") func aRunThatWasCutOffIsNotJudged() {
+        var story = Story.ordinary
+        story.record.endedAt = nil
+        #expect(throws: LedgerError.self) { try story.judge() }
+    }
+
+    // MARK: Lost
+
+    @Test("Accepted and unknown to the API is lost; refused and unknown is not") func unknownToTheAPI() throws {
+        try expect(.lost) {
+            $0.send(3, to: "ada", at: 7000)
+        } unlike: {
+            $0.send(3, to: "ada", at: 7000, status: 503)
+        }
+    }
+
+    @Test("Reported accepted without a push is lost") func acceptedWithoutAPush() throws {
+        try expect(.lost) { story in
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [(1, .accepted)])
+        } unlike: { story in
+            story.send(3, to: "ada", at: 7000)
+            story.push(3, 1, at: 9000)
+            story.report(3, [(1, .accepted)])
+        }
+    }
+
+    @Test("Counted accepted without receipts and without as many pushes is lost") func countedWithoutAPush() throws {
+        func tell(_ story: inout Story, _ devices: Set<Int>) {
+            story.send(3, to: "", at: 7000) { record in (record.target, record.user) = (.all, nil) }
+            for device in devices { story.push(3, device, at: 7100) }
+            story.report(3, [(1, .accepted), (2, .accepted)], hasAllReceipts: false)
+        }
+        try expect(.lost) {
+            tell(&$0, [1])
+        } unlike: {
+            tell(&$0, [1, 2])
+        }
+    }
+
+    @Test("A device that certainly was the user's and got nothing is lost; one that may have left is not") func aDeviceLeftOut() throws {
+        func tell(_ story: inout Story) {
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [], state: .noTargets)
+        }
+        try expect(.lost) {
+            tell(&$0)
+        } unlike: { story in
+            story.logout(1, at: 6990)
+            tell(&story)
+        }
+    }
+
+    @Test("Fenced, expired, cancelled and held need somebody who asked for it") func endsNeedAReason() throws {
+        for outcome in [OutcomeClass.fenced, .expired, .cancelled, .held] {
+            try expect(.lost) { story in
+                story.send(3, to: "ada", at: 7000)
+                story.report(3, [(1, outcome)])
+            } unlike: { story in
+                story.send(3, to: "ada", at: 7000) { record in if outcome == .expired { record.expiresAt = Story.moment(8000) } }
+                switch outcome {
+                case .fenced: story.logout(1, at: 7500)
+                case .cancelled: story.cancel(3, at: 7500)
+                case .held: story.ask(.hold, at: 7500) { $0.hold = Story.notification(99) }
+                default: break
+                }
+                story.report(3, [(1, outcome)])
+            }
+        }
+    }
+
+    @Test("Whatever names the token, or an installation that had it too, may have fenced") func fencedByToken() throws {
+        try expect(.lost) { story in
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [(1, .fenced)])
+        } unlike: { story in
+            story.send(3, to: "ada", at: 7000)
+            story.ask(.logout, at: 7500) { $0.tokens = [Story.token(1)] }
+            story.report(3, [(1, .fenced)])
+        }
+        var story = Story.ordinary
+        story.register("ada", 8, token: 1, at: 6500)
+        story.send(3, to: "ada", at: 7000)
+        story.logout(8, at: 7500)
+        story.report(3, [(1, .fenced)])
+        #expect(try story.judge().isKept)
+    }
+
+    @Test("Given up is lost where APNs never refused it, or once and without an expiry") func givenUp() throws {
+        try expect(.lost) { story in
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [(1, .failed)])
+        } unlike: { story in
+            story.send(3, to: "ada", at: 7000) { $0.expiresAt = Story.moment(8000) }
+            story.push(3, 1, at: 7100, fate: .refused(429))
+            story.report(3, [(1, .failed)])
+        }
+        try expect(.lost) { story in
+            story.send(3, to: "ada", at: 7000)
+            story.push(3, 1, at: 7100, fate: .refused(429))
+            story.report(3, [(1, .failed)])
+        } unlike: { story in
+            story.send(3, to: "ada", at: 7000)
+            for time in stride(from: Int64(7000), to: 20_000, by: 2000) { story.push(3, 1, at: time, fate: .refused(503)) }
+            story.report(3, [(1, .failed)])
+        }
+    }
+
+    @Test("What has no end is stuck, unless it is not due yet") func stuck() throws {
+        try expect(.stuck) { story in
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [], state: .sending, pending: 1)
+        } unlike: { story in
+            story.send(3, to: "ada", at: 7000) { $0.notBefore = Story.moment(400_000) }
+            story.report(3, [], state: .scheduled)
+        }
+    }
+
+    @Test("What waits is lost where no queue holds its job any more") func aJobThatIsNowhere() throws {
+        func tell(queued: Int?, fate: Push.Fate) throws -> [Promise: Int] {
+            var story = Story.ordinary
+            story.send(3, to: "ada", at: 7000)
+            story.push(3, 1, at: 7050, fate: fate)
+            story.reportedList.append(
+                .notification(
+                    ReportedNotification(
+                        app: "shop", id: Story.notification(3), state: .sending, hasAllReceipts: true, total: 1, pending: 1, counts: [],
+                        deliveries: [ReportedDelivery(id: Story.delivery(3, 1), installation: Story.installation(1), outcome: nil)],
+                        isComplete: true)))
+            if let queued {
+                story.sampleList.append(.queue(.init(at: Story.moment(1000), name: "push.jobs.now", depth: 4)))
+                story.sampleList.append(.queue(.init(at: Story.moment(9000), name: "push.jobs.now", depth: 0)))
+                story.sampleList.append(.queue(.init(at: Story.moment(9000), name: "push.retry.2m", depth: queued)))
+            }
+            return try story.judge().counts
+        }
+        #expect(try tell(queued: 0, fate: .refused(503)) == [.stuck: 1, .lost: 1])
+        #expect(try tell(queued: 1, fate: .refused(503)) == [.stuck: 1])
+        #expect(try tell(queued: nil, fate: .refused(503)) == [.stuck: 1])
+        #expect(try tell(queued: 0, fate: .accepted) == [.stuck: 1])
+    }
+
+    // MARK: Twice
+
+    @Test("A second push needs a death between the two") func duplicates() throws {
+        try expect(.duplicated) {
+            $0.push(1, 1, at: 5500)
+        } unlike: { story in
+            story.fault(.kill, "dispatcher-1", from: 5100, to: 5100, recovered: 7000)
+            story.push(1, 1, at: 5500)
+        }
+    }
+
+    @Test("A graceful stop, GOAWAY and a death long after explain no duplicate") func whatExplainsNoDuplicate() throws {
+        for (kind, target, from) in [
+            (FaultRecord.Kind.stop, "dispatcher-1", Int64(5100)), (.goAway, "simulator", 5100), (.stop, "token-service-1", 5100),
+            (.kill, "dispatcher-1", 60_000), (.reset, "client>token-service", 5100), (.kill, "token-service-1", 20_000),
+        ] {
+            try expect(.duplicated) { story in
+                story.fault(kind, target, from: from, to: from + 100)
+                story.push(1, 1, at: from + 500)
+            } unlike: {
+                $0.fault(kind, target, from: from, to: from + 100)
+            }
+        }
+    }
+
+    @Test("Whoever tells the broker may tell it twice, at the beginning of a delivery's life only") func toldTwice() throws {
+        try expect(.duplicated) { story in
+            story.fault(.kill, "token-service-1", from: 12_000, to: 12_000)
+            story.push(1, 1, at: 13_000)
+        } unlike: { story in
+            story.fault(.kill, "token-service-1", from: 5030, to: 5030)
+            story.push(1, 1, at: 13_000)
+        }
+    }
+
+    @Test("After a refusal a push is sent again, and after silence; after 200 it is not") func repetitionsAreNoDuplicates() throws {
+        for fate in [Push.Fate.refused(503), .unprocessed, .unanswered] {
+            try expect(.duplicated) { story in
+                story.push(2, 2, at: 6600, fate: fate)
+                story.push(2, 2, at: 6700)
+            } unlike: { story in
+                story.pushList.removeAll { $0.marker == 2 }
+                story.push(2, 2, at: 6050, fate: fate)
+                story.push(2, 2, at: 6700)
+            }
+        }
+    }
+
+    @Test("A kill explains no more than was in flight") func theBoundOfAKill() throws {
+        func tell(_ story: inout Story, _ number: Int64) {
+            story.fault(.kill, "dispatcher-1", from: 8000, to: 8000, recovered: 9000)
+            for marker in 10..<10 + number {
+                story.send(marker, to: "ada", at: 7000)
+                story.push(marker, 1, at: 7900)
+                story.push(marker, 1, at: 8500)
+                story.report(marker, [(1, .accepted)])
+            }
+        }
+        try expect(.overBound, count: 2) {
+            tell(&$0, 5)
+        } unlike: {
+            tell(&$0, 3)
+        }
+        try expect(.overBound) {
+            tell(&$0, 7); $0.fault(.kill, "dispatcher-2", from: 8100, to: 8100, recovered: 9000)
+        } unlike: {
+            tell(&$0, 6)
+            $0.fault(.kill, "dispatcher-2", from: 8100, to: 8100, recovered: 9000)
+        }
+    }
+
+    @Test("One key is one notification; without a key each answer may be one") func idempotency() throws {
+        func tell(_ story: inout Story, key: String?, second: PushID?) {
+            for (number, id) in [Story.notification(3), second].enumerated() {
+                story.send(3, to: "ada", at: 7000 + Int64(number) * 100, status: id == nil ? nil : 202) { record in
+                    record.key = key
+                    record.notification = id
+                }
+            }
+            story.push(3, 1, at: 7150)
+            story.report(3, [(1, .accepted)])
+        }
+        try expect(.idempotency) {
+            tell(&$0, key: "k", second: Story.notification(77))
+        } unlike: {
+            tell(&$0, key: "k", second: Story.notification(3))
+        }
+        func second(_ story: inout Story) {
+            story.pushList.append(
+                Push(
+                    time: Story.moment(7400), token: Story.token(1), id: PushID(high: 9, low: 9), topic: "com.example.shop", marker: 3,
+                    fate: .accepted))
+        }
+        var story = Story.ordinary
+        tell(&story, key: "k", second: nil)
+        second(&story)
+        #expect(try story.judge().counts == [.idempotency: 1])
+        var twin = Story.ordinary
+        tell(&twin, key: nil, second: nil)
+        second(&twin)
+        #expect(try twin.judge().isKept)
+    }
+}
