@@ -77,14 +77,15 @@ call hold list shop
 call dead list
 
 step "What is not granted"
-# Each with the other's account: it must not become ready, and the broker must be what refuses it.
+# Each with the other's account: the broker must refuse it. The dispatcher, which can do nothing then, must not become ready either; the token
+# service can still serve its registry, and says in its log that outcomes do not come.
 refused() {
     local name=$1 deadline=$((SECONDS + 30))
-    until grep -qE 'ACCESS_REFUSED|access_refused|403' "$work/$name.log"; do
+    until grep -qF 'ACCESS_REFUSED' "$work/$name.log"; do
         ((SECONDS < deadline)) || fail "$name with the other's account was not refused (see $work/$name.log)."
         sleep 0.2
     done
-    ! ready "$2" >/dev/null 2>&1 || fail "$name works with the other's account."
+    [ $# = 1 ] || ! ready "$2" >/dev/null 2>&1 || fail "$name works with the other's account."
 }
 claim_port
 start dispatcher-as-token-service env OPERATIONS_PORT="$port" INSTANCE=other RABBITMQ_URL="$(broker token-service)" APNS_CREDENTIALS_FILE="$work/credentials/credentials.json" \
@@ -92,7 +93,7 @@ start dispatcher-as-token-service env OPERATIONS_PORT="$port" INSTANCE=other RAB
 refused dispatcher-as-token-service "http://127.0.0.1:$port"
 claim_port
 start token-service-as-dispatcher env HTTP_PORT="$port" POSTGRES_URL="$POSTGRES_URL" RABBITMQ_URL="$(broker dispatcher)" "$programs/token-service"
-refused token-service-as-dispatcher "http://127.0.0.1:$port"
+refused token-service-as-dispatcher
 for statement in 'CREATE TABLE mine (n int)' 'DROP TABLE tokens' 'TRUNCATE tokens'; do
     ! psql -q -d "$POSTGRES_URL" -c "$statement" >>"$work/refused.out" 2>&1 || fail "push_service may '$statement'."
 done
