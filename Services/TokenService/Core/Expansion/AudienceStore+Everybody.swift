@@ -10,8 +10,6 @@ extension AudienceStore {
         var epochs: [Int64]
         /// Not deregistered.
         var isLive: [Bool]
-        /// UNIX milliseconds: the walk has not begun before.
-        var walkBegan: Int64
     }
 
     /// Live tokens, in ascending order of installation.
@@ -29,7 +27,7 @@ extension AudienceStore {
         guard audience.isEverybody, !audience.keepsReceipts, audience.content.variants.isEmpty else { return nil }
         guard let owners = try owners(audience, count: installations) else { return nil }
         guard let last = owners.ids.last else { return Audience.Page(end: audience.checkpoint, isLast: true, chunks: []) }
-        guard let tokens = try tokens(audience, through: last, walkBegan: owners.walkBegan) else { return nil }
+        guard let tokens = try tokens(audience, through: last) else { return nil }
         var end = audience.checkpoint
         end.installation = PushID(last)
         var page = try Self.page(tokens, of: owners, audience, end: end, names: names, now: now)
@@ -43,20 +41,18 @@ extension AudienceStore {
             Self.owners, [.id(audience.template.notification), .id(audience.checkpoint.installation), .int64(Int64(count))]
         ).only()
         guard try !row.bool(0) else { return nil }
-        let walkBegan = try row.timestampMilliseconds(1)
         // There is nobody left.
-        guard try !row.isNull(2) else { return Owners(ids: [], epochs: [], isLive: [], walkBegan: walkBegan) }
-        return Owners(
-            ids: try row.uuidArray(2), epochs: try row.int64Array(3), isLive: try row.boolArray(4), walkBegan: walkBegan)
+        guard try !row.isNull(1) else { return Owners(ids: [], epochs: [], isLive: []) }
+        return Owners(ids: try row.uuidArray(1), epochs: try row.int64Array(2), isLive: try row.boolArray(3))
     }
 
     /// - Returns: nil where one of them has moved.
-    private func tokens(_ audience: Audience, through last: PostgresUUID, walkBegan: Int64) throws -> Tokens? {
+    private func tokens(_ audience: Audience, through last: PostgresUUID) throws -> Tokens? {
         let row = try session.execute(
             Self.tokens,
             [
                 .int64(audience.app), .id(audience.checkpoint.installation), .uuid(last),
-                .text(audience.template.pushType.purpose.rawValue), .timestamp(milliseconds: walkBegan),
+                .text(audience.template.pushType.purpose.rawValue), .timestamp(milliseconds: audience.beganAt),
             ]
         ).only()
         guard try row.int64(0) == 0 else { return nil }
@@ -99,11 +95,9 @@ extension AudienceStore {
 
     /// The next $3 installations after $2, and whether any of them may have a time of its own: then they are read another way.
     private static let owners: PostgresStatement = """
-        SELECT n.is_timed, n.began, i.ids, i.epochs, i.is_live FROM (
+        SELECT n.is_timed, i.ids, i.epochs, i.is_live FROM (
             SELECT app_id, local_time IS NOT NULL
-                OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed,
-                -- Clocks may differ.
-                greatest(accepted_at, not_before) - interval '10 seconds' AS began
+                OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed
             FROM notifications WHERE id = $1 OFFSET 0
         ) AS n
         CROSS JOIN LATERAL (
