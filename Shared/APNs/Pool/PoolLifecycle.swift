@@ -222,10 +222,11 @@ struct PoolLifecycle {
         return actions
     }
 
-    /// At once after one that served for a while; otherwise ever later, or failing to connect would become an attack.
+    /// At once after one that served for a while; soon after one that served, whose end says nothing about the next; otherwise ever later, or
+    /// failing to connect would become an attack.
     private mutating func scheduleReplacement(of connection: Connection, _ now: ContinuousClock.Instant) {
+        if connection.isProven { backoff.reset() }
         if connection.isProven, now - connection.dialedAt >= rules.stableAge {
-            backoff.reset()
             nextDial = min(nextDial, now + rules.stagger)
         } else {
             nextDial = max(nextDial, now + backoff.next(random: jitter()))

@@ -69,6 +69,20 @@ struct PoolLifecycleTests {
         #expect(ticked(&pool, after: .seconds(3)) == [.dial(2)])
     }
 
+    @Test func connectionsThatServeAndEndSoonAgainAndAgainAreReplacedAsSoonAsTheFirst() {
+        var pool = lifecycle()
+        var now = start
+        #expect(pool.tick(now: now, lastArrival: now) == [.dial(1)])
+        for id in 1...20 {
+            _ = pool.opened(id)
+            pool.proven(id)
+            #expect(pool.retiring(id, .goAway(reason: "Shutdown"), now: now + .milliseconds(200)).isEmpty)
+            _ = pool.closed(id, now: now + .milliseconds(200))
+            now += .milliseconds(1200)
+            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id + 1)])
+        }
+    }
+
     @Test func withoutAConnectionNewcomersAreTurnedAwayAfterThePatience() {
         var pool = lifecycle()
         _ = ticked(&pool)
