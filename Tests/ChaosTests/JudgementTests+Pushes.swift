@@ -172,6 +172,19 @@ struct PushJudgementTests {
         #expect(try pushed(at: 22_000) { leave(&$0) } == [.afterLogout: 1])
     }
 
+    @Test("A registration that repeats the one that took the token tells nothing of the fence at the device before") func repeatedMove()
+        throws
+    {
+        func move(_ story: inout Story, fence: ClientRecord.Fence) {
+            story.fault(.freeze, "rabbitmq", from: 7500, to: 15_000)
+            story.register("bob", 8, token: 7, at: 8000, fence: fence)
+            story.register("bob", 8, token: 7, at: 9000, fence: ClientRecord.Fence.none)
+        }
+        #expect(try pushed(at: 14_000) { move(&$0, fence: .pending) } == [:])
+        #expect(try pushed(at: 22_000) { move(&$0, fence: .pending) } == [.afterLogout: 1])
+        #expect(try pushed(at: 14_000) { move(&$0, fence: .effective) } == [.afterLogout: 1])
+    }
+
     @Test("Under the single policy another device of the user's ends the first") func singlePolicy() throws {
         #expect(try pushed(at: 12_000, app: "bank") { $0.register("ada", 8, at: 8000, app: "bank") } == [.afterLogout: 1])
         #expect(try pushed(at: 12_000) { $0.register("ada", 8, at: 8000) } == [:])

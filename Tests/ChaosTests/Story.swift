@@ -69,10 +69,12 @@ struct Story: LedgerSource {
 
     @discardableResult
     mutating func register(
-        _ user: String?, _ device: Int, token: Int? = nil, at sent: Int64, took: Int64 = 10, status: Int? = 200, app: String = "shop"
+        _ user: String?, _ device: Int, token: Int? = nil, at sent: Int64, took: Int64 = 10, status: Int? = 200, app: String = "shop",
+        fence: ClientRecord.Fence? = nil
     ) -> Int64 {
         ask(.register, at: sent, took: took, status: status, app: app) { record in
             record.user = user
+            record.fence = fence
             record.installation = Self.installation(device)
             record.tokens = [Self.token(token ?? device, app)]
         }

@@ -51,16 +51,17 @@ struct OwnershipBook {
         }
     }
 
-    private func stay(_ call: RegistryCall, until end: RegistryCall?) -> Stay {
-        Stay(from: call.sentAt, until: end?.effectiveAt ?? .max, endedBy: end?.request)
+    private func stay(_ call: RegistryCall, until end: (at: Int64, by: Int64)?) -> Stay {
+        Stay(from: call.sentAt, until: end?.at ?? .max, endedBy: end?.by)
     }
 
-    /// The first request that certainly came after the registration and ended that user's time at the token; of nil, the registration's.
-    private func ender(of call: RegistryCall, _ user: Int32?, _ token: Int32) -> RegistryCall? {
-        var first: RegistryCall?
+    /// From when on a request that certainly came after the registration has ended that user's time at the token (of nil, the registration's), and which.
+    private func ender(of call: RegistryCall, _ user: Int32?, _ token: Int32) -> (at: Int64, by: Int64)? {
+        var first: (at: Int64, by: Int64)?
         func consider(_ other: RegistryCall) {
-            guard other.isCertain, other.sentAt >= call.until, other.effectiveAt < first?.effectiveAt ?? .max else { return }
-            first = other
+            guard other.isCertain, other.sentAt >= call.until else { return }
+            let moment = effect(of: other, on: call)
+            if moment < first?.at ?? .max { first = (moment, other.request) }
         }
         for index in call.installation.flatMap({ byInstallation[$0] }) ?? [] where calls[Int(index)].endsOwnership(of: user) {
             consider(calls[Int(index)])
@@ -73,6 +74,19 @@ struct OwnershipBook {
             consider(calls[Int(index)])
         }
         return first
+    }
+
+    /// Answers speak of their own installation's fences. A registration that only repeats the one by which another installation was left says nothing
+    /// of that one's fence, which may still be pending.
+    private func effect(of ender: RegistryCall, on call: RegistryCall) -> Int64 {
+        guard ender.owner != nil, let installation = ender.installation, installation != call.installation else { return ender.effectiveAt }
+        var moment = ender.effectiveAt
+        for index in byInstallation[installation] ?? [] {
+            let earlier = calls[Int(index)]
+            guard earlier.owner != nil, earlier.until >= call.sentAt, earlier.sentAt <= ender.sentAt else { continue }
+            moment = max(moment, earlier.effectiveAt)
+        }
+        return moment
     }
 
     /// Whether a request signs a user out of an installation that it does not name.
