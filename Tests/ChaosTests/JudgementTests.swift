@@ -115,6 +115,23 @@ struct JudgementTests {
         #expect(try story.judge().isKept)
     }
 
+    @Test("A token that APNs spoke against may have been retired before its chunk was told to the broker anew") func fencedByRetirement()
+        throws
+    {
+        func tell(_ story: inout Story, refusedOf device: Int) {
+            story.send(3, to: "ada", at: 7000)
+            story.send(4, to: device == 1 ? "ada" : "bob", at: 7000)
+            story.push(4, device, at: 7100, fate: .refused(410), timestamp: 7050)
+            story.report(3, [(1, .fenced)])
+            story.report(4, [(device, .tokenGone)])
+        }
+        try expect(.lost) {
+            tell(&$0, refusedOf: 2)
+        } unlike: {
+            tell(&$0, refusedOf: 1)
+        }
+    }
+
     @Test("Given up is lost where APNs never refused it, or once and without an expiry") func givenUp() throws {
         try expect(.lost) { story in
             story.send(3, to: "ada", at: 7000)

@@ -121,7 +121,15 @@ extension Checker {
         case .held: return stops.mayBeHeld(send, reported.id)
         case .fenced:
             guard let installation = receipt.installation else { return true }
-            return owners.mayBeFenced(installation, since: send.sentAt)
+            return owners.mayBeFenced(installation, since: send.sentAt) || mayBeRetired(at: installation, since: send.sentAt)
+        }
+    }
+
+    /// Whether APNs spoke against one of the installation's tokens, so that it may have been retired when its delivery was about to be told to the
+    /// broker anew. What APNs says is applied a while later.
+    private func mayBeRetired(at installation: PushID, since moment: Int64) -> Bool {
+        owners.calls(on: installation).flatMap(\.tokens).contains { token in
+            pushLog.refusals[token]?.contains { $0.time >= moment - run.lateness } ?? false
         }
     }
 
