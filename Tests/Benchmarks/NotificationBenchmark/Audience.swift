@@ -31,10 +31,12 @@ struct Audience {
         SELECT \(app), encode(substr(sha256(convert_to('\(slug) ' || n, 'UTF8')), 1, 16), 'hex')::uuid, 'user-' || n / 2, 'de_AT',
             'Europe/Vienna', now(), now()
         FROM generate_series(0, \(count - 1)) AS n;
-        INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at, proven_at)
-        SELECT \(app), 'production', 'alert', sha256(convert_to('\(slug) token ' || n, 'UTF8')),
-            encode(substr(sha256(convert_to('\(slug) ' || n, 'UTF8')), 1, 16), 'hex')::uuid, now(), now()
-        FROM generate_series(0, \(count - 1)) AS n;
+        INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, proven_at)
+        SELECT \(app), 'production', 'alert', sha256(convert_to('\(slug) token ' || n, 'UTF8')), i.id, i.ordinal, now(), now()
+        FROM generate_series(0, \(count - 1)) AS n
+        JOIN installations i ON i.app_id = \(app)
+            AND i.id = encode(substr(sha256(convert_to('\(slug) ' || n, 'UTF8')), 1, 16), 'hex')::uuid
+        ORDER BY n;
         """
     }
 

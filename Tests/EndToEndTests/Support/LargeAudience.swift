@@ -26,10 +26,10 @@ struct LargeAudience {
             FROM generate_series(\(first + 1)::bigint, \(end)) AS n
         ), installed AS (
             INSERT INTO installations (app_id, id, owner, created_at, registered_at)
-            SELECT app, id, 'user-' || n, now(), now() FROM device
+            SELECT app, id, 'user-' || n, now(), now() FROM device RETURNING id, ordinal
         )
-        INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
-        SELECT app, 'production', 'alert', token, id, now() FROM device
+        INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+        SELECT app, 'production', 'alert', token, id, ordinal, now() FROM device JOIN installed USING (id)
         """
     }
 

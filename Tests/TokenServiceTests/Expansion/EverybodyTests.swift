@@ -51,7 +51,7 @@ struct EverybodyTests {
         try await running.pool.session { session in
             let store = AudienceStore(session: session)
             let audience = try #require(try store.audience(of: id))
-            return try store.pageOfEverybody(audience, installations: 100, names: DeliveryNames(id), now: 1) != nil
+            return try store.columns(of: audience, installations: 100, now: 1) != nil
         }
     }
 

@@ -19,11 +19,13 @@ package struct Audience: Sendable {
     package var isEverybody: Bool
     /// UNIX milliseconds: the walk has not begun before.
     package var beganAt: Int64
+    /// Installations up to this id were looked at by a program that walked in the order of ids. The least one where there was none.
+    package var walkedBefore: PushID
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of the app's installations, the last one that was looked at.
-        package var installation: PushID
+        /// Of the app's installations, which are walked in the order in which they were made, the last one that was looked at.
+        package var ordinal: Int64
         /// Entries of the list that were looked at.
         package var entries: Int
         /// Chunks that were made.

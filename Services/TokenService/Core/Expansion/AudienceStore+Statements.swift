@@ -4,10 +4,10 @@ import Postgres
 /// the same owner, and held by the same installation.
 extension AudienceStore {
     static let select: PostgresStatement = """
-        SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_to, n.walked_entries, n.chunks,
+        SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_ordinal, n.walked_entries, n.chunks,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
                 cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags, n.target_all IS TRUE,
-            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds'
+            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds', n.walked_to
         FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
         """
     static let selectVariants: PostgresStatement =
@@ -15,8 +15,9 @@ extension AudienceStore {
 
     /// Where a page of an app's installations ends.
     static let pageEnd: PostgresStatement = """
-        SELECT id, count(*) OVER () FROM (SELECT id FROM installations WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3) AS page
-        ORDER BY id DESC LIMIT 1
+        SELECT ordinal, count(*) OVER () FROM (
+            SELECT ordinal FROM installations WHERE app_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3
+        ) AS page ORDER BY ordinal DESC LIMIT 1
         """
     /// Columns of all pages: token id, token, environment, installation, owner epoch, whether APNs accepted the token nowhere yet, locale,
     /// when it is due where that is another moment than now, and whether it has moved between installations since the walk may have begun, so
@@ -31,14 +32,14 @@ extension AudienceStore {
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
         CROSS JOIN LATERAL (
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.id > $2 AND i.id <= $3 AND i.deregistered_at IS NULL
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
+            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.id > n.walked_to AND i.deregistered_at IS NULL
                 AND (n.target_all OR array_to_tsvector(i.tags) @@ n.target_query)
-            ORDER BY i.id OFFSET 0
+            ORDER BY i.ordinal OFFSET 0
         ) AS i
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
+            WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = $4 AND t.state = 'active'
                 -- It moved here from where the walk has been. OFFSET 0: looked up one by one, and not all of the notification's for every page.
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
             OFFSET 0
@@ -53,8 +54,8 @@ extension AudienceStore {
         """
     /// The next $3 of the app's installations with one of these tags.
     static let taggedInstallations: PostgresStatement = """
-        WITH found AS MATERIALIZED (SELECT app_id, id FROM installations WHERE tags && $4::text[] AND tags <> '{}')
-        SELECT id FROM found WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3
+        WITH found AS MATERIALIZED (SELECT app_id, id, ordinal FROM installations WHERE tags && $4::text[] AND tags <> '{}')
+        SELECT id, ordinal FROM found WHERE app_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3
         """
     static let pageOfTagged: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $4 THEN i.locale END,
@@ -66,15 +67,15 @@ extension AudienceStore {
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5) END
         FROM notifications n
         CROSS JOIN LATERAL (
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone
             FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place)
             CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
-            WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ n.target_query
+            WHERE i.deregistered_at IS NULL AND i.id > n.walked_to AND array_to_tsvector(i.tags) @@ n.target_query
             ORDER BY place OFFSET 0
         ) AS i
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $3 AND t.state = 'active'
+            WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = $3 AND t.state = 'active'
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
             OFFSET 0
         ) AS t
@@ -82,32 +83,33 @@ extension AudienceStore {
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
         WHERE n.id = $1
         """
-    /// Everybody's installations, in order: id, owner epoch, locale, and when it is due.
+    /// Everybody's installations, in order: id, owner epoch, locale, when it is due, and the ordinal.
     static let installationsOfEverybody: PostgresStatement = """
         SELECT i.id, i.owner_epoch, CASE WHEN $4 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')
                 ELSE (
                     SELECT nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE known), q.begins_at, q.ends_at, known), now())
-                    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC') AS known) AS here) END
+                    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC') AS known) AS here) END, i.ordinal
         FROM notifications n
         CROSS JOIN LATERAL (
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.id > $2 AND i.id <= $3 AND i.deregistered_at IS NULL ORDER BY i.id OFFSET 0
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
+            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.id > n.walked_to AND i.deregistered_at IS NULL
+            ORDER BY i.ordinal OFFSET 0
         ) AS i
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-        WHERE n.id = $1 ORDER BY i.id
+        WHERE n.id = $1 ORDER BY i.ordinal
         """
     /// Everybody's tokens, in the same order: found in one go along the index, which costs half of asking for each installation's.
     /// $6: a receipt is kept for each, which tells of those that moved here from where the walk has been.
     static let tokensOfEverybody: PostgresStatement = """
         SELECT t.id, t.token, t.environment, t.installation, t.proven_at IS NULL,
             CASE WHEN $6 OR t.registered_at < $7 THEN false ELSE EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $7) END
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $7) END, t.ordinal
         FROM tokens t
-        WHERE t.app_id = $1 AND t.installation > $2 AND t.installation <= $3 AND t.purpose = $4 AND t.state = 'active'
+        WHERE t.app_id = $1 AND t.ordinal > $2 AND t.ordinal <= $3 AND t.purpose = $4 AND t.state = 'active'
             AND (NOT $6 OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = $5 AND d.token_id = t.id OFFSET 0))
-        ORDER BY t.installation
+        ORDER BY t.ordinal
         """
     /// Of a list: its entries after the $2-th, up to the $3-th.
     static let pageOfList: PostgresStatement = """
@@ -172,13 +174,14 @@ extension AudienceStore {
     /// Moves the checkpoint from where this walk has seen it. Nothing is changed where somebody else has walked on, or where the
     /// notification was stopped.
     static let advance: PostgresStatement = """
-        UPDATE notifications SET walked_to = $2, walked_entries = $3, chunks = $4, total = total + $5, pending = pending + $5,
+        UPDATE notifications SET walked_ordinal = $2, walked_before = walked_to, walked_entries = $3, chunks = $4, total = total + $5, pending = pending + $5,
             state = CASE WHEN NOT $6 THEN 'expanding' WHEN pending + $5 > 0 THEN 'sending' WHEN total + $5 > 0 THEN 'completed'
                 WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
             published_at = CASE WHEN $6 THEN now() END,
             completed_at = CASE WHEN $6 AND pending + $5 = 0 THEN now() END,
             lease_until = now() + make_interval(secs => $7)
-        WHERE id = $1 AND published_at IS NULL AND walked_to = $8 AND walked_entries = $9 AND chunks = $10
+        WHERE id = $1 AND published_at IS NULL AND walked_ordinal = $8 AND walked_entries = $9 AND chunks = $10
+            AND walked_to = $11
         """
     /// By the walk's own clock ($8), which also decides what it publishes itself.
     static let insertChunks: PostgresStatement = """

@@ -28,8 +28,9 @@ package struct AudienceStore {
             keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
             listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)), isEverybody: try row.bool(9),
             beganAt: try row.timestampMilliseconds(10),
+            walkedBefore: try row.id(11),
             checkpoint: Audience.Checkpoint(
-                installation: try row.id(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
+                ordinal: try row.int64(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
@@ -48,8 +49,17 @@ package struct AudienceStore {
         of audience: Audience, after previous: Audience.Page? = nil, installations: Int = installationsOfPage, names: DeliveryNames,
         now: Int64
     ) throws -> Audience.Page {
+        if let columns = try columns(of: audience, installations: installations, now: now) {
+            return try audience.page(of: columns, names: names, now: now)
+        }
+        return try rows(of: audience, after: previous, installations: installations, names: names, now: now)
+    }
+
+    /// The same for whatever is not read in columns.
+    package func rows(
+        of audience: Audience, after previous: Audience.Page?, installations: Int, names: DeliveryNames, now: Int64
+    ) throws -> Audience.Page {
         guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, chunks: []) }
-        if let page = try pageOfEverybody(audience, installations: installations, names: names, now: now) { return page }
         guard var part = try part(of: audience, installations: installations) else {
             return Audience.Page(end: audience.checkpoint, isLast: true, chunks: [])
         }
@@ -92,35 +102,35 @@ package struct AudienceStore {
         if let tags = audience.rareTags {
             let found = try session.execute(
                 Self.taggedInstallations,
-                [.int64(audience.app), .id(end.installation), .int64(Int64(installations)), .textArray(tags)]
-            ).map { row in try row.id(0) }
+                [.int64(audience.app), .int64(end.ordinal), .int64(Int64(installations)), .textArray(tags)])
             guard let last = found.last else { return nil }
-            end.installation = last
-            let rows = try session.execute(Self.pageOfTagged, [id, .ids(found), purpose, wantsLocale, began])
+            end.ordinal = try last.int64(1)
+            let ids = try found.map { row in try row.id(0) }
+            let rows = try session.execute(Self.pageOfTagged, [id, .ids(ids), purpose, wantsLocale, began])
             return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: found.count)
         }
-        let last = try session.execute(Self.pageEnd, [.int64(audience.app), .id(end.installation), .int64(Int64(installations))])
+        let last = try session.execute(Self.pageEnd, [.int64(audience.app), .int64(end.ordinal), .int64(Int64(installations))])
         guard let last = last.first else { return nil }
-        end.installation = try last.id(0)
+        end.ordinal = try last.int64(0)
         let read = Int(try last.int64(1))
-        let from = audience.checkpoint.installation
+        let from = audience.checkpoint.ordinal
         if audience.isEverybody {
-            return Part(found: try everybody(audience, after: from, through: end.installation), end: end, read: read)
+            return Part(found: try everybody(audience, after: from, through: end.ordinal), end: end, read: read)
         }
-        let rows = try session.execute(Self.pageOfApp, [id, .id(from), .id(end.installation), purpose, wantsLocale, began])
+        let rows = try session.execute(Self.pageOfApp, [id, .int64(from), .int64(end.ordinal), purpose, wantsLocale, began])
         return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: read)
     }
 
-    /// Installations beside their tokens, both in ascending order of installation.
-    private func everybody(_ audience: Audience, after first: PushID, through last: PushID) throws -> [Audience.Found] {
+    /// Installations beside their tokens, both in the order of the walk.
+    private func everybody(_ audience: Audience, after first: Int64, through last: Int64) throws -> [Audience.Found] {
         let id = PostgresValue.id(audience.template.notification)
         let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
         let answers = try session.pipeline([
-            (Self.installationsOfEverybody, [id, .id(first), .id(last), .bool(!audience.content.variants.isEmpty)]),
+            (Self.installationsOfEverybody, [id, .int64(first), .int64(last), .bool(!audience.content.variants.isEmpty)]),
             (
                 Self.tokensOfEverybody,
                 [
-                    .int64(audience.app), .id(first), .id(last), purpose, id, .bool(audience.keepsReceipts),
+                    .int64(audience.app), .int64(first), .int64(last), purpose, id, .bool(audience.keepsReceipts),
                     .timestamp(milliseconds: audience.beganAt),
                 ]
             ),
@@ -129,16 +139,16 @@ package struct AudienceStore {
         var found: [Audience.Found] = []
         found.reserveCapacity(tokens.count)
         var owner = 0
-        var installation = try owners.isEmpty ? nil : owners[0].id(0)
+        var place = try owners.isEmpty ? nil : owners[0].int64(4)
         for index in tokens.indices {
             let token = tokens[index]
-            let holder = try token.id(3)
-            while let passed = installation, passed < holder {
+            let holder = try token.int64(6)
+            while let passed = place, passed < holder {
                 owner += 1
-                installation = try owner < owners.count ? owners[owner].id(0) : nil
+                place = try owner < owners.count ? owners[owner].int64(4) : nil
             }
             // Otherwise it is of an installation that is not meant.
-            if holder == installation { found.append(try Self.found(token, of: owners[owner], holder)) }
+            if holder == place { found.append(try Self.found(token, of: owners[owner], token.id(3))) }
         }
         return found
     }
@@ -162,9 +172,9 @@ package struct AudienceStore {
         let advanced = try session.execute(
             Self.advance,
             [
-                id, .id(page.end.installation), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
-                .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .id(from.installation),
-                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
+                id, .int64(page.end.ordinal), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
+                .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .int64(from.ordinal),
+                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)), .id(audience.walkedBefore),
             ]
         ).affected
         guard advanced == 1 else { throw WalkedElsewhere() }

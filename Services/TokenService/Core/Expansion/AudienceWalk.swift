@@ -51,21 +51,23 @@ package struct AudienceWalk: Sendable {
         let names = DeliveryNames(notification)
         try await withThrowingTaskGroup(of: Void.self) { group in
             var underWay = 0
-            var page = try await read(audience, names)
+            var reading = try await read(audience, names)
             while jobs.isReady, !isHeld(audience), !Task.isCancelled, !Task.isShuttingDownGracefully {
+                let (current, from) = (reading, audience)
+                // The database looks for the next page while this one is put together, written and waits for its turn.
+                async let following = next(after: current, of: from, names)
                 // Before the commit: a committed page must not wait while nobody renews its leases.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
-                let (current, from) = (page, audience)
-                audience.checkpoint = current.page.end
-                let ahead = audience
-                // The database looks for the next page while this one is written.
-                async let following = current.page.isLast ? nil : read(ahead, after: current.page, names)
-                try await commit(current, of: from)
-                watch.wrote(current.page)
-                let due = publishable(current, of: from)
+                let page = try await commit(current, of: from, names)
+                audience.checkpoint = page.end
+                watch.wrote(page)
+                let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publish(due) }
-                guard let next = try await following else { return jobs.walked() }
-                page = next
+                switch try await following {
+                case .nothing: return jobs.walked()
+                case .reading(let next): reading = next
+                case .afterThis: reading = try await read(audience, after: page, names)
+                }
             }
             await release(notification)
         }
@@ -78,30 +80,70 @@ package struct AudienceWalk: Sendable {
             && holds.holds(app: audience.app, lane: template.lane, notification: template.notification, now: now)
     }
 
-    /// A page, and the moment by which it was decided what of it is due: UNIX milliseconds.
+    /// What was read for a page, and the moment by which it is decided what of it is due: UNIX milliseconds.
     private struct Reading: Sendable {
-        let page: Audience.Page
+        enum Found: Sendable {
+            case columns(AudienceStore.Columns)
+            case page(Audience.Page)
+        }
+        let found: Found
         let at: Int64
     }
 
+    /// - Parameter previous: The page before, if it may not be committed yet.
     private func read(_ audience: Audience, after previous: Audience.Page? = nil, _ names: DeliveryNames) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
-        return Reading(
-            page: try await pool.transaction(isolation: .repeatableRead) { session in
-                try AudienceStore(session: session)
-                    .page(of: audience, after: previous, installations: size, names: names, now: now)
-            }, at: now)
-    }
-
-    private func commit(_ reading: Reading, of audience: Audience) async throws {
-        let seconds = lease / .seconds(1)
-        try await pool.transaction { session in
-            try AudienceStore(session: session).commit(reading.page, of: audience, leaseSeconds: seconds, now: reading.at)
+        return try await pool.transaction(isolation: .repeatableRead) { session in
+            let store = AudienceStore(session: session)
+            if let columns = try store.columns(of: audience, installations: size, now: now) {
+                return Reading(found: .columns(columns), at: now)
+            }
+            let page = try store.rows(of: audience, after: previous, installations: size, names: names, now: now)
+            return Reading(found: .page(page), at: now)
         }
     }
 
-    private func publishable(_ reading: Reading, of audience: Audience) -> [PublishableChunk] {
-        reading.page.chunks.filter { $0.chunk.dueAt <= reading.at }.map { draft in
+    private enum Next: Sendable {
+        case nothing
+        case reading(Reading)
+        /// Who has been met must be known first: the page before has to be put together.
+        case afterThis
+    }
+
+    /// Reads on where a page ends, as far as that can be done before the page is put together.
+    private func next(after reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Next {
+        var audience = audience
+        switch reading.found {
+        case .page(let page):
+            guard !page.isLast else { return .nothing }
+            audience.checkpoint = page.end
+            return .reading(try await read(audience, after: page, names))
+        case .columns(let columns):
+            guard let end = columns.end else { return .nothing }
+            audience.checkpoint.ordinal = end
+            let (ahead, size, now) = (audience, installationsOfPage, UnixTime.milliseconds())
+            let columns = try await pool.transaction(isolation: .repeatableRead) { session in
+                try AudienceStore(session: session).columns(of: ahead, installations: size, now: now)
+            }
+            return columns.map { .reading(Reading(found: .columns($0), at: now)) } ?? .afterThis
+        }
+    }
+
+    private func commit(_ reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Audience.Page {
+        let seconds = lease / .seconds(1)
+        return try await pool.transaction { session in
+            let page =
+                switch reading.found {
+                case .columns(let columns): try audience.page(of: columns, names: names, now: reading.at)
+                case .page(let page): page
+                }
+            try AudienceStore(session: session).commit(page, of: audience, leaseSeconds: seconds, now: reading.at)
+            return page
+        }
+    }
+
+    private func publishable(_ page: Audience.Page, of audience: Audience, at moment: Int64) -> [PublishableChunk] {
+        page.chunks.filter { $0.chunk.dueAt <= moment }.map { draft in
             PublishableChunk(
                 id: ChunkID(notification: audience.template.notification, number: draft.chunk.number),
                 template: audience.template(dueAt: draft.chunk.dueAt, locale: draft.chunk.locale), deliveries: draft.deliveries)

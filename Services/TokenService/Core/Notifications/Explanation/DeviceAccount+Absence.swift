@@ -106,7 +106,7 @@ extension DeviceAccount {
         guard notification.publishedAt == nil, notification.cancelledAt == nil else { return nil }
         switch notification.target {
         case .tags, .all:
-            guard installation.id > notification.walkedTo else { return nil }
+            guard installation.isAhead else { return nil }
         case .user, .users, .installation, .installations, .tokens: break
         }
         return (

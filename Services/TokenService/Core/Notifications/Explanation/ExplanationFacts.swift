@@ -40,8 +40,6 @@ package struct ExplanationFacts: Sendable {
         package var cancelReason: String?
         package var total: Int
         package var pending: Int
-        /// Of a walk through an app's installations, the last one that was looked at.
-        package var walkedTo: PushID
         /// The target names the user.
         package var namesUser: Bool
     }
@@ -57,6 +55,8 @@ package struct ExplanationFacts: Sendable {
         package var isNamed = false
         /// Of what the target names, the epoch as it was accepted; nil where that was not stored.
         package var namedEpoch: Int64?
+        /// A walk through the app's installations has not come to it.
+        package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?
         /// For the notification's purpose, in the order of their registration.

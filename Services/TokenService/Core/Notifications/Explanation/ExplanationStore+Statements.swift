@@ -4,7 +4,7 @@ extension ExplanationStore {
     /// `$1` app, `$2` notification, `$3` user.
     static let notification: PostgresStatement = """
         SELECT state, lane, push_type, receipts, accepted_at, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI'), expires_at,
-            is_urgent, is_walked, published_at, completed_at, cancelled_at, cancel_reason, total, pending, walked_to,
+            is_urgent, is_walked, published_at, completed_at, cancelled_at, cancel_reason, total, pending,
             coalesce(target_user = $3, false) OR coalesce($3 = ANY (target_users), false),
             target_user, target_installation, cardinality(target_users), cardinality(target_installations), cardinality(target_tokens),
             target_tags, coalesce(target_all, false)
@@ -36,7 +36,8 @@ extension ExplanationStore {
             coalesce(i.id = n.target_installation, false) OR coalesce(i.id = ANY (n.target_installations), false)
                 OR coalesce(i.id = ANY (n.target_holders), false),
             n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)],
-            CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END
+            CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END,
+            i.ordinal > n.walked_ordinal AND i.id > n.walked_to
         FROM notifications n CROSS JOIN unnest($2::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = $1 AND id = wanted.id OFFSET 0) AS i
         WHERE n.id = $3

@@ -121,6 +121,7 @@ package struct ExplanationStore {
         installation?.isNamed = try row.bool(4)
         installation?.namedEpoch = try row.optionalInt64(5)
         installation?.matchesTags = try row.optionalBool(6)
+        installation?.isAhead = try row.bool(7)
     }
 
     private static func hold(_ row: PostgresRow) throws -> ExplanationFacts.Hold {
@@ -135,7 +136,7 @@ package struct ExplanationStore {
     private static func notification(_ row: PostgresRow, id: PushID) throws -> ExplanationFacts.Notification {
         guard let state = NotificationState(rawValue: try row.text(0)), let lane = Lane(rawValue: try row.text(1)),
             let type = PushType(rawValue: try row.text(2)), let receipts = NotificationRequest.Receipts(rawValue: try row.text(3)),
-            let target = try NotificationAddress(row, from: 18)
+            let target = try NotificationAddress(row, from: 17)
         else { throw CorruptRow(table: "notifications") }
         return ExplanationFacts.Notification(
             id: id, state: state, lane: lane, pushType: type, target: target, receipts: receipts,
@@ -144,6 +145,6 @@ package struct ExplanationStore {
             isWalked: try row.bool(9), publishedAt: try row.optionalTimestampMilliseconds(10),
             completedAt: try row.optionalTimestampMilliseconds(11), cancelledAt: try row.optionalTimestampMilliseconds(12),
             cancelReason: try row.optionalText(13), total: Int(try row.int32(14)), pending: Int(try row.int32(15)),
-            walkedTo: try row.id(16), namesUser: try row.bool(17))
+            namesUser: try row.bool(16))
     }
 }

@@ -161,18 +161,21 @@ extension RegistryBatchStore {
     /// which revives as well: a verdict may have come between the read and this, and was about the registration before.
     static let writeTokens: PostgresStatement = """
         MERGE INTO tokens t
-        USING unnest($1::bigint[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-            $9::bytea[])
-            AS e (id, registered_at, installation, retired_at, retired_reason, app_id, environment, purpose, token)
+        USING (
+            SELECT *, (SELECT i.ordinal FROM installations i WHERE i.app_id = told.app_id AND i.id = told.installation) AS ordinal
+            FROM unnest($1::bigint[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[], $7::text[],
+                $8::text[], $9::bytea[])
+                AS told (id, registered_at, installation, retired_at, retired_reason, app_id, environment, purpose, token)
+        ) AS e
         ON t.id = e.id
         WHEN MATCHED AND e.installation IS NULL THEN UPDATE SET registered_at = e.registered_at, state = 'active', retired_at = NULL,
             retired_reason = NULL, quarantined_at = NULL
-        WHEN MATCHED THEN UPDATE SET installation = e.installation, registered_at = e.registered_at, retired_at = e.retired_at,
+        WHEN MATCHED THEN UPDATE SET installation = e.installation, ordinal = e.ordinal, registered_at = e.registered_at, retired_at = e.retired_at,
             retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
             quarantined_at = CASE WHEN e.retired_reason = 'rejected' THEN t.quarantined_at END
-        WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, registered_at, environment, purpose, token, state,
-            retired_at, retired_reason)
-            VALUES (e.app_id, e.installation, e.registered_at, e.environment, e.purpose, e.token,
+        WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, ordinal, registered_at, environment, purpose, token,
+            state, retired_at, retired_reason)
+            VALUES (e.app_id, e.installation, e.ordinal, e.registered_at, e.environment, e.purpose, e.token,
                 CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END, e.retired_at, e.retired_reason)
         """
 }
