@@ -1,6 +1,8 @@
 -- Audiences are walked in the order in which installations were made, which is about the order in which their rows lie, instead of that of
 -- their ids, which are random: by them each device of a million was several cache misses. A refresh moves a row and leaves this alone.
--- Rewrites both tables, in one order, and makes their indexes anew: see deploy/README.md, "The release that walks in order".
+-- Rewrites both tables, in one order, and makes their indexes anew: see deploy/README.md, "Roll out, roll back".
+SET LOCAL work_mem = '256MB';
+SET LOCAL maintenance_work_mem = '256MB';
 LOCK TABLE installations, tokens, notifications IN ACCESS EXCLUSIVE MODE;
 
 ALTER TABLE installations ADD COLUMN ordinal bigint NOT NULL GENERATED ALWAYS AS IDENTITY;
