@@ -28,7 +28,8 @@ struct RegistryConstraintTests {
         }
     }
 
-    /// An owner is one column of a row that its key makes unique; so is a token's installation. Nothing else names either.
+    /// An owner is one column of a row that its key makes unique; so is a token's installation, by its id and by its ordinal, which a foreign
+    /// key holds together. Nothing else names either.
     @Test func ownerAndInstallationAreSingleByConstruction() async throws {
         try await RunningService.run { running in
             let columns = try await running.count(
@@ -41,10 +42,17 @@ struct RegistryConstraintTests {
                 """
                 SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND indexdef LIKE 'CREATE UNIQUE INDEX%' AND (
                     indexdef LIKE '%ON public.installations USING btree (app_id, id)'
+                    OR indexdef LIKE '%ON public.installations USING btree (app_id, ordinal, id)'
                     OR indexdef LIKE '%ON public.tokens USING btree (app_id, token, purpose, environment)'
-                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, installation, purpose, environment) WHERE (state = ''active''%')
+                    OR indexdef LIKE '%ON public.tokens USING btree (app_id, ordinal, purpose, environment) WHERE (state = ''active''%')
                 """)
-            #expect(keys == 3)
+            #expect(keys == 4)
+            let references = try await running.count(
+                """
+                SELECT count(*) FROM pg_constraint WHERE conrelid = 'tokens'::regclass AND convalidated AND pg_get_constraintdef(oid) =
+                    'FOREIGN KEY (app_id, ordinal, installation) REFERENCES installations(app_id, ordinal, id)'
+                """)
+            #expect(references == 1)
         }
     }
 

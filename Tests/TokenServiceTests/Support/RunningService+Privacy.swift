@@ -22,8 +22,8 @@ extension RunningService {
             """, parameters)
         try await execute(
             """
-            INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
-            SELECT app_id, 'production', 'alert', sha256(uuid_send(id)), id, now() FROM installations WHERE owner = $1
+            INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+            SELECT app_id, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM installations WHERE owner = $1
             """, [parameters[0]])
         try await execute(
             """
