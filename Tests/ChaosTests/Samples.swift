@@ -19,7 +19,7 @@ enum Samples {
     static let clients: [ClientRecord] =
         ClientRecord.Kind.allCases.enumerated().map { index, kind in
             var client = ClientRecord(id: Int64(index), kind: kind, app: "shop", sentAt: 10)
-            (client.answeredAt, client.status, client.gaveUpAt) = (11, 202, 12)
+            (client.answeredAt, client.status, client.gaveUpAt, client.retryAfter) = (11, 202, 12, 1)
             (client.user, client.users, client.installation, client.except) = ("ada \"1\"", ["a", "b"], id, id)
             (client.tokens, client.target, client.tags, client.lane) = ([token], .tags, "a AND b", .bulk)
             (client.key, client.notBefore, client.expiresAt, client.marker) = ("key", 13, 14, 15)
@@ -38,6 +38,8 @@ enum Samples {
         .process(.init(at: 1, name: "dispatcher-1", id: 2, memory: 3, descriptors: 4, threads: 5, isReady: true)),
         .queue(.init(at: 1, name: "push.jobs.now", depth: 2)),
         .load(.init(at: 1, answered: 2, accepted: 3, refused: 4, pushes: 5)),
+        .flood(.init(at: 1, shed: 2, unsent: 3, longest: 4)),
+        .wire(.init(at: 1, name: "token-service-1>postgres", connections: 2, inClear: 3)),
     ]
 
     static let reported: [ReportedRecord] = [

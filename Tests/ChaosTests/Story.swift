@@ -61,6 +61,7 @@ struct Story: LedgerSource {
     ) -> Int64 {
         var record = ClientRecord(id: Int64(clientList.count + 1), kind: kind, app: app, sentAt: Self.moment(sent))
         record.status = status
+        if status == 429 || status == 503 { record.retryAfter = 1 }
         if status == nil { record.gaveUpAt = Self.moment(sent + 5000) } else { record.answeredAt = Self.moment(sent + took) }
         fill(&record)
         clientList.append(record)
@@ -127,6 +128,10 @@ struct Story: LedgerSource {
         fault.endedAt = to.map(Self.moment)
         fault.recoveredAt = (recovered ?? to).map(Self.moment)
         faultList.append(fault)
+    }
+
+    mutating func flood(at time: Int64, shed: Int, longest: Int64 = 10) {
+        sampleList.append(.flood(.init(at: Self.moment(time), shed: shed, unsent: 0, longest: longest * 1000)))
     }
 
     mutating func report(

@@ -143,7 +143,9 @@ extension Checker {
     /// `Int64.max` stands for a moment that nobody told.
     private func mayBeExpired(_ send: SendBook.Send) -> Bool {
         guard let expiry = send.expiresAt else { return false }
-        return expiry == .max || expiry <= run.endedAt ?? .max
+        let end = run.endedAt ?? .max
+        return expiry == .max || expiry <= end
+            || faults.all.contains { $0.step > 0 && send.sentAt <= $0.ended + run.recovery && expiry <= $0.ended + run.recovery + $0.step }
     }
 
     /// Whether APNs, or the way there, was ill since a notification was asked for: then there may be no trace of an attempt.

@@ -4,6 +4,8 @@ import ChaosLedger
 extension Checker {
     mutating func judge(_ sample: SampleRecord) {
         series.note(sample)
+        if case .flood(let flood) = sample { note(flood) }
+        if case .wire(let wire) = sample { judge(wire) }
         guard case .process(let process) = sample else { return }
         let figures = verdict.figures
         verdict.figures.memory[process.name] = max(figures.memory[process.name] ?? 0, process.memory)
@@ -15,6 +17,12 @@ extension Checker {
         verdict.find(
             .memory,
             "\(process.name) (process \(process.id)) had \(process.memory >> 20) MiB at \(at(process.at)), above \(limit.bytes >> 20) MiB")
+    }
+
+    private mutating func judge(_ wire: SampleRecord.Wire) {
+        verdict.notJudged.remove(.inClear)
+        guard wire.inClear > 0 else { return }
+        verdict.find(.inClear, "\(wire.name): on \(wire.inClear) of \(wire.connections) connections")
     }
 
     mutating func conclude() {

@@ -59,7 +59,7 @@ extension Checker {
         let latest = push.time + 1000
         if latest < send.sentAt {
             verdict.find(.phantom, "\(describe(push)): before request \(send.request) of \(at(send.sentAt)) was sent")
-        } else if let notBefore = send.notBefore, latest < notBefore {
+        } else if let notBefore = send.notBefore, latest < notBefore, !faults.isOff(by: notBefore - latest, at: push.time) {
             verdict.find(.early, "\(describe(push)): not before \(at(notBefore)), says request \(send.request)")
         }
         if let first = pushLog.delivery(push.id), first.token != token || first.send != sends.index(ofMarker: send.marker) {
@@ -69,7 +69,9 @@ extension Checker {
 
     /// Expiry, cancellation, holds, and whom the device belongs to.
     private mutating func judgeEnds(_ push: Push, _ token: Int32, _ send: SendBook.Send) {
-        if let expiry = send.expiresAt, expiry < .max, isTooLate(push, after: expiry + run.grace) {
+        if let expiry = send.expiresAt, expiry < .max, !faults.isOff(by: expiry - push.time, at: push.time),
+            isTooLate(push, after: expiry + run.grace)
+        {
             verdict.find(
                 .afterExpiry,
                 "\(describe(push)): expired at \(at(expiry)), request \(send.request); \(faults.names(in: expiry...push.time))")
@@ -83,7 +85,9 @@ extension Checker {
                 break
             }
             for hold in stops.holds where stops.matches(hold, send, id) {
-                guard let begin = hold.effectiveAt, push.time < hold.liftedAt, isTooLate(push, after: begin) else { continue }
+                guard let begin = hold.effectiveAt, push.time < hold.liftedAt, !faults.isOff(by: hold.liftedAt - push.time, at: push.time),
+                    isTooLate(push, after: begin)
+                else { continue }
                 verdict.find(.afterHold, "\(describe(push)): held by request \(hold.request) from \(at(begin)) on")
                 break
             }

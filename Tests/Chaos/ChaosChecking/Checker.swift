@@ -21,6 +21,7 @@ package struct Checker {
     var lastConnection = 0
     var activeTokens: [Int32: PushID] = [:]
     var growth = GrowthWatch()
+    var overload = OverloadBook()
     /// Notifications that wait for deliveries of which APNs accepted none.
     var waiting: [String] = []
     package var verdict = Verdict()
@@ -41,6 +42,7 @@ package struct Checker {
         try source.reported { checker.judge($0) }
         checker.judgeUnreported()
         try source.samples { checker.judge($0) }
+        try checker.judgeOverload()
         checker.conclude()
         return checker
     }
@@ -55,8 +57,10 @@ package struct Checker {
         verdict.figures.faults = faults.all.count
         verdict.figures.kills = faults.all.count { $0.excuses.contains(.kill) }
         if !run.judgesRefusals { verdict.notJudged.insert(.refusals) }
+        verdict.notJudged.insert(.inClear)
         if run.answerWithin == nil { verdict.notJudged.insert(.slowAnswers) }
         if run.connectionsPerSecond == nil { verdict.notJudged.insert(.connections) }
+        if !faults.all.contains(where: { $0.kind == .overload }) { verdict.notJudged.insert(.goodput) }
     }
 
     /// A moment as people read it: seconds since the run began.
@@ -96,10 +100,19 @@ package struct Checker {
             verdict.find(.internalErrors, "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt))")
         }
         series.noteAnswer(record)
-        if record.status == 503 || record.status == 429 { verdict.figures.shed += 1 }
+        overload.note(record)
+        let isShed = record.status == 503 || record.status == 429
+        if isShed {
+            verdict.figures.shed += 1
+            if record.retryAfter == nil {
+                verdict.find(
+                    .unkindRefusals, "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)): \(record.status ?? 0)")
+            }
+        }
         guard record.status.map({ $0 >= 500 }) ?? true else { return }
         verdict.figures.refused += 1
-        guard run.judgesRefusals, !faults.isTroubled(record.sentAt...max(record.sentAt, end ?? record.sentAt)) else { return }
+        let range = record.sentAt...max(record.sentAt, end ?? record.sentAt)
+        guard run.judgesRefusals, !faults.isTroubled(range), !isShed || !faults.isOverloaded(range) else { return }
         verdict.find(
             .refusals,
             "request \(record.id) (\(record.kind.rawValue)) of \(at(record.sentAt)) was answered \(record.status.map { "\($0)" } ?? "nothing")"

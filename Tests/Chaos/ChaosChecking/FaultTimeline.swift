@@ -9,7 +9,14 @@ struct FaultTimeline {
         let began: Int64
         /// When the thing was ready again, or what comes next to it; the end of the run where nothing is known.
         let recovered: Int64
+        /// When whoever did it stopped.
+        let ended: Int64
+        /// Of a clock: how far ahead it was, in microseconds.
+        let step: Int64
         let excuses: Set<Excuse>
+
+        /// Nothing was broken.
+        var isLoad: Bool { kind == .saturation || kind == .overload }
 
         var name: String { "fault \(id) (\(kind.rawValue) of \(target))" }
     }
@@ -34,6 +41,8 @@ struct FaultTimeline {
     let all: [Fault]
     /// Fault windows with their recoveries, merged: where requests may be refused.
     private let windows: [ClosedRange<Int64>]
+    /// Where requests may be shed.
+    private let overloads: [ClosedRange<Int64>]
     private let recovery: Int64
 
     init(_ records: [FaultRecord], run: RunRecord) {
@@ -43,10 +52,13 @@ struct FaultTimeline {
         all = last.values.map { record in
             Fault(
                 id: record.id, kind: record.kind, target: record.target, began: record.beganAt,
-                recovered: max(record.beganAt, record.recoveredAt ?? record.endedAt ?? end), excuses: Self.excuses(of: record))
+                recovered: max(record.beganAt, record.recoveredAt ?? record.endedAt ?? end),
+                ended: max(record.beganAt, record.endedAt ?? end), step: record.step ?? 0,
+                excuses: Self.excuses(of: record))
         }.sorted { ($0.began, $0.id) < ($1.began, $1.id) }
         recovery = run.recovery
-        windows = Self.merged(all.map { $0.began...($0.recovered + run.recovery) })
+        windows = Self.merged(all.filter { !$0.isLoad }.map { $0.began...($0.recovered + run.recovery) })
+        overloads = Self.merged(all.filter { $0.kind == .overload }.map { $0.began...($0.ended + run.recovery) })
     }
 
     static func merged(_ ranges: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
@@ -62,7 +74,12 @@ struct FaultTimeline {
     }
 
     /// Whether some fault was going on, or not long over, at some moment of the range.
-    func isTroubled(_ range: ClosedRange<Int64>) -> Bool {
+    func isTroubled(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(windows, range) }
+
+    /// Whether more was asked of the platform than it can do, or a moment ago.
+    func isOverloaded(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(overloads, range) }
+
+    private static func overlaps(_ windows: [ClosedRange<Int64>], _ range: ClosedRange<Int64>) -> Bool {
         var (low, high) = (0, windows.count)
         while low < high {
             let middle = (low + high) / 2
@@ -86,6 +103,15 @@ struct FaultTimeline {
             end = fault.recovered + recovery
         }
         return max(end, moment + recovery)
+    }
+
+    /// Whether somebody's clock was so far ahead at that moment, or so far behind where `amount` is negative, that something was done too early or too
+    /// late by no more than that; or a moment ago, as what was done goes from one to the next.
+    func isOff(by amount: Int64, at moment: Int64) -> Bool {
+        all.contains { fault in
+            guard fault.step.signum() == amount.signum(), fault.began <= moment, moment <= fault.ended + recovery else { return false }
+            return abs(fault.step) >= abs(amount)
+        }
     }
 
     /// The names of those that were going on at some moment of the range, for evidence.

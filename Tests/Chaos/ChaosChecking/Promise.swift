@@ -21,6 +21,9 @@ package enum Promise: String, Sendable, CaseIterable {
     case refusals = "refused without a fault"
     case internalErrors = "answered 500"
     case slowAnswers = "answered too late"
+    case inClear = "sent in the clear"
+    case unkindRefusals = "shed without Retry-After"
+    case goodput = "goodput under overload"
 
     /// For people: DESIGN.md section 8 in few words.
     var meaning: String {
@@ -46,6 +49,9 @@ package enum Promise: String, Sendable, CaseIterable {
         case .refusals: "5xx or no answer where no fault explains it"
         case .internalErrors: "an internal error, which no fault excuses"
         case .slowAnswers: "a request that took longer than any may"
+        case .inClear: "something else than TLS to a server that must be spoken TLS to"
+        case .unkindRefusals: "429 or 503 that does not say when to come back"
+        case .goodput: "less than four fifths of what it can do, while it was asked for more"
         }
     }
 }

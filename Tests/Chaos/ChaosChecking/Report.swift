@@ -58,9 +58,18 @@ package struct Report {
             ("longest answer", "\(figures.longestAnswer / 1000) ms"), ("connections to APNs", "\(figures.connections)"),
             ("  most in a second", "\(figures.connectionsPeak)"),
         ]
+            + figures.overloads.flatMap(rows)
             + figures.memory.sorted { $0.key < $1.key }.map { name, bytes in
                 (name, "\(bytes >> 20) MiB, \(figures.descriptors[name] ?? 0) fd, \(figures.threads[name] ?? 0) threads")
             }
+    }
+
+    private func rows(_ overload: Overload) -> [(String, String)] {
+        [
+            ("capacity", "\(Int(overload.capacity))/s"), ("  asked for under overload", "\(Int(overload.sent))/s"),
+            ("  accepted of it", "\(Int(overload.goodput))/s (\(Int(100 * overload.goodput / max(1, overload.capacity))) %)"),
+            ("  shed of it", "\(Int(overload.shed))/s"), ("  without a connection", "\(Int(overload.unsent))/s"),
+        ]
     }
 
     // MARK: For machines
@@ -109,6 +118,15 @@ package struct Report {
                 object.field("name", name)
                 object.field("value", value)
                 object.field("unit", "count")
+            }
+        }
+        for overload in figures.overloads {
+            list.object { object in
+                object.field("name", "goodput under overload, of the capacity")
+                object.field("value", overload.goodput / max(1, overload.capacity))
+                object.field("unit", "ratio")
+                object.field("baseline", "accepted per second at saturation")
+                object.field("baseline_value", overload.capacity)
             }
         }
         for (name, bytes) in figures.memory.sorted(by: { $0.key < $1.key }) {

@@ -49,6 +49,7 @@ package struct Series: Sendable {
     }
 
     mutating func note(_ sample: SampleRecord) {
+        if case .flood(let flood) = sample { return change(flood.at) { $0.refused += flood.shed } }
         guard case .queue(let queue) = sample, queue.name.contains(".jobs") || queue.name.contains(".retry") else { return }
         depths[queue.name] = queue.depth
         let sum = depths.values.reduce(0, +)

@@ -19,6 +19,28 @@ package struct Verdict: Sendable {
     }
 }
 
+/// What was accepted while more was asked than can be done. All of them in one second.
+package struct Overload: Sendable, Equatable {
+    /// 202 when it was saturated.
+    package var capacity: Double
+    /// Requests that were sent under overload.
+    package var sent: Double
+    /// Of them, 202.
+    package var goodput: Double
+    /// Of them, 429 and 503.
+    package var shed: Double
+    /// Requests that were due and found no connection free.
+    package var unsent: Double
+
+    package init(capacity: Double, sent: Double, goodput: Double, shed: Double, unsent: Double) {
+        self.capacity = capacity
+        self.sent = sent
+        self.goodput = goodput
+        self.shed = shed
+        self.unsent = unsent
+    }
+}
+
 /// How much there was.
 package struct Figures: Sendable, Equatable {
     /// Notifications that clients meant to send, by marker.
@@ -58,6 +80,8 @@ package struct Figures: Sendable, Equatable {
     package var descriptors: [String: Int] = [:]
     package var threads: [String: Int] = [:]
     package var longestAnswer: Int64 = 0
+    /// One for each overload.
+    package var overloads: [Overload] = []
     /// From the end of a fault to the last refusal that it explains, the worst one; in microseconds.
     package var seconds: Double = 0
 }

@@ -6,6 +6,7 @@ extension ClientRecord {
         case sentAt = "sent_at"
         case answeredAt = "answered_at"
         case status
+        case retryAfter = "retry_after"
         case gaveUpAt = "gave_up_at"
         case user, users, installation, except, tokens
         case target = "to"
@@ -26,6 +27,7 @@ extension ClientRecord {
             object.field(Field.sentAt, sentAt)
             object.field(Field.answeredAt, answeredAt)
             object.field(Field.status, status)
+            object.field(Field.retryAfter, retryAfter)
             object.field(Field.gaveUpAt, gaveUpAt)
             object.field(Field.user, user)
             if !users.isEmpty { object.field(Field.users.rawValue, users) }
@@ -69,6 +71,7 @@ extension ClientRecord {
         case .service: service = try scanner.string()
         case .answeredAt: answeredAt = try scanner.integer()
         case .status: status = try scanner.count(field)
+        case .retryAfter: retryAfter = try scanner.count(field)
         case .gaveUpAt: gaveUpAt = try scanner.integer()
         case .user: user = try scanner.string()
         case .users: users = try scanner.list { (scanner) throws(JSONError) in try scanner.string() }

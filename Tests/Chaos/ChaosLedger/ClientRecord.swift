@@ -39,6 +39,8 @@ package struct ClientRecord: LedgerRecord, Equatable {
     /// nil: there was no answer.
     package var answeredAt: Int64?
     package var status: Int?
+    /// Seconds that the answer's `Retry-After` asks for; nil where it has none.
+    package var retryAfter: Int?
     /// When the client stopped waiting, where there was no answer.
     package var gaveUpAt: Int64?
 

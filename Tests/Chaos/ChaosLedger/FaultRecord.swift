@@ -34,6 +34,10 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case reset
         case halfOpen = "half_open"
         case tls
+        /// As many clients as it takes to keep it busy, each with one request at a time: what it can do.
+        case saturation
+        /// More requests than it can answer, however long the answers take.
+        case overload
 
         // What APNs does.
         case goAway = "goaway"
@@ -54,6 +58,8 @@ package struct FaultRecord: LedgerRecord, Equatable {
     package var beganAt: Int64
     /// nil while it lasts.
     package var endedAt: Int64?
+    /// Of a clock: how far ahead it was set, in microseconds; negative where it was set back.
+    package var step: Int64?
     /// When the thing was ready again.
     package var recoveredAt: Int64?
     /// For people.
@@ -72,7 +78,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case beganAt = "began_at"
         case endedAt = "ended_at"
         case recoveredAt = "recovered_at"
-        case detail
+        case step, detail
     }
     private static let fields = RecordFields<Field>()
 
@@ -85,13 +91,14 @@ package struct FaultRecord: LedgerRecord, Equatable {
             object.field(Field.beganAt, beganAt)
             object.field(Field.endedAt, endedAt)
             object.field(Field.recoveredAt, recoveredAt)
+            object.field(Field.step, step)
             object.field(Field.detail, detail)
         }
     }
 
     package init(from scanner: inout JSONScanner) throws(JSONError) {
         var (id, kind, target, beganAt): (Int64?, Kind?, String?, Int64?) = (nil, nil, nil, nil)
-        var (process, endedAt, recoveredAt, detail): (Int64?, Int64?, Int64?, String?) = (nil, nil, nil, nil)
+        var (process, endedAt, recoveredAt, step, detail): (Int64?, Int64?, Int64?, Int64?, String?) = (nil, nil, nil, nil, nil)
         try Self.fields.read(&scanner) { (field, scanner) throws(JSONError) in
             switch field {
             case .id: id = try scanner.integer()
@@ -101,12 +108,13 @@ package struct FaultRecord: LedgerRecord, Equatable {
             case .beganAt: beganAt = try scanner.integer()
             case .endedAt: endedAt = try scanner.integer()
             case .recoveredAt: recoveredAt = try scanner.integer()
+            case .step: step = try scanner.integer()
             case .detail: detail = try scanner.string()
             }
         }
         self.init(
             id: try scanner.require(id, Field.id), kind: try scanner.require(kind, Field.kind),
             target: try scanner.require(target, Field.target), process: process, beganAt: try scanner.require(beganAt, Field.beganAt))
-        (self.endedAt, self.recoveredAt, self.detail) = (endedAt, recoveredAt, detail)
+        (self.endedAt, self.recoveredAt, self.step, self.detail) = (endedAt, recoveredAt, step, detail)
     }
 }

@@ -5,6 +5,8 @@ package enum SampleRecord: LedgerRecord, Equatable {
     case process(Process)
     case queue(Queue)
     case load(Load)
+    case flood(Flood)
+    case wire(Wire)
 
     package struct Process: Sendable, Equatable {
         package var at: Int64
@@ -58,7 +60,44 @@ package enum SampleRecord: LedgerRecord, Equatable {
         }
     }
 
-    private enum Kind: String { case process, queue, load }
+    /// One second of a flood of requests to send, whose refusals have no record of their own each.
+    package struct Flood: Sendable, Equatable {
+        /// When the second ended.
+        package var at: Int64
+        /// Answers 429 and 503 with a `Retry-After`: none of these requests is in the ledger of the clients. Every other one is.
+        package var shed: Int
+        /// Requests that were due and found no connection free.
+        package var unsent: Int
+        /// The answer among ``shed`` that took longest, in microseconds.
+        package var longest: Int64
+
+        package init(at: Int64, shed: Int, unsent: Int, longest: Int64) {
+            self.at = at
+            self.shed = shed
+            self.unsent = unsent
+            self.longest = longest
+        }
+    }
+
+    /// One link whose client must speak TLS, in the end.
+    package struct Wire: Sendable, Equatable {
+        package var at: Int64
+        /// As `faults.ndjson` names links in its details: `dispatcher-1>rabbitmq`.
+        package var name: String
+        /// Connections that the client has made.
+        package var connections: Int
+        /// Of them, those on which it has sent something else than TLS.
+        package var inClear: Int
+
+        package init(at: Int64, name: String, connections: Int, inClear: Int) {
+            self.at = at
+            self.name = name
+            self.connections = connections
+            self.inClear = inClear
+        }
+    }
+
+    private enum Kind: String { case process, queue, load, flood, wire }
 
     private enum Field: String, CaseIterable {
         case kind, at, name
@@ -67,6 +106,9 @@ package enum SampleRecord: LedgerRecord, Equatable {
         case descriptors, threads
         case isReady = "ready"
         case depth, answered, accepted, refused, pushes
+        case shed, unsent, longest
+        case connections
+        case inClear = "in_clear"
     }
     private static let fields = RecordFields<Field>()
 
@@ -94,6 +136,18 @@ package enum SampleRecord: LedgerRecord, Equatable {
                 object.field(Field.accepted, load.accepted)
                 object.field(Field.refused, load.refused)
                 object.field(Field.pushes, load.pushes)
+            case .flood(let flood):
+                object.field(Field.kind, Kind.flood)
+                object.field(Field.at, flood.at)
+                object.field(Field.shed, flood.shed)
+                object.field(Field.unsent, flood.unsent)
+                object.field(Field.longest, flood.longest)
+            case .wire(let wire):
+                object.field(Field.kind, Kind.wire)
+                object.field(Field.at, wire.at)
+                object.field(Field.name, wire.name)
+                object.field(Field.connections, wire.connections)
+                object.field(Field.inClear, wire.inClear)
             }
         }
     }
@@ -124,6 +178,16 @@ package enum SampleRecord: LedgerRecord, Equatable {
                 Load(
                     at: try number(.at), answered: Int(try number(.answered)), accepted: Int(try number(.accepted)),
                     refused: Int(try number(.refused)), pushes: Int(try number(.pushes))))
+        case .flood:
+            self = .flood(
+                Flood(
+                    at: try number(.at), shed: Int(try number(.shed)), unsent: Int(try number(.unsent)),
+                    longest: try number(.longest)))
+        case .wire:
+            self = .wire(
+                Wire(
+                    at: try number(.at), name: try scanner.require(name, Field.name), connections: Int(try number(.connections)),
+                    inClear: Int(try number(.inClear))))
         }
     }
 }

@@ -28,6 +28,8 @@ struct ChaosRun: AsyncParsableCommand {
     var credentials: String
     @Option(help: "Where the programs under test are.")
     var programs: String
+    @Option(help: "What Tests/Support/ClockShim was made into; without it no clock is set.")
+    var clockShim: String?
     @Option(help: "PUSH_DELIBERATE_FAULT for the programs under test.")
     var deliberateFault: String?
     @Option(help: "What is written down of the code.")
@@ -42,7 +44,8 @@ struct ChaosRun: AsyncParsableCommand {
         if let drain { size.drain = .seconds(drain) }
         let settings = RunSettings(
             size: size, seed: seed, only: try kinds(), folder: folder, dataFolder: data, credentialsFolder: credentials, programs: programs,
-            deliberateFault: deliberateFault.map { ["PUSH_DELIBERATE_FAULT": $0] } ?? [:], commit: commit, command: call)
+            clockShim: clockShim, deliberateFault: deliberateFault.map { ["PUSH_DELIBERATE_FAULT": $0] } ?? [:], commit: commit,
+            command: call)
         let director = Director(settings)
         let work = Task { try await director.run() }
         // Ctrl-C: everything is stopped in order, and there is nothing to judge.

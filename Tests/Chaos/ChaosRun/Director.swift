@@ -49,7 +49,7 @@ struct Director: Sendable {
         say("==> Registering \(load.fleet.count) devices")
         try await load.registerAll()
         let plan = FaultPlan(settings.size, only: settings.only, random: random.branch(3))
-        let injector = FaultInjector(platform: platform, ledgers: ledgers, caller: caller)
+        let injector = FaultInjector(platform: platform, ledgers: ledgers, caller: caller, load: load)
         let sampler = Sampler(platform: platform, ledgers: ledgers, caller: caller, tally: tally)
         say("==> \(settings.size.notifications) notifications, \(plan.entries.count) faults, seed \(settings.seed)")
         let progress = Progress(
@@ -63,6 +63,7 @@ struct Director: Sendable {
             // They end by being cancelled.
             while case .failure? = await group.nextResult() {}
             try await readBack(client, load.fleet, platform, ledgers)
+            sampler.noteWires()
             return drained
         }
     }
@@ -134,7 +135,7 @@ struct Director: Sendable {
         if settings.size.sequence != nil { run.scenario = settings.size.name }
         if settings.size.judgesAnswers {
             run.judgesRefusals = true
-            run.answerWithin = 20_000_000
+            run.answerWithin = Int64(settings.size.answerWithin / .microseconds(1))
         }
         return run
     }

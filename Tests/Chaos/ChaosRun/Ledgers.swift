@@ -27,6 +27,7 @@ final class Ledgers: Sendable {
     func nextMarker() -> Int64 { lastMarker.add(1, ordering: .relaxed).newValue }
 
     func note(_ record: ClientRecord) { keep { try clients.append(record) } }
+    func note(_ records: [ClientRecord]) { keep { try clients.append(records) } }
     func note(_ record: FaultRecord) { keep { try faults.append(record) } }
     func note(_ record: DeviceRecord) { keep { try devices.append(record) } }
     func note(_ records: [ReportedRecord]) { keep { try reported.append(records) } }

@@ -27,12 +27,20 @@ struct RunSettings: Sendable {
     let credentialsFolder: String
     /// Where the programs under test are.
     let programs: String
+    /// What `Tests/Support/ClockShim` was made into; nil where there is no C compiler.
+    let clockShim: String?
     let deliberateFault: [String: String]
     let commit: String
     let command: String
 
     var logFolder: String { "\(folder)/logs" }
     var hasStandby: Bool { plannedKinds.contains(.postgresFailover) }
+    /// The links to RabbitMQ and PostgreSQL are TLS.
+    var hasTLS: Bool { !Set(plannedKinds).isDisjoint(with: [.serverTLSCut, .serverTLSGarbled, .serverCertificate]) }
+    var setsClocks: Bool {
+        !Set(plannedKinds)
+            .isDisjoint(with: [.dispatcherClockAhead, .dispatcherClockBehind, .tokenServiceClockAhead, .tokenServiceClockBehind])
+    }
     var plannedKinds: [FaultKind] { only ?? size.sequence ?? Array(size.faults.keys) }
 }
 
@@ -56,6 +64,8 @@ struct RunSize: Sendable {
     var drain: Duration
     /// Refusals, and how long answers take, are judged too.
     var judgesAnswers = false
+    /// Where they are: no answer may take longer.
+    var answerWithin = Duration.seconds(20)
 
     static let small = RunSize(
         name: "small", notifications: 20_000, rate: 250, usersPerApp: 200, devicesPerApp: 350,

@@ -22,5 +22,26 @@ extension RunSize {
         sequence: (0..<60).map { [.dispatcherKill, .linkCut, .tokenServiceStop, .goAway, .dispatcherStop, .tokenServiceKill][$0 % 6] },
         spacing: .seconds(30), drain: .seconds(300))
 
-    static let scenarios = [gracefulStops, goAway, outages, soak]
+    /// Three times as much as can be done, for a minute: what can be done is done, the rest is turned away at once, and afterwards all is well.
+    static let overload = RunSize(
+        name: "overload", notifications: 0, rate: 20, usersPerApp: 200, devicesPerApp: 250, sequence: [.overload], spacing: .seconds(1),
+        drain: .seconds(300), judgesAnswers: true, answerWithin: .seconds(5))
+
+    /// Nothing can be written any more, by word and in truth.
+    static let fullDisks = RunSize(
+        name: "full-disks", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
+        sequence: [.brokerDisk, .brokerDiskFull, .postgresDiskFull], spacing: .seconds(15), drain: .seconds(180), judgesAnswers: true)
+
+    /// TLS to the servers: broken off, falsified, and spoken by somebody else.
+    static let serverTLS = RunSize(
+        name: "server-tls", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
+        sequence: [.serverTLSCut, .serverTLSGarbled, .serverCertificate], spacing: .seconds(12), drain: .seconds(180), judgesAnswers: true)
+
+    /// One process after another is wrong about the time by more than an hour.
+    static let clocks = RunSize(
+        name: "clocks", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
+        sequence: [.dispatcherClockAhead, .tokenServiceClockBehind, .dispatcherClockBehind, .tokenServiceClockAhead], spacing: .seconds(12),
+        drain: .seconds(180), judgesAnswers: true)
+
+    static let scenarios = [gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks]
 }

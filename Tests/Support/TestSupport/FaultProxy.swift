@@ -17,6 +17,14 @@ package final class FaultProxy: Sendable {
         case server
     }
 
+    /// How a client that speaks TLS begins.
+    package enum Opening: Sendable {
+        /// The first byte is that of a record.
+        case record
+        /// PostgreSQL's request for TLS comes first (PostgreSQL manual 55.2.10).
+        case postgres
+    }
+
     enum Command: Sendable {
         case set(LinkConditions, Connections)
         case cut
@@ -37,6 +45,9 @@ package final class FaultProxy: Sendable {
     /// How many connections there are.
     package var connections: Int { traffic.connections.load(ordering: .relaxed) }
 
+    /// Connections of clients that sent something else than TLS, where they must speak it.
+    package var connectionsInClear: Int { traffic.inClear.load(ordering: .relaxed) }
+
     private let traffic = LinkTraffic()
     private let commands: Mailbox<Command>
     private let thread: SystemThread
@@ -44,8 +55,12 @@ package final class FaultProxy: Sendable {
     /// - Parameters:
     ///   - host: with `serverPort`, where the server is or will be: it is connected to when a client comes.
     ///   - listeningPort: 0 lets the kernel choose.
+    ///   - opening: not nil where clients must speak TLS, which is looked at then.
     ///   - seed: draws the jitter.
-    package init(toHost host: String = "127.0.0.1", port serverPort: Int, listeningOn listeningPort: Int = 0, seed: UInt64 = 0) throws {
+    package init(
+        toHost host: String = "127.0.0.1", port serverPort: Int, listeningOn listeningPort: Int = 0, opening: Opening? = nil,
+        seed: UInt64 = 0
+    ) throws {
         let server = try SocketAddress.resolve(host: host, port: serverPort)[0]
         let listener = try TCPListener(host: "127.0.0.1", port: listeningPort, backlog: 1024)
         let wakeUp = try WakeUp()
@@ -57,7 +72,8 @@ package final class FaultProxy: Sendable {
         thread = SystemThread.start(name: "fault-proxy") {
             do {
                 let loop = try FaultProxyLoop(
-                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, traffic: traffic, seed: seed
+                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, traffic: traffic,
+                    opening: opening, seed: seed
                 )
                 try loop.run()
             } catch {
@@ -98,10 +114,12 @@ final class LinkTraffic: Sendable {
     let fromClients = Atomic(0)
     let fromServer = Atomic(0)
     let connections = Atomic(0)
+    let inClear = Atomic(0)
 
     func count(_ bytes: Int, fromClient: Bool) {
         if fromClient { fromClients.add(bytes, ordering: .relaxed) } else { fromServer.add(bytes, ordering: .relaxed) }
     }
 
+    func noteInClear() { inClear.add(1, ordering: .relaxed) }
     func note(connections count: Int) { connections.store(count, ordering: .relaxed) }
 }

@@ -11,6 +11,7 @@ final class FaultProxyLoop {
     private let commands: Mailbox<FaultProxy.Command>
     private let accepted: Signal<Int>
     private let traffic: LinkTraffic
+    private let opening: FaultProxy.Opening?
     private let poller: Poller
     private var pairs: [UInt64: ProxiedPair] = [:]
     /// Of new connections.
@@ -22,7 +23,7 @@ final class FaultProxyLoop {
 
     init(
         server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>,
-        traffic: LinkTraffic, seed: UInt64
+        traffic: LinkTraffic, opening: FaultProxy.Opening?, seed: UInt64
     ) throws {
         self.server = server
         self.listener = listener
@@ -30,6 +31,7 @@ final class FaultProxyLoop {
         self.commands = commands
         self.accepted = accepted
         self.traffic = traffic
+        self.opening = opening
         generator = LinkDraws(seed: seed)
         poller = try Poller()
         try poller.add(wakeUp.descriptor, key: Self.wakeUpKey, interest: .read)
@@ -88,7 +90,7 @@ final class FaultProxyLoop {
             // The server does not even learn of a client whose bytes vanish. One that cannot be connected to resets its client.
             let vanishes = conditions.toServer.flow == .vanishing
             let upstream = vanishes ? nil : try? TCPSocket.beginConnecting(to: server)
-            let pair = ProxiedPair(key: lastPair << 1, client: client, server: upstream, conditions: conditions)
+            let pair = ProxiedPair(key: lastPair << 1, client: client, server: upstream, conditions: conditions, opening: opening)
             pairs[pair.key] = pair
             traffic.note(connections: pairs.count)
             if vanishes || upstream != nil { settle(pair) } else { drop(pair) }
@@ -118,12 +120,19 @@ final class FaultProxyLoop {
             case .endOfStream: passage.hasEnded = true
             case .bytes(let count):
                 traffic.count(count, fromClient: fromClient)
+                if fromClient { watch(pair, count) }
                 guard let sink, !sink.isGone else { return }
                 if try !passage.take(count, of: buffer, to: sink.socket, drawing: &generator) { pair.hasLostBytes = true }
             }
         } catch {
             broken(source, passage, of: pair)
         }
+    }
+
+    private func watch(_ pair: ProxiedPair, _ count: Int) {
+        guard pair.watch?.isInClear == false else { return }
+        pair.watch?.see(buffer[..<count])
+        if pair.watch?.isInClear == true { traffic.noteInClear() }
     }
 
     /// A side was reset. The other is, too, unless the reset vanishes like everything else.

@@ -24,6 +24,8 @@ package struct LinkConditions: Sendable, Equatable {
         package var slicePause = Duration.zero
         /// After so many bytes, counted from when this was set or the connection was made, the connection ends: exactly so many arrive.
         package var limit: Limit?
+        /// After so many bytes, counted likewise, the next one arrives as another one, once for each connection.
+        package var garbled: Int?
 
         package init() {}
     }
@@ -91,9 +93,12 @@ extension LinkConditions.Way {
         Self { $0.limit = .init(bytes: bytes, ending: ending) }
     }
 
+    package static func garbled(after bytes: Int) -> Self { Self { $0.garbled = bytes } }
+
     /// Nothing stands in the way of a byte: it is written as soon as it is read.
     var isClear: Bool {
         flow == .flowing && latency == .zero && jitter == .zero && bytesPerSecond == nil && sliceBytes == nil && limit == nil
+            && garbled == nil
     }
 }
 

@@ -38,10 +38,13 @@ final class Passage {
     private var nextWrite = ContinuousClock.now
     /// How many bytes may still pass.
     private var remaining: Int?
+    /// How many bytes come before the one that arrives as another one.
+    private var untilGarbled: Int?
 
     init(_ way: LinkConditions.Way) {
         self.way = way
         remaining = way.limit?.bytes
+        untilGarbled = way.garbled
     }
 
     var isEmpty: Bool { queued == 0 }
@@ -60,6 +63,7 @@ final class Passage {
     func set(_ next: LinkConditions.Way) {
         way = next
         remaining = next.limit?.bytes
+        untilGarbled = next.garbled
         let now = ContinuousClock.now
         for index in head..<chunks.count { chunks[index] = Chunk(bytes: chunks[index].bytes, due: now) }
         (lastDue, nextWrite) = (now, now)
@@ -72,8 +76,23 @@ final class Passage {
         remaining = remaining.map { $0 - passing }
         var first = 0
         if way.isClear, isEmpty, case .bytes(let count) = try sink.write(buffer.span.extracting(..<passing)) { first = count }
-        if first < passing { append(Array(buffer[first..<passing]), drawing: &generator) }
+        if first < passing {
+            var bytes = Array(buffer[first..<passing])
+            garble(&bytes)
+            append(bytes, drawing: &generator)
+        }
         return passing == count
+    }
+
+    private func garble(_ bytes: inout [UInt8]) {
+        guard let place = untilGarbled else { return }
+        guard place < bytes.count else {
+            untilGarbled = place - bytes.count
+            return
+        }
+        // So that PostgreSQL's first byte, S for "let us speak TLS", becomes N for "I speak none": who lies in the middle would try that.
+        bytes[place] ^= UInt8(ascii: "S") ^ UInt8(ascii: "N")
+        untilGarbled = nil
     }
 
     private func append(_ bytes: [UInt8], drawing generator: inout LinkDraws) {

@@ -22,8 +22,11 @@ final class ProxiedPair {
     /// Not while the server's socket is being connected.
     var isConnected: Bool
     var hasLostBytes: Bool
+    /// Where the client must speak TLS.
+    var watch: TLSWatch?
 
-    init(key: UInt64, client: TCPSocket, server: TCPSocket?, conditions: LinkConditions) {
+    init(key: UInt64, client: TCPSocket, server: TCPSocket?, conditions: LinkConditions, opening: FaultProxy.Opening?) {
+        watch = opening.map { TLSWatch($0) }
         self.key = key
         self.client = End(client)
         self.server = server.map { End($0) }

@@ -8,12 +8,13 @@ final class FaultInjector: Sendable {
     let platform: Platform
     let ledgers: Ledgers
     let caller: ServiceCaller
+    let load: LoadGenerator
     private let lastID = Atomic<Int64>(0)
     private let current = Mutex("")
     private let count = Atomic(0)
 
-    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller) {
-        (self.platform, self.ledgers, self.caller) = (platform, ledgers, caller)
+    init(platform: Platform, ledgers: Ledgers, caller: ServiceCaller, load: LoadGenerator) {
+        (self.platform, self.ledgers, self.caller, self.load) = (platform, ledgers, caller, load)
     }
 
     /// What is being done now, for people.
@@ -74,6 +75,18 @@ final class FaultInjector: Sendable {
         case .descriptors: try await starve(try draw(platform.services, &random), seconds: seconds(entry, 5))
         case .brokerDisk: try await fillDisk(seconds: seconds(entry, 10))
         case .apnsSlow: try await answerSlowly(seconds: seconds(entry, 5))
+        case .brokerDiskFull: try await fillBrokerDisk(seconds: seconds(entry, 15))
+        case .postgresDiskFull: try await fillPostgresDisk(seconds: seconds(entry, 15))
+        case .serverTLSCut: try await cutHandshakes(seconds: seconds(entry, 8), &random)
+        case .serverTLSGarbled: try await garbleRecords(seconds: seconds(entry, 8), &random)
+        case .serverCertificate: try await showWrongCertificates(seconds: seconds(entry, 18))
+        case .dispatcherClockAhead: try await setClock(try draw(platform.dispatchers, &random), ahead: true, seconds: seconds(entry, 20))
+        case .dispatcherClockBehind: try await setClock(try draw(platform.dispatchers, &random), ahead: false, seconds: seconds(entry, 20))
+        case .tokenServiceClockAhead:
+            try await setClock(try draw(platform.tokenServices, &random), ahead: true, seconds: seconds(entry, 20))
+        case .tokenServiceClockBehind:
+            try await setClock(try draw(platform.tokenServices, &random), ahead: false, seconds: seconds(entry, 20))
+        case .overload: try await overload(seconds: seconds(entry, 60), random)
         }
     }
 

@@ -37,6 +37,16 @@ enum FaultKind: String, CaseIterable, Sendable {
     case apnsTLS = "apns-tls"
     case descriptors
     case brokerDisk = "broker-disk"
+    case brokerDiskFull = "broker-disk-full"
+    case postgresDiskFull = "postgres-disk-full"
+    case serverTLSCut = "server-tls-cut"
+    case serverTLSGarbled = "server-tls-garbled"
+    case serverCertificate = "server-certificate"
+    case dispatcherClockAhead = "dispatcher-clock-ahead"
+    case dispatcherClockBehind = "dispatcher-clock-behind"
+    case tokenServiceClockAhead = "token-service-clock-ahead"
+    case tokenServiceClockBehind = "token-service-clock-behind"
+    case overload
 
     /// For `--help`.
     var meaning: String {
@@ -79,6 +89,16 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .descriptors: "one of the services may open no more file descriptors for some seconds"
         case .brokerDisk: "RabbitMQ says that its disk is full, and takes nothing more for ten seconds"
         case .apnsSlow: "APNs answers late, and some pushes never, for some seconds"
+        case .brokerDiskFull: "the disk of RabbitMQ, a small one in memory, has no byte left for fifteen seconds"
+        case .postgresDiskFull: "the same of PostgreSQL"
+        case .serverTLSCut: "TLS to RabbitMQ and PostgreSQL ends in the handshake, again and again for some seconds"
+        case .serverTLSGarbled: "one byte of every TLS connection to them arrives as another one, for some seconds"
+        case .serverCertificate: "both show a certificate for another name, an expired one, and a stranger's"
+        case .dispatcherClockAhead: "a dispatcher's clock is set 61 minutes ahead, and right again twenty seconds later"
+        case .dispatcherClockBehind: "the same, 61 minutes back"
+        case .tokenServiceClockAhead: "a token service's clock is set 61 minutes ahead, and right again twenty seconds later"
+        case .tokenServiceClockBehind: "the same, 61 minutes back"
+        case .overload: "three times as many send requests as are accepted at saturation, for a minute; nothing is broken"
         }
     }
 }

@@ -71,6 +71,7 @@ struct Client: Sendable {
         if let answer {
             record.answeredAt = now()
             record.status = answer.status
+            record.retryAfter = answer.retryAfterSeconds
             read(answer, into: &record)
         } else {
             record.gaveUpAt = now()

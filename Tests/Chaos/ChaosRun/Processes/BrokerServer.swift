@@ -8,6 +8,9 @@ final class BrokerServer: Sendable {
     private static let programs = "/usr/lib/rabbitmq/bin"
 
     let port: Int
+    /// What its clients are to use: with TLS where it has certificates.
+    let clientPort: Int
+    private let certificates: ServerCertificates?
     private let folder: String
     private let environment: [String: String]
     private let register: ProcessList
@@ -15,12 +18,16 @@ final class BrokerServer: Sendable {
     private let mapper: OwnedProgram
     let program: OwnedProgram
 
-    init(folder: String, logs: String, register: ProcessList) throws {
-        let ports = try FreePorts.choose(3)
+    /// - Parameter isSmall: `mnesia` in its folder is a small disk.
+    init(folder: String, logs: String, isSmall: Bool, certificates: ServerCertificates?, register: ProcessList) throws {
+        let ports = try FreePorts.choose(4)
         (port, self.folder, self.register) = (ports[0], folder, register)
+        (clientPort, self.certificates) = (certificates == nil ? ports[0] : ports[3], certificates)
         try FileManager.default.createDirectory(atPath: "\(folder)/log", withIntermediateDirectories: true)
         try Data("[].".utf8).write(to: URL(filePath: "\(folder)/plugins"))
-        try Data().write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
+        let small = isSmall ? "raft.wal_max_size_bytes = 16777216\n" : ""
+        let tls = certificates.map { Self.tls($0, port: ports[3]) } ?? ""
+        try Data((small + tls).utf8).write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
         environment = [
             "HOME": folder, "LANG": "C.UTF-8", "RABBITMQ_NODENAME": "chaos\(ports[0])@localhost", "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": "\(ports[0])", "RABBITMQ_DIST_PORT": "\(ports[1])", "ERL_EPMD_PORT": "\(ports[2])",
@@ -37,8 +44,25 @@ final class BrokerServer: Sendable {
             "rabbitmq", "\(Self.programs)/rabbitmq-server", environment: environment, folder: logs, register: register)
     }
 
-    /// - Parameter through: a proxy's port instead of the broker's own.
-    func uri(through other: Int? = nil) -> String { "amqp://guest:guest@127.0.0.1:\(other ?? port)/" }
+    private static func tls(_ certificates: ServerCertificates, port: Int) -> String {
+        """
+        listeners.ssl.default = 127.0.0.1:\(port)
+        ssl_options.cacertfile = \(certificates.authority)
+        ssl_options.certfile = \(certificates.certificate)
+        ssl_options.keyfile = \(certificates.key)
+        ssl_options.verify = verify_none
+
+        """
+    }
+
+    /// Past every proxy, for whoever watches.
+    var uri: String { "amqp://guest:guest@127.0.0.1:\(port)/" }
+
+    /// What a service is told, with a proxy's port.
+    func settings(through port: Int) -> [String: String] {
+        guard let certificates else { return ["RABBITMQ_URL": "amqp://guest:guest@127.0.0.1:\(port)/"] }
+        return ["RABBITMQ_URL": "amqps://guest:guest@127.0.0.1:\(port)/", "RABBITMQ_CA_FILE": certificates.authority]
+    }
 
     func start() throws {
         try mapper.start()
@@ -73,7 +97,7 @@ final class BrokerServer: Sendable {
 
     /// Whether it serves: an AMQP connection can be made.
     func isReady() async -> Bool {
-        let uri = uri()
+        let uri = uri
         do {
             return try await onOwnThread {
                 let connection = try RabbitMQConnection.open(RabbitMQConfiguration(uri: uri, connectionName: "chaos"))

@@ -11,12 +11,13 @@ final class PostgresServer: Sendable {
     let program: OwnedProgram
 
     /// Makes the data folder; does not start it.
-    init(name: String, folder: String, hasStandby: Bool, logs: String, register: ProcessList) async throws {
+    init(name: String, folder: String, hasStandby: Bool, options: [String] = [], logs: String, register: ProcessList) async throws {
         port = try FreePorts.choose(1)[0]
         self.folder = folder
         programs = try Self.findPrograms()
         program = try Self.program(
-            name, programs, folder, port, hasStandby ? ["-c", "synchronous_standby_names=\(Self.standbyName)"] : [], logs, register)
+            name, programs, folder, port, options + (hasStandby ? ["-c", "synchronous_standby_names=\(Self.standbyName)"] : []), logs,
+            register)
         try await Self.makeFolder(folder)
         try await Self.asAccount("\(programs)/initdb", ["-D", folder, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C"])
     }

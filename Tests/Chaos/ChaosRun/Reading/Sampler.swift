@@ -30,6 +30,16 @@ final class Sampler: Sendable {
         }
     }
 
+    /// Once, in the end: what went over the links on which TLS must be spoken.
+    func noteWires() {
+        ledgers.note(
+            platform.links.tlsNames.compactMap { name in
+                platform.links[name].map {
+                    .wire(.init(at: now(), name: name, connections: $0.accepted.waiting.count, inClear: $0.connectionsInClear))
+                }
+            })
+    }
+
     private func sample() async {
         let at = now()
         var records: [SampleRecord] = []
@@ -70,7 +80,7 @@ final class Sampler: Sendable {
 
     /// - Returns: nothing while the broker does not answer.
     private func queueDepths() async -> [(String, Int)] {
-        let uri = platform.broker.uri()
+        let uri = platform.broker.uri
         do {
             return try await onOwnThread {
                 let topology = Topology()

@@ -1,0 +1,45 @@
+import ChaosLedger
+import Glibc
+
+/// Disks without room.
+extension FaultInjector {
+    func fillBrokerDisk(seconds: Double) async throws {
+        guard let disk = platform.brokerDisk else { return skip() }
+        let broker = platform.broker
+        try await fill(disk, "rabbitmq", broker.program, seconds: seconds) { await broker.isReady() }
+    }
+
+    func fillPostgresDisk(seconds: Double) async throws {
+        guard let disk = platform.postgresDisk else { return skip() }
+        let postgres = platform.postgres
+        try await fill(disk, "postgres", postgres.program, seconds: seconds) { await postgres.isReady() }
+    }
+
+    private func skip() { say("    skipped: its data is not on a small disk") }
+
+    /// Whether the server refuses what it cannot write or dies of it is its own affair; its supervisor starts it again, in vain until there is room.
+    private func fill(
+        _ disk: SmallDisk, _ target: String, _ program: OwnedProgram, seconds: Double, _ isReady: @Sendable () async -> Bool
+    ) async throws {
+        let starts = program.starts
+        var record = begin(.disk, target, process: program.processID)
+        let end = ContinuousClock.now + .seconds(seconds)
+        while ContinuousClock.now < end {
+            try disk.fill()
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        try disk.free()
+        self.end(&record)
+        // One that lives and does not work any more gets what an operator would give it.
+        if (try? await waitUntil("\(target) works again", within: .seconds(30), isReady)) == nil { program.signal(SIGTERM) }
+        try await recover(&record, within: .seconds(180)) {
+            guard await isReady() else { return false }
+            return await everythingIsReady()
+        }
+        guard program.starts > starts else { return }
+        say("    \(target) died of its full disk and was started \(program.starts - starts) times")
+        var death = begin(.kill, target, detail: "of its full disk")
+        (death.beganAt, death.endedAt, death.recoveredAt) = (record.beganAt, record.endedAt, record.recoveredAt)
+        ledgers.note(death)
+    }
+}

@@ -1,0 +1,24 @@
+import Foundation
+
+/// The clock of one service, as `Tests/Support/ClockShim` shows it to it.
+final class ServiceClock: Sendable {
+    private let path: String
+    private let shim: String
+
+    /// - Parameter path: The file that both sides see.
+    init(_ path: String, shim: String) throws {
+        (self.path, self.shim) = (path, shim)
+        try FileManager.default.createDirectory(
+            atPath: URL(filePath: path).deletingLastPathComponent().path, withIntermediateDirectories: true)
+        try Data(count: 8).write(to: URL(filePath: path))
+    }
+
+    var environment: [String: String] { ["LD_PRELOAD": shim, "PUSH_CLOCK_FILE": path] }
+
+    /// In place, not as a new file: the service has this one in its memory.
+    func set(_ seconds: Int64) throws {
+        let file = try FileHandle(forUpdating: URL(filePath: path))
+        try file.write(contentsOf: (0..<8).map { UInt8(truncatingIfNeeded: seconds.littleEndian >> ($0 * 8)) })
+        try file.close()
+    }
+}
