@@ -179,4 +179,43 @@ struct FaultProxyTests {
             try eventually { link.proxy.connections == 0 }
         }
     }
+
+    @Test func oneByteOfEachConnectionArrivesAsAnotherOne() async throws {
+        try await withLink { link in
+            var expected = numbered(3_000)
+            expected[1_234] ^= UInt8(ascii: "S") ^ UInt8(ascii: "N")
+            let (old, _) = try link.connect()
+            link.proxy.set(LinkConditions(toServer: .garbled(after: 1_234)), for: .new)
+            let (client, server) = try link.connect()
+            // Wherever the pieces end.
+            for piece in [numbered(3_000)[..<700], numbered(3_000)[700..<1_235], numbered(3_000)[1_235...]] { try client.send(Array(piece)) }
+            #expect(try server.receive(3_000) == expected)
+            try server.send(numbered(2_000))
+            #expect(try client.receive(2_000) == numbered(2_000))
+            try client.send(numbered(2_000))
+            #expect(try server.receive(2_000) == numbered(2_000))
+            old.socket.close()
+        }
+    }
+
+    @Test func aProxyThatWatchesCountsWhoeverSendsSomethingElseThanTLS() async throws {
+        let hello: [UInt8] = [22, 3, 1, 0, 3, 1, 2, 3, 23, 3, 3, 0, 1, 9]
+        let request: [UInt8] = [0, 0, 0, 8, 4, 210, 22, 47]
+        let cases: [(FaultProxy.Opening, [UInt8], Int)] = [
+            (.record, hello, 0), (.postgres, request + hello, 0), (.postgres, Array(request.prefix(5)), 0), (.record, request, 1),
+            (.record, Array("AMQP".utf8), 1), (.record, hello + [65], 1), (.postgres, request + [0, 0, 0, 9, 0, 3, 0, 0], 1),
+            (.postgres, [0, 0, 0, 16, 4, 210, 22, 46], 1), (.record, [22, 3, 3, 255, 255], 1),
+        ]
+        for (opening, bytes, count) in cases {
+            try await withLink(opening: opening) { link in
+                let (client, server) = try link.connect()
+                // One at a time, so that every place is one at which a piece ends.
+                for byte in bytes {
+                    try client.send([byte])
+                    _ = try server.receive(1)
+                }
+                #expect(link.proxy.connectionsInClear == count, "\(bytes)")
+            }
+        }
+    }
 }

@@ -6,9 +6,9 @@ final class ProxiedServer: Sendable {
     let listener: TCPListener
     let proxy: FaultProxy
 
-    init(seed: UInt64 = 0) throws {
+    init(opening: FaultProxy.Opening? = nil, seed: UInt64 = 0) throws {
         listener = try TCPListener(host: "127.0.0.1", port: 0)
-        proxy = try FaultProxy(port: listener.port, seed: seed)
+        proxy = try FaultProxy(port: listener.port, opening: opening, seed: seed)
     }
 
     /// A client that is connected, and the server's end of it.
@@ -92,9 +92,9 @@ private let patience = Duration.seconds(40)
 
 struct NothingHappened: Error {}
 
-func withLink(seed: UInt64 = 0, _ body: @escaping @Sendable (ProxiedServer) throws -> Void) async throws {
+func withLink(opening: FaultProxy.Opening? = nil, seed: UInt64 = 0, _ body: @escaping @Sendable (ProxiedServer) throws -> Void) async throws {
     try await onOwnThread {
-        let link = try ProxiedServer(seed: seed)
+        let link = try ProxiedServer(opening: opening, seed: seed)
         defer { link.proxy.stop() }
         try body(link)
     }
