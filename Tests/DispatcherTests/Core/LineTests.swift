@@ -236,6 +236,18 @@ struct LineTests {
         #expect(bench.acknowledged.count == 1)
     }
 
+    @Test("What the broker refused is published again soon, also where the clock is set back by an hour meanwhile")
+    func publishesAgainWhenTheClockIsSetBack() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(200)
+        bench.confirmNext(.failed(.nacked))
+        bench.tick(after: -3_600_000)
+        #expect(bench.published.count == 1)
+        bench.confirmNext()
+        #expect(bench.acknowledged.count == 1)
+    }
+
     @Test("A batch that comes back twice counts once")
     func finishesOnce() throws {
         let bench = try CoreBench()

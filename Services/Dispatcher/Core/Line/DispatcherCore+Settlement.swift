@@ -121,7 +121,9 @@ extension DispatcherCore {
     }
 
     mutating func publishRefused(at now: Int64) {
-        guard !refused.isEmpty, now >= refusedUntil else { return }
+        // Farther away than it ever was: the clock was set back meanwhile, and the pause is not to last as long as that.
+        let isOver = now >= refusedUntil || refusedUntil - now > rules.refusalPause
+        guard !refused.isEmpty, isOver else { return }
         outbox.append(contentsOf: refused)
         refused.removeAll()
     }
