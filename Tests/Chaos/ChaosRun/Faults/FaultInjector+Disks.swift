@@ -31,7 +31,7 @@ extension FaultInjector {
         try disk.free()
         self.end(&record)
         // One that lives and does not work any more gets what an operator would give it.
-        if (try? await waitUntil("\(target) works again", within: .seconds(30), isReady)) == nil { program.signal(SIGTERM) }
+        if (try? await waitUntil("\(target) works again", within: .seconds(60), isReady)) == nil { program.signal(SIGTERM) }
         try await recover(&record, within: .seconds(180)) {
             guard await isReady() else { return false }
             return await everythingIsReady()

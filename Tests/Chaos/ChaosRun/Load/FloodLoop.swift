@@ -12,7 +12,9 @@ final class FloodLoop {
     private let duration: Duration
     private let poller: Poller
     private let connections: [FloodConnection]
-    private var idle: [Int]
+    /// Of each token service.
+    private var idle: [[Int]]
+    private var turn = 0
     private var buffer = [UInt8](repeating: 0, count: 16 << 10)
     private var random: SeededGenerator
     /// Of this second.
@@ -27,7 +29,7 @@ final class FloodLoop {
         poller = try Poller(capacity: 1024)
         let count = flood.addresses.count * pace.connections
         connections = (0..<count).map { FloodConnection(key: UInt64($0), service: $0 % flood.addresses.count) }
-        idle = Array(connections.indices)
+        idle = flood.addresses.indices.map { service in (0..<count).filter { $0 % flood.addresses.count == service } }
         for connection in connections { try connection.connect(to: flood.addresses[connection.service], poller) }
     }
 
@@ -39,10 +41,10 @@ final class FloodLoop {
         let began = now()
         while case let now = ContinuousClock.now, now < end {
             switch pace {
-            case .closed: while let index = idle.popLast() { ask(index) }
+            case .closed: while let index = takeIdle() { ask(index) }
             case .open(let perSecond, _):
                 while next <= now {
-                    if let index = idle.popLast() { ask(index) } else { sample.unsent += 1 }
+                    if let index = takeIdle() { ask(index) } else { sample.unsent += 1 }
                     next += .seconds(1 / perSecond)
                 }
             }
@@ -50,7 +52,7 @@ final class FloodLoop {
         }
         let outcome = Flood.Outcome(began: began, ended: now(), accepted: accepted)
         let last = ContinuousClock.now + .microseconds(Self.patience)
-        while idle.count < connections.count, ContinuousClock.now < last { try listen(until: .now + .seconds(1)) }
+        while connections.contains(where: { $0.question != nil }), ContinuousClock.now < last { try listen(until: .now + .seconds(1)) }
         for connection in connections where connection.question != nil { give(up: connection) }
         tell()
         return outcome
@@ -69,6 +71,15 @@ final class FloodLoop {
         let oldest = now() - Self.patience
         for connection in connections { if let question = connection.question, question.sentAt < oldest { give(up: connection) } }
         tell()
+    }
+
+    /// By turns, so that one that refuses quickly gets no more than the other.
+    private func takeIdle() -> Int? {
+        for _ in idle.indices {
+            turn = (turn + 1) % idle.count
+            if let index = idle[turn].popLast() { return index }
+        }
+        return nil
     }
 
     private func ask(_ index: Int) {
@@ -97,7 +108,7 @@ final class FloodLoop {
             if answer.status == 202 { accepted += 1 }
         }
         connection.question = nil
-        idle.append(Int(connection.key))
+        idle[connection.service].append(Int(connection.key))
     }
 
     /// No answer will come; the next request goes over a new connection.
@@ -108,7 +119,7 @@ final class FloodLoop {
         record.gaveUpAt = now()
         records.append(record)
         connection.question = nil
-        idle.append(Int(connection.key))
+        idle[connection.service].append(Int(connection.key))
     }
 
     /// Into the ledgers, once a second.
