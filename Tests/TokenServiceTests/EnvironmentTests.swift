@@ -68,7 +68,7 @@ struct EnvironmentTests {
         options.settings = ["RELAY_LEASE_SECONDS": "1"]
         try await RunningService.run(options) { running in
             let (_, job) = try await Self.sent(running)
-            try await running.execute("UPDATE notifications SET published_at = NULL, state = 'accepted', lease_until = now()")
+            try await running.execute("UPDATE notifications SET published_at = NULL, state = 'accepted', free_from = now()")
             let again = try await running.jobs { signal in try PushJob(decoding: try await signal.next().body) }
             #expect(again.deliveries == job.deliveries)
         }

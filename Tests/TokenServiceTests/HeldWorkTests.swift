@@ -116,9 +116,9 @@ struct HeldWorkTests {
                 try await ended(id, as: "cancelled")
             }
             #expect(
-                try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL AND lease_until = expires_at") >= 1)
+                try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL AND free_from = expires_at") >= 1)
             try await running.execute(
-                "UPDATE notifications SET expires_at = now(), lease_until = now() WHERE id = $1::text::uuid", [.text(ids[1])])
+                "UPDATE notifications SET expires_at = now(), free_from = now() WHERE id = $1::text::uuid", [.text(ids[1])])
             try await ended(ids[1], as: "expired")
         }
     }
@@ -130,7 +130,7 @@ struct HeldWorkTests {
             let hold = try await chief.setHold(#"{"lane":"soon","reason":"r"}"#)
             let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
             _ = try await eventually { try await running.count(Self.heldBy, [.text(hold)]) == 1 ? true : nil }
-            try await running.execute("UPDATE notifications SET expires_at = now(), lease_until = now()")
+            try await running.execute("UPDATE notifications SET expires_at = now(), free_from = now()")
             let status = try await eventually {
                 let status = try await shop.status(id)
                 return status.text("completed_at") == nil ? nil : status

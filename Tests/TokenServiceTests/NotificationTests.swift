@@ -156,7 +156,7 @@ struct NotificationTests {
                 }
                 // As if the process had died between the confirm and its note of it.
                 _ = try await running.count(
-                    "WITH u AS (UPDATE notifications SET published_at = NULL, lease_until = now() RETURNING 1) SELECT count(*) FROM u")
+                    "WITH u AS (UPDATE notifications SET published_at = NULL, free_from = now() RETURNING 1) SELECT count(*) FROM u")
                 let second = try PushJob(decoding: try await signal.next().body)
                 #expect(second.deliveries == first.deliveries)
                 #expect(second.notification.description == sent.json.text("id"))

@@ -66,7 +66,7 @@ struct LargeAudience {
     func expireLeases() async throws {
         try await platform.database.transaction { session in
             try session.execute("UPDATE chunks SET lease_until = now() WHERE published_at IS NULL")
-            try session.execute("UPDATE notifications SET lease_until = now() WHERE published_at IS NULL")
+            try session.execute("UPDATE notifications SET free_from = now() WHERE published_at IS NULL")
         }
     }
 

@@ -77,7 +77,7 @@ struct AudienceTests {
             #expect(sent.json.text("state") == "scheduled", "\(sent.json)")
             let id = try #require(sent.json.text("id"))
             try await shop.register(installation(1), user: "grace", token: token(1))
-            try await running.execute("UPDATE notifications SET lease_until = now(), not_before = now()")
+            try await running.execute("UPDATE notifications SET free_from = now(), not_before = now()")
             try await running.another(.init()) { _ in
                 let state = try await eventually { () -> String? in
                     let state = try await shop.status(id).text("state")

@@ -90,7 +90,7 @@ struct CancellationTests {
             let answer = try await shop.delete("/v1/apps/shop/notifications/\(id)")
             #expect(answer.json.text("state") == "cancelled")
             #expect(answer.json["not_expanded"]?.boolValue == true)
-            try await running.execute("UPDATE notifications SET lease_until = now(), not_before = now()")
+            try await running.execute("UPDATE notifications SET free_from = now(), not_before = now()")
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             #expect(job.notification.description != id)
             #expect(try await running.count("SELECT count(*) FROM chunks") == 0)

@@ -34,8 +34,8 @@ struct NotificationListTests {
             try await running.execute(
                 """
                 INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                    expires_at, state, total, pending, lease_until, published_at, is_walked, target_user, target_users)
-                VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, $3, $3,
+                    expires_at, state, total, pending, free_from, published_at, is_walked, target_user, target_users)
+                VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, NULL, $3,
                     true, $5, nullif($6::text[], '{}'))
                 """,
                 [
@@ -132,10 +132,10 @@ struct NotificationListTests {
         try await running.execute(
             """
             INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                expires_at, state, total, pending, lease_until, published_at, is_walked, target_all, target_users)
+                expires_at, state, total, pending, free_from, published_at, is_walked, target_all, target_users)
             SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
                     || lpad(to_hex(n), 12, '0'))::uuid,
-                $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0, now(), now(), true,
+                $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0, NULL, now(), true,
                 CASE WHEN $3::text IS NULL THEN true END, CASE WHEN $3 IS NOT NULL THEN ARRAY[$3] END
             FROM generate_series(1, $2::int) AS n
             """, [.int64(try await running.app().id), .int32(Int32(count)), .optionalText(user)])

@@ -80,7 +80,7 @@ struct WalkIndexTests {
             #expect(try await oldest() == sent.json.text("accepted_at").flatMap { RFC3339.milliseconds($0) })
             // As if somebody had it.
             try await running.execute(
-                "UPDATE notifications SET lease_until = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
+                "UPDATE notifications SET free_from = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
             #expect(try await oldest() != nil)
             try await running.execute("UPDATE notifications SET published_at = now() WHERE target_all")
             #expect(try await oldest() == nil)

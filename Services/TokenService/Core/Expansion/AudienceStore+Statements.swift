@@ -179,7 +179,7 @@ extension AudienceStore {
                 WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
             published_at = CASE WHEN $6 THEN now() END,
             completed_at = CASE WHEN $6 AND pending + $5 = 0 THEN now() END,
-            lease_until = now() + make_interval(secs => $7)
+            free_from = CASE WHEN NOT $6 THEN now() + make_interval(secs => $7) END
         WHERE id = $1 AND published_at IS NULL AND walked_ordinal = $8 AND walked_entries = $9 AND chunks = $10
             AND walked_to = $11
         """

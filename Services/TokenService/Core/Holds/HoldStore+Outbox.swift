@@ -38,7 +38,7 @@ extension HoldStore {
     private static let lockInForce: PostgresStatement =
         "SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now() ORDER BY id FOR SHARE"
     private static let putNotificationsAside: PostgresStatement = """
-        UPDATE notifications n SET held_by = h.id, lease_until = least(n.expires_at, h.ends_at)
+        UPDATE notifications n SET held_by = h.id, free_from = least(n.expires_at, h.ends_at)
         FROM (
             SELECT m.id AS notification, o.id, o.ends_at FROM notifications m CROSS JOIN LATERAL (
                 SELECT h.id, h.ends_at FROM holds h
@@ -74,7 +74,7 @@ extension HoldStore {
         WITH locked AS (
             SELECT id FROM notifications WHERE held_by = $1 AND published_at IS NULL ORDER BY id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
         )
-        UPDATE notifications n SET held_by = NULL, lease_until = now() FROM locked WHERE n.id = locked.id
+        UPDATE notifications n SET held_by = NULL, free_from = now(), lease_until = NULL FROM locked WHERE n.id = locked.id
         """
     private static let releaseChunks: PostgresStatement = """
         WITH locked AS (

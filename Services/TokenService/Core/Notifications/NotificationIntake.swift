@@ -61,7 +61,7 @@ package struct NotificationIntake: Sendable {
             waits = item.notification.request.timing.isAtOnce && !isHeld
             relay.beat()
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
-        case .resolved(let deliveries):
+        case .resolved(let deliveries, outbox: _):
             waits = !deliveries.isEmpty && !isHeld
             return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
         }
@@ -74,8 +74,8 @@ extension NotificationIntake {
         of items: [NotificationStore.Item], _ verdicts: [Result<NotificationStore.Verdict, any Error>]
     ) -> [JobPublisher.Accepted] {
         zip(items, verdicts).compactMap { item, verdict in
-            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries)) = verdict, !deliveries.isEmpty else { return nil }
-            return JobPublisher.Accepted(template: item.notification.template, deliveries: deliveries)
+            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries, outbox: let outbox)) = verdict, !deliveries.isEmpty else { return nil }
+            return JobPublisher.Accepted(template: item.notification.template, deliveries: deliveries, outbox: outbox)
         }
     }
 

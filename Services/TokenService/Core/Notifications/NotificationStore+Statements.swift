@@ -32,7 +32,7 @@ extension NotificationStore {
             AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
                 on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent)
         ), found AS (
-            SELECT item.id AS notification, item.may_try, item.accepted_at, f.*, delivery_id(item.id, f.id) AS delivery_id,
+            SELECT item.id AS notification, item.may_try, item.accepted_at, item.lease, f.*, delivery_id(item.id, f.id) AS delivery_id,
                 count(*) OVER own AS total, count(*) OVER own > $20::bigint OR bool_or(f.may_be_quiet) OVER own AS is_walked,
                 min(f.owner_epoch) OVER own AS epoch
             FROM item CROSS JOIN LATERAL (
@@ -50,16 +50,20 @@ extension NotificationStore {
             ) f
             WINDOW own AS (PARTITION BY item.id)
         ), counted AS (
-            SELECT DISTINCT ON (notification) notification, total::int, is_walked, epoch FROM found ORDER BY notification
+            SELECT DISTINCT ON (notification) notification, total::int, is_walked, epoch, lease FROM found ORDER BY notification
+        ), kept AS (
+            INSERT INTO outbox (notifications, lease_until)
+            SELECT array_agg(notification), now() + make_interval(secs => max(lease)) FROM counted
+            WHERE NOT is_walked AND lease > 0 HAVING count(*) > 0 RETURNING id
         ), made AS (
             INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                state, total, pending, lease_until, published_at, completed_at, is_walked, target_epochs, is_told)
+                state, total, pending, free_from, published_at, completed_at, is_walked, target_epochs, is_told)
             SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
                 CASE WHEN total IS NULL THEN 'no_targets' ELSE 'accepted' END,
                 CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END,
-                CASE WHEN is_walked THEN now() ELSE now() + make_interval(secs => lease) END,
+                CASE WHEN is_walked OR counted.lease = 0 THEN now() END,
                 CASE WHEN total IS NULL THEN accepted_at END, CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
                 CASE WHEN is_walked AND target_installation IS NOT NULL THEN ARRAY[epoch] END,
                 (SELECT a.tells_notifications FROM apps a WHERE a.id = item.app_id)
@@ -68,15 +72,16 @@ extension NotificationStore {
             INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
             SELECT delivery_id, notification, id, installation, owner_epoch, environment, unproven, accepted_at FROM found WHERE NOT is_walked
         )
-        SELECT delivery_id, token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked FROM found
+        SELECT delivery_id, token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked, (SELECT id FROM kept)
+        FROM found
         """
-    /// Whose targets are found later, page by page. Until it is due, its lease keeps the relay from it. A token that nobody holds reaches
+    /// Whose targets are found later, page by page. It is the relay's from when it is due. A token that nobody holds reaches
     /// nobody: its place in the list is kept and the token is not, because nothing would tell whose it was when they ask to be erased.
     static let insertWalked: PostgresStatement = """
         INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
             traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
             target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
-            receipts, state, total, pending, is_walked, lease_until, target_epochs, target_holders,
+            receipts, state, total, pending, is_walked, free_from, target_epochs, target_holders,
             is_told)
         SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
             nullif($17::uuid[], '{}'), CASE WHEN $18::bytea[] <> '{}' THEN known.tokens END, $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,

@@ -27,8 +27,8 @@ package struct NotificationStore {
     }
 
     package enum Verdict: Equatable, Sendable {
-        /// Written with its deliveries; to be published.
-        case resolved([PushJob.Delivery])
+        /// Written with its deliveries; to be published. With the row of the outbox, where that is this process's to do.
+        case resolved([PushJob.Delivery], outbox: Int64?)
         /// Written; its targets are found when it is due.
         case walked
         /// The same request was accepted before.
@@ -52,7 +52,9 @@ package struct NotificationStore {
         if !resolvable.isEmpty { commands.append((Self.insertResolved, Self.resolvedRows(resolvable))) }
         let replays = try items.map { item in isFresh(item) ? nil : try earlier(item) }
         let answers = try session.commit(with: commands)
+        var outbox: Int64?
         if !resolvable.isEmpty, let rows = answers.last {
+            outbox = try rows.first?.optionalInt64(8)
             for row in rows {
                 let id = try row.id(6)
                 if try row.bool(7) { walked.insert(id) } else { resolved[id, default: []].append(try Self.delivery(row)) }
@@ -60,7 +62,7 @@ package struct NotificationStore {
         }
         return zip(items, replays).map { item, replay in
             let id = item.notification.id
-            return replay ?? (walked.contains(id) ? .walked : .resolved(resolved[id] ?? []))
+            return replay ?? (walked.contains(id) ? .walked : .resolved(resolved[id] ?? [], outbox: outbox))
         }
     }
 

@@ -83,6 +83,7 @@ package struct ReceiptRemoval {
         UPDATE notifications n SET total = n.total - e.gone, pending = n.pending - e.waited,
             state = CASE WHEN e.is_last AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
             published_at = CASE WHEN e.is_last THEN coalesce(n.published_at, now()) ELSE n.published_at END,
+            free_from = CASE WHEN NOT e.is_last THEN n.free_from END,
             completed_at = CASE WHEN e.is_last THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
         FROM (
             SELECT e.*, e.waited > 0 AND m.pending = e.waited AND NOT (m.is_walked AND m.published_at IS NULL) AS is_last

@@ -30,13 +30,15 @@ package final class JobPublisher: Sendable {
     package struct Accepted: Sendable {
         package let template: JobTemplate
         package let deliveries: [PushJob.Delivery]
+        /// The row of the outbox that it is in; nil where the relay has taken it.
+        package let outbox: Int64?
     }
 
     /// Hands committed notifications' jobs to the broker, all in one go, and returns at once; the outcome is written down later.
     package func publish(_ accepted: [Accepted]) {
         guard !accepted.isEmpty else { return }
         let ids = accepted.map(\.template.notification)
-        settlements.began(ids)
+        let outbox = settlements.began(accepted)
         var messages: [OutgoingMessage] = []
         messages.reserveCapacity(accepted.count)
         // Where the messages of each end.
@@ -52,7 +54,7 @@ package final class JobPublisher: Sendable {
                 defer { start = end }
                 return (id: id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
             }
-            settlements.ended(settled)
+            settlements.ended(settled, outbox: outbox)
         }
     }
 

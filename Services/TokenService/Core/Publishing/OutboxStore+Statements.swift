@@ -4,44 +4,81 @@ extension OutboxStore {
     /// Rows are locked in ascending order of id, as everywhere.
     static let markPublished: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE notifications n SET published_at = now(), state = CASE n.state WHEN 'accepted' THEN 'sending' ELSE n.state END
+        UPDATE notifications n SET published_at = now(), free_from = NULL, state = CASE n.state WHEN 'accepted' THEN 'sending' ELSE n.state END
         FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
         """
     static let release: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE notifications n SET lease_until = now() + interval '1 second'
+        UPDATE notifications n SET free_from = now() + interval '1 second'
         FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
         """
     static let renew: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE notifications n SET lease_until = now() + make_interval(secs => $2)
-        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL
+        UPDATE notifications n SET free_from = now() + make_interval(secs => $2)
+        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL AND n.free_from IS NOT NULL
         """
     static let markFencesPublished: PostgresStatement =
         "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND published_at IS NULL"
 
-    /// What is scheduled does not wait: its lease lies in the future.
+    /// What is scheduled does not wait: it is free in the future. $2: see ``OutboxReach``.
     static let backlog: PostgresStatement = """
         SELECT (SELECT count(*) FROM (
-                SELECT 1 FROM notifications WHERE published_at IS NULL AND lease_until <= now() + interval '1 minute' LIMIT $1) AS waiting)
+                SELECT 1 FROM notifications
+                WHERE free_from <= now() + interval '1 minute' AND is_walked IN (false, true) AND lane IN ('now', 'soon', 'bulk')
+                    AND published_at IS NULL LIMIT $1) AS waiting)
+            + (SELECT coalesce(sum(cardinality(notifications)), 0)::bigint FROM (
+                SELECT notifications FROM outbox WHERE id > $2 LIMIT $1) AS waiting)
             + (SELECT count(*) FROM (
                 SELECT 1 FROM chunks WHERE published_at IS NULL AND lease_until <= now() + interval '1 minute' LIMIT $1) AS waiting)
         """
-    /// What is under way has a lease that ends within $1 seconds; what is scheduled for later a longer one, or its state says so.
+    /// What is under way is free within $1 seconds; what is scheduled for later, then, or its state says so.
     static let oldestWalk: PostgresStatement = """
         SELECT min(due) FROM (
             SELECT greatest(accepted_at, not_before, local_time AT TIME ZONE 'Etc/GMT-14') AS due FROM notifications
-            WHERE published_at IS NULL AND is_walked AND lane IN ('now', 'soon', 'bulk') AND lease_until <= now() + make_interval(secs => $1)
-                AND (state <> 'scheduled' OR lease_until <= now())
+            WHERE published_at IS NULL AND is_walked AND lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => $1)
+                AND (state <> 'scheduled' OR free_from <= now())
             LIMIT 1000
         ) AS unfinished
         """
+    /// Of what it finds, some may have a lease in the column that programs of earlier releases write, or be published by one: that is put
+    /// where it belongs, and not taken.
     static let claim: PostgresStatement = """
-        WITH free AS (
-            SELECT id FROM notifications WHERE published_at IS NULL AND is_walked = $1 AND lane = $2 AND lease_until <= now()
-            ORDER BY lease_until LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
+        WITH found AS (
+            SELECT id, published_at IS NOT NULL AS is_published, lease_until > now() AS is_led FROM notifications
+            WHERE is_walked = $1 AND lane = $2 AND free_from <= now() ORDER BY free_from LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
+        ), claimed AS (
+            UPDATE notifications n SET free_from = CASE WHEN f.is_published THEN NULL WHEN f.is_led THEN n.lease_until
+                ELSE now() + make_interval(secs => $4) END
+            FROM found f WHERE n.id = f.id RETURNING n.id, f.is_published OR f.is_led IS TRUE AS is_left
         )
-        UPDATE notifications n SET lease_until = now() + make_interval(secs => $4) FROM free WHERE n.id = free.id RETURNING n.id
+        SELECT id FROM claimed WHERE NOT is_left
+        """
+    /// What of the outbox has no lease any more becomes the relay's. Rows of the outbox before notifications, as whoever settles them.
+    /// Arrays instead of joins: a plan for the few rows that there are would read all that were, which grow until the next vacuum.
+    static let openOutbox: PostgresStatement = """
+        WITH over AS (
+            SELECT id FROM outbox WHERE id > $1 AND lease_until <= now() ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+        ), gone AS (
+            DELETE FROM outbox WHERE id = ANY (ARRAY(SELECT id FROM over)) RETURNING notifications
+        ), freed AS (
+            UPDATE notifications n SET free_from = now() FROM (
+                SELECT id FROM notifications WHERE id = ANY (ARRAY(SELECT unnest(notifications) FROM gone))
+                    AND published_at IS NULL AND free_from IS NULL ORDER BY id FOR NO KEY UPDATE
+            ) AS locked WHERE n.id = locked.id
+        )
+        SELECT count(*) FROM gone
+        """
+    static let closeOutbox: PostgresStatement = """
+        WITH locked AS (SELECT id FROM outbox WHERE id = ANY ($1::bigint[]) ORDER BY id FOR UPDATE)
+        DELETE FROM outbox WHERE id = ANY (ARRAY(SELECT id FROM locked))
+        """
+    static let renewOutbox: PostgresStatement = """
+        WITH locked AS (SELECT id FROM outbox WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE)
+        UPDATE outbox SET lease_until = now() + make_interval(secs => $2) WHERE id = ANY (ARRAY(SELECT id FROM locked))
+        """
+    /// The last number that was given out, and the first that is still there.
+    static let outboxBounds: PostgresStatement = """
+        SELECT coalesce(pg_sequence_last_value('outbox_id_seq'), 0), (SELECT id FROM outbox WHERE id > $1 ORDER BY id LIMIT 1)
         """
     static let settleChunks: PostgresStatement = """
         WITH locked AS (
@@ -87,7 +124,7 @@ extension OutboxStore {
         UPDATE notifications n SET pending = c.pending,
             state = CASE WHEN c.pending > 0 OR n.pending = 0 OR n.state = 'cancelled' THEN n.state
                 WHEN n.expires_at <= now() THEN 'expired' ELSE 'completed' END,
-            published_at = CASE WHEN c.pending = 0 THEN now() END,
+            published_at = CASE WHEN c.pending = 0 THEN now() END, free_from = CASE WHEN c.pending > 0 THEN n.free_from END,
             completed_at = CASE WHEN c.pending = 0 THEN coalesce(n.completed_at, now()) END
         FROM counted c WHERE n.id = c.id AND n.published_at IS NULL
         """

@@ -1,7 +1,8 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of the two outboxes: notifications without `published_at`, and fences without it.
+/// The SQL of what waits to be published: the table `outbox`, which its processes publish themselves; notifications with `free_from`,
+/// chunks and fences without `published_at`, which are the relay's.
 package struct OutboxStore {
     private let session: PostgresSession
 
@@ -12,6 +13,12 @@ package struct OutboxStore {
     package func markPublished(_ ids: [PushID]) throws {
         guard !ids.isEmpty else { return }
         try session.execute(Self.markPublished, [.ids(ids)])
+    }
+
+    /// Everything in these rows is published, or the relay's. To come before the notifications themselves.
+    package func close(_ outbox: [Int64]) throws {
+        guard !outbox.isEmpty else { return }
+        try session.execute(Self.closeOutbox, [.int64Array(outbox)])
     }
 
     /// Lets the relay have what could not be published, a moment later.
@@ -37,14 +44,32 @@ package struct OutboxStore {
     }
 
     package func renew(_ ids: [PushID], seconds: Double) throws {
+        guard !ids.isEmpty else { return }
         try session.execute(Self.renew, [.ids(ids), .double(seconds)])
+    }
+
+    package func renew(outbox: [Int64], seconds: Double) throws {
+        guard !outbox.isEmpty else { return }
+        try session.execute(Self.renewOutbox, [.int64Array(outbox), .double(seconds)])
     }
 
     // MARK: Taking over
 
-    /// How many wait; counted no further than `limit`.
-    package func backlog(limit: Int) throws -> Int {
-        Int(try session.execute(Self.backlog, [.int64(Int64(limit))]).only().int64(0))
+    /// How many wait; of each kind counted no further than `limit`.
+    package func backlog(limit: Int, beyond: Int64) throws -> Int {
+        Int(try session.execute(Self.backlog, [.int64(Int64(limit)), .int64(beyond)]).only().int64(0))
+    }
+
+    /// See ``OutboxReach/measured(last:first:at:)``.
+    package func outboxBounds(beyond: Int64) throws -> (last: Int64, first: Int64?) {
+        let row = try session.execute(Self.outboxBounds, [.int64(beyond)]).only()
+        return (try row.int64(0), try row.optionalInt64(1))
+    }
+
+    /// Makes the relay's what somebody's outbox holds without a lease.
+    /// - Returns: how many rows of the outbox.
+    package func open(_ count: Int, beyond: Int64) throws -> Int {
+        Int(try session.execute(Self.openOutbox, [.int64(beyond), .int64(Int64(count))]).only().int64(0))
     }
 
     /// Since when the oldest walk that is due has not come to its end, in UNIX milliseconds.

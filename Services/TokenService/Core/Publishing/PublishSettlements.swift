@@ -13,15 +13,21 @@ package final class PublishSettlements: Service {
         case leftOver(PushID)
         case publishedChunk(ChunkID)
         case leftOverChunk(ChunkID)
+        /// A row of the outbox, all of which is settled with it.
+        case outbox(Int64)
         case fence(Int64)
         /// Whoever put it in wants to know that what came with it is written down.
         case reply(CheckedContinuation<Void, Never>)
     }
 
     private struct UnderWay {
+        /// Those that the relay has taken.
         var notifications: Set<PushID> = []
+        /// How many are in each row.
+        var outbox: [Int64: Int] = [:]
+        var inOutbox = 0
         var chunks: Set<ChunkID> = []
-        var count: Int { notifications.count + chunks.count }
+        var count: Int { notifications.count + inOutbox + chunks.count }
     }
 
     private let pool: PostgresPool
@@ -56,10 +62,25 @@ package final class PublishSettlements: Service {
     /// Notifications and chunks that were handed to the broker and are not written down yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func began(_ ids: [PushID]) { underWay.withLock { $0.notifications.formUnion(ids) } }
+    /// - Returns: the rows of the outbox that they are in.
+    func began(_ accepted: [JobPublisher.Accepted]) -> [Int64] {
+        var outbox: [Int64: Int] = [:]
+        var taken: [PushID] = []
+        for item in accepted {
+            if let row = item.outbox { outbox[row, default: 0] += 1 } else { taken.append(item.template.notification) }
+        }
+        underWay.withLock { [outbox, taken] underWay in
+            underWay.notifications.formUnion(taken)
+            underWay.outbox.merge(outbox) { $0 + $1 }
+            underWay.inOutbox += accepted.count - taken.count
+        }
+        return Array(outbox.keys)
+    }
     func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
-    func ended(_ notifications: [(id: PushID, isPublished: Bool)]) {
-        self.notifications.put(contentsOf: notifications.map { $0.isPublished ? .published($0.id) : .leftOver($0.id) })
+    /// - Parameter outbox: The rows of the outbox that these notifications fill.
+    func ended(_ notifications: [(id: PushID, isPublished: Bool)], outbox: [Int64]) {
+        self.notifications.put(
+            contentsOf: notifications.map { $0.isPublished ? .published($0.id) : .leftOver($0.id) } + outbox.map { .outbox($0) })
     }
     /// - Parameter written: Resumed once it is written down, or cannot be.
     func ended(_ chunks: [(id: ChunkID, isPublished: Bool)], written: CheckedContinuation<Void, Never>) {
@@ -125,23 +146,25 @@ package final class PublishSettlements: Service {
         var published: [PushID] = []
         var leftOver: [PushID] = []
         var chunks: [(id: ChunkID, isPublished: Bool)] = []
-        var fences: [Int64] = []
+        var (fences, outbox): ([Int64], [Int64]) = ([], [])
         for settlement in settlements {
             switch settlement {
             case .published(let id): published.append(id)
             case .leftOver(let id): leftOver.append(id)
             case .publishedChunk(let id): chunks.append((id, true))
             case .leftOverChunk(let id): chunks.append((id, false))
+            case .outbox(let id): outbox.append(id)
             case .fence(let id): fences.append(id)
             case .reply: break
             }
         }
         let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
-        let settledChunks = chunks
+        let (settledChunks, settledOutbox) = (chunks, outbox)
         try await pool.transaction { session in
             let store = OutboxStore(session: session)
             // Chunks before notifications: as outcomes do.
             try store.settle(settledChunks)
+            try store.close(settledOutbox)
             try store.markPublished(publishedIDs)
             try store.release(leftOverIDs)
             try store.markPublished(fences: fenceIDs)
@@ -164,9 +187,10 @@ package final class PublishSettlements: Service {
         for settlement in settlements {
             switch settlement {
             case .published(let id):
-                underWay.notifications.remove(id)
+                if !underWay.notifications.isEmpty { underWay.notifications.remove(id) }
                 published += 1
             case .leftOver(let id): underWay.notifications.remove(id)
+            case .outbox(let id): underWay.inOutbox -= underWay.outbox.removeValue(forKey: id) ?? 0
             case .publishedChunk(let id), .leftOverChunk(let id): underWay.chunks.remove(id)
             case .fence, .reply: break
             }
@@ -184,6 +208,7 @@ package final class PublishSettlements: Service {
                     let store = OutboxStore(session: session)
                     try store.renew(underWay.notifications.sorted(), seconds: seconds)
                     try store.renew(Array(underWay.chunks), seconds: seconds)
+                    try store.renew(outbox: Array(underWay.outbox.keys), seconds: seconds)
                 }
             } catch {
                 logger.warning("Leases could not be renewed", metadata: [LogKey.error: "\(String(describing: error))"])

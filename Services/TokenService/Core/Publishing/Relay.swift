@@ -12,6 +12,8 @@ package final class Relay: Service {
     static let maximumUnderWay = 1000
     private static let maximumClaim = 200
     private static let maximumFences = 500
+    /// Rows of the outbox that are taken over at once: each is a commit of many notifications.
+    private static let maximumOutbox = 20
     /// Walks under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
     private static let maximumWalks = 4
     private static let maximumBulkWalks = 2
@@ -30,6 +32,7 @@ package final class Relay: Service {
     private let walk: AudienceWalk
     private let watch: WalkWatch
     private let walks = Mutex<[PushID: Lane]>([:])
+    private let reach = Mutex(OutboxReach(now: .now))
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -84,10 +87,15 @@ package final class Relay: Service {
             let limit = backlog.limit + 1
             let moment = backlog.beginMeasuring()
             let leaseSeconds = timing.lease / .seconds(1)
-            let (waiting, oldest) = try await pool.session { session in
+            let beyond = reach.withLock { $0.beyond }
+            let (waiting, oldest, bounds) = try await pool.session { session in
                 let store = OutboxStore(session: session)
-                return (try store.backlog(limit: limit), try store.oldestWalk(leaseSeconds: leaseSeconds))
+                return (
+                    try store.backlog(limit: limit, beyond: beyond), try store.oldestWalk(leaseSeconds: leaseSeconds),
+                    try store.outboxBounds(beyond: beyond)
+                )
             }
+            reach.withLock { $0.measured(last: bounds.last, first: bounds.first, at: .now) }
             backlog.measured(waiting, since: moment)
             watch.measured(oldestDue: oldest)
             let held = try await holds.review()
@@ -95,6 +103,7 @@ package final class Relay: Service {
                 try await publishFences()
                 try await cancellation.publishLeftOver()
                 try await holds.keep(held)
+                try await takeOver(beyond)
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }
             return true
@@ -102,6 +111,11 @@ package final class Relay: Service {
             logger.warning("The relay could not do its round", metadata: [LogKey.error: "\(String(describing: error))"])
             return false
         }
+    }
+
+    /// What a process accepted and did not come to publish.
+    private func takeOver(_ beyond: Int64) async throws {
+        while try await pool.session({ try OutboxStore(session: $0).open(Self.maximumOutbox, beyond: beyond) }) == Self.maximumOutbox {}
     }
 
     private func publishFences() async throws {
@@ -143,7 +157,7 @@ package final class Relay: Service {
         guard !notifications.isEmpty else { return }
         let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
         jobs.publish(
-            resolved.filter { !$0.deliveries.isEmpty }.map { JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries) })
+            resolved.filter { !$0.deliveries.isEmpty }.map { JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, outbox: nil) })
         logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
     }
 

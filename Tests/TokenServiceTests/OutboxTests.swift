@@ -1,0 +1,120 @@
+import Broker
+import Postgres
+import PushModel
+import StrictJSON
+import TestBroker
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(2)))
+struct OutboxTests {
+    private static let rows: PostgresStatement = "SELECT count(*) FROM outbox"
+    private static let listed: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"
+
+    private static func underWay(_ running: RunningService) -> Int? {
+        running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first?.underWayCount
+    }
+
+    @Test("Once confirmed, nothing of it is left for anybody to find") func confirmed() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 1...40 { group.addTask { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) } }
+                try await group.waitForAll()
+            }
+            #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
+            _ = try await eventually { try await running.count(Self.rows) == 0 ? true : nil }
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0)
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE state = 'sending'") == 40)
+            #expect(try await running.count(Self.listed) == 0)
+            _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
+        }
+    }
+
+    @Test("While the broker says nothing it stays there, and without its lease another process publishes it") func unconfirmed() async throws {
+        let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
+        try await RunningService.run(.init(without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
+            let shop = try await dying.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await eventually { dying.service.publisher.state == .ready ? true : nil }
+            proxy.set(.paused)
+            let sent = try await shop.send(#"{"user":"ada"}"#)
+            #expect(sent.status == 202)
+            // Longer than it takes to write down what was confirmed.
+            _ = try await eventually { Self.underWay(dying) == 1 ? true : nil }
+            try await dying.another(.init(without: { $0 is Relay })) { living in
+                let key = living.client.with(key: shop.key)
+                let other = try await key.send(#"{"user":"ada"}"#)
+                let id = try #require(other.json.text("id"))
+                _ = try await eventually { try await key.status(id).text("state") == "sending" ? true : nil }
+            }
+            #expect(try await dying.count(Self.rows) == 1)
+            #expect(try await dying.count("SELECT count(*) FROM notifications WHERE published_at IS NULL AND free_from IS NULL") == 1)
+            let backlog = try await dying.pool.session { session in try OutboxStore(session: session).backlog(limit: 100, beyond: 0) }
+            #expect(backlog == 1)
+            // Its lease has not run out: it is nobody else's.
+            #expect(try await dying.pool.session { session in try OutboxStore(session: session).open(10, beyond: 0) } == 0)
+            try await dying.execute("UPDATE outbox SET lease_until = now()")
+            try await dying.another { living in
+                let id = try #require(sent.json.text("id"))
+                let key = living.client.with(key: shop.key)
+                _ = try await eventually { try await key.status(id).text("state") == "sending" ? true : nil }
+                try await living.jobs { signal in
+                    while try PushJob(decoding: try await signal.next().body).notification.description != id {}
+                }
+            }
+            #expect(try await dying.count(Self.rows) == 0)
+            #expect(try await dying.count(Self.listed) == 0)
+            proxy.set(.forwarding)
+        }
+        proxy.stop()
+    }
+
+    @Test("What a process of an earlier release accepted is published once that has its lease no more") func earlierRelease() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.jobs { signal in
+                let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+                let first = try PushJob(decoding: try await signal.next().body)
+                _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
+                // As its statement leaves it: it knows no column `free_from`, whose default then holds.
+                try await running.execute(
+                    """
+                    UPDATE notifications SET published_at = NULL, state = 'accepted', free_from = DEFAULT,
+                        lease_until = now() + interval '1 hour'
+                    """)
+                _ = try await eventually {
+                    try await running.count("SELECT count(*) FROM notifications WHERE free_from = lease_until") == 1 ? true : nil
+                }
+                try await running.execute("UPDATE notifications SET free_from = DEFAULT, lease_until = now()")
+                #expect(try PushJob(decoding: try await signal.next().body).deliveries == first.deliveries)
+                // And what it published is not published again.
+                _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
+                try await running.execute("UPDATE notifications SET free_from = DEFAULT")
+                _ = try await eventually { try await running.count(Self.listed) == 0 ? true : nil }
+            }
+        }
+    }
+
+    @Test("A relay looks no further back than to what may still come, and now and then from the beginning") func reach() {
+        let start = ContinuousClock.Instant.now
+        var reach = OutboxReach(now: start)
+        reach.measured(last: 100, first: nil, at: start)
+        #expect(reach.beyond == 0)
+        reach.measured(last: 900, first: 850, at: start + .seconds(60))
+        #expect(reach.beyond == 0)
+        // Two minutes after 100 was the last number, nothing up to it can still appear.
+        reach.measured(last: 1000, first: 990, at: start + .seconds(120))
+        #expect(reach.beyond == 100)
+        // What is still there is not passed over.
+        reach.measured(last: 2000, first: 500, at: start + .seconds(240))
+        #expect(reach.beyond == 499)
+        reach.measured(last: 3000, first: nil, at: start + .seconds(360))
+        #expect(reach.beyond == 2000)
+        reach.measured(last: 4000, first: nil, at: start + .seconds(1800))
+        #expect(reach.beyond == 0)
+    }
+}
