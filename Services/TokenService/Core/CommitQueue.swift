@@ -68,7 +68,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
                 return (false, true)
             }
             if verdict.isFull { continuation.resume(throwing: CommitQueueFull()) }
-            if verdict.starts { Task(priority: Self.priority) { await work() } }
+            if verdict.starts { begin() }
         }
     }
 
@@ -76,15 +76,16 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running } }
 
-    /// Before others' requests, so that the database does not stand still while those are parsed.
-    private static var priority: TaskPriority { .high }
+    /// On this thread as far as to the database, which would wait for another thread to wake up otherwise; from then on before others'
+    /// requests, so that it does not stand still while those are parsed.
+    private func begin() { Task.immediate(priority: .high) { await work() } }
 
     /// Commits a batch, and hands on to the next before anybody is answered: the database works on it meanwhile.
     private func work() async {
         guard let batch = next() else { return }
         let items = batch.map(\.item)
         let answers = await commit(items)
-        Task(priority: Self.priority) { await work() }
+        begin()
         afterwards(items, answers)
         for (index, waiting) in batch.enumerated() {
             waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
