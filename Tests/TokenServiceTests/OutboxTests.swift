@@ -21,7 +21,12 @@ struct OutboxTests {
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 1...40 { group.addTask { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) } }
+                for _ in 1...40 {
+                    group.addTask {
+                        let sent = try await shop.send(#"{"user":"ada"}"#)
+                        #expect(sent.status == 202)
+                    }
+                }
                 try await group.waitForAll()
             }
             #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
@@ -33,7 +38,9 @@ struct OutboxTests {
         }
     }
 
-    @Test("While the broker says nothing it stays there, and without its lease another process publishes it") func unconfirmed() async throws {
+    @Test("While the broker says nothing it stays there, and without its lease another process publishes it") func unconfirmed()
+        async throws
+    {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
         try await RunningService.run(.init(without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
             let shop = try await dying.client.makeApp()

@@ -74,7 +74,9 @@ extension NotificationIntake {
         of items: [NotificationStore.Item], _ verdicts: [Result<NotificationStore.Verdict, any Error>]
     ) -> [JobPublisher.Accepted] {
         zip(items, verdicts).compactMap { item, verdict in
-            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries, outbox: let outbox)) = verdict, !deliveries.isEmpty else { return nil }
+            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries, outbox: let outbox)) = verdict, !deliveries.isEmpty else {
+                return nil
+            }
             return JobPublisher.Accepted(template: item.notification.template, deliveries: deliveries, outbox: outbox)
         }
     }

@@ -157,7 +157,9 @@ package final class Relay: Service {
         guard !notifications.isEmpty else { return }
         let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
         jobs.publish(
-            resolved.filter { !$0.deliveries.isEmpty }.map { JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, outbox: nil) })
+            resolved.filter { !$0.deliveries.isEmpty }.map {
+                JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, outbox: nil)
+            })
         logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
     }
 
