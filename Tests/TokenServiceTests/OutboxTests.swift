@@ -12,12 +12,15 @@ struct OutboxTests {
     private static let rows: PostgresStatement = "SELECT count(*) FROM outbox"
     private static let listed: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"
 
+    /// It neither runs out nor is renewed while a test runs.
+    private static let longLease = ["RELAY_LEASE_SECONDS": "3600"]
+
     private static func underWay(_ running: RunningService) -> Int? {
         running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first?.underWayCount
     }
 
     @Test("Once confirmed, nothing of it is left for anybody to find") func confirmed() async throws {
-        try await RunningService.run { running in
+        try await RunningService.run(.init(settings: Self.longLease)) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -42,7 +45,7 @@ struct OutboxTests {
         async throws
     {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
-        try await RunningService.run(.init(without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
+        try await RunningService.run(.init(settings: Self.longLease, without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
             let shop = try await dying.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             _ = try await eventually { dying.service.publisher.state == .ready ? true : nil }
@@ -52,6 +55,7 @@ struct OutboxTests {
             // Longer than it takes to write down what was confirmed.
             _ = try await eventually { Self.underWay(dying) == 1 ? true : nil }
             try await dying.another(.init(without: { $0 is Relay })) { living in
+                _ = try await eventually { living.service.publisher.state == .ready ? true : nil }
                 let key = living.client.with(key: shop.key)
                 let other = try await key.send(#"{"user":"ada"}"#)
                 let id = try #require(other.json.text("id"))

@@ -1,0 +1,34 @@
+import Postgres
+import StrictJSON
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("What the database refuses of notifications and receipts, whoever asks", .serialized, .timeLimit(.minutes(1)))
+struct NotificationConstraintTests {
+    private static let violations = [
+        "UPDATE notifications SET lane = 'later'", "UPDATE notifications SET priority = 3", "UPDATE notifications SET on_unknown = 'ask'",
+        "UPDATE notifications SET state = 'done'", "UPDATE notifications SET cancel_reason = 'bored'",
+        "UPDATE notifications SET receipts = 'some'", "UPDATE notifications SET collapse_id = repeat('c', 65)",
+        "UPDATE notifications SET payload = convert_to(repeat('p', 5121), 'UTF8')", "UPDATE notifications SET supersede_key = ''",
+        "UPDATE notifications SET supersede_key = repeat('s', 65)", "UPDATE notifications SET lifetime_ms = 0",
+        "UPDATE notifications SET total = -1, pending = -1", "UPDATE notifications SET pending = total + 1",
+        "UPDATE notifications SET target_all = true", "UPDATE notifications SET target_user = NULL",
+        "UPDATE notifications SET not_before = now(), local_time = now()", "UPDATE deliveries SET class = 'lost'",
+        "UPDATE deliveries SET environment = 'staging'",
+    ]
+
+    @Test("Every value that has no meaning is refused as a violation") func values() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            _ = try await shop.send(#"{"user":"ada"}"#)
+            for violation in Self.violations {
+                let refusal = await #expect(throws: PostgresError.self, "\(violation)") {
+                    try await running.pool.session { session in try session.simple(violation) }
+                }
+                #expect(refusal?.sqlState == .checkViolation, "\(violation)")
+            }
+        }
+    }
+}
