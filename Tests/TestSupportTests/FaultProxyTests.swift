@@ -188,7 +188,9 @@ struct FaultProxyTests {
             link.proxy.set(LinkConditions(toServer: .garbled(after: 1_234)), for: .new)
             let (client, server) = try link.connect()
             // Wherever the pieces end.
-            for piece in [numbered(3_000)[..<700], numbered(3_000)[700..<1_235], numbered(3_000)[1_235...]] { try client.send(Array(piece)) }
+            for piece in [numbered(3_000)[..<700], numbered(3_000)[700..<1_235], numbered(3_000)[1_235...]] {
+                try client.send(Array(piece))
+            }
             #expect(try server.receive(3_000) == expected)
             try server.send(numbered(2_000))
             #expect(try client.receive(2_000) == numbered(2_000))

@@ -92,7 +92,8 @@ private let patience = Duration.seconds(40)
 
 struct NothingHappened: Error {}
 
-func withLink(opening: FaultProxy.Opening? = nil, seed: UInt64 = 0, _ body: @escaping @Sendable (ProxiedServer) throws -> Void) async throws {
+func withLink(opening: FaultProxy.Opening? = nil, seed: UInt64 = 0, _ body: @escaping @Sendable (ProxiedServer) throws -> Void) async throws
+{
     try await onOwnThread {
         let link = try ProxiedServer(opening: opening, seed: seed)
         defer { link.proxy.stop() }
