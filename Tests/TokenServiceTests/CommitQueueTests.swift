@@ -104,6 +104,40 @@ struct CommitQueueTests {
         await #expect(throws: MissingAnswer.self) { try await queue.submit(2) }
     }
 
+    @Test("Who goes on to the next batch by himself answers each when it is done, and leaves the queue to others when nobody waits")
+    func aSeriesAnswersEachBatchWhenItIsDone() async throws {
+        let commits = Commits()
+        let series = Mutex(0)
+        let queue = CommitQueue<Int, Int>(
+            maximumBatch: 2, concurrency: 1,
+            commitSeries: { items, onward in
+                series.withLock { $0 += 1 }
+                var answers = await commits.commit(items)
+                while let following = onward(answers) { answers = await commits.commit(following) }
+                return answers
+            })
+        async let first = queue.submit(1)
+        #expect(try await commits.begun.next() == [1])
+        let later = try await submitInOrder([2, -3, 4], to: queue)
+        commits.goOn.send(())
+        #expect(try await commits.begun.next() == [2, -3])
+        // Answered while the next batch is still under way.
+        #expect(try await first == 10)
+        commits.goOn.send(())
+        #expect(try await commits.begun.next() == [4])
+        #expect(try await later[0].value == 20)
+        await #expect(throws: Refused.self) { try await later[1].value }
+        #expect(series.withLock { $0 } == 1 && queue.runningCount == 1)
+        commits.goOn.send(())
+        #expect(try await later[2].value == 40)
+
+        async let another = queue.submit(5)
+        #expect(try await commits.begun.next() == [5])
+        commits.goOn.send(())
+        #expect(try await another == 50)
+        #expect(series.withLock { $0 } == 2)
+    }
+
     /// Submits one after another while every batch is busy, so that the order in the queue is known.
     private func submitInOrder(_ items: [Int], to queue: CommitQueue<Int, Int>) async throws -> [Task<Int, any Error>] {
         var tasks: [Task<Int, any Error>] = []

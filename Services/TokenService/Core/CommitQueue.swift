@@ -5,6 +5,10 @@ import Synchronization
 /// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. A further batch begins beside the first when
 /// enough wait to make it worth its price; fewer are better off in the next. Items keep their order within a batch.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
+    /// Takes the answers of the batch that was committed and gives the next one, if anybody waits: for whoever commits on a thread of his
+    /// own, so that the database does not stand still while threads are changed. Where it gives nil, nothing was taken.
+    package typealias Onward = @Sendable ([Result<Answer, any Error>]) -> [Item]?
+
     /// An object, because it is handed on several times and an item may have many parts.
     private final class Waiting: Sendable {
         let item: Item
@@ -27,7 +31,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private let maximumWaiting: Int
     private let weight: @Sendable (Item) -> Int
     private let maximumWeight: Int
-    private let commit: @Sendable ([Item]) async -> [Result<Answer, any Error>]
+    private let commit: @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>]
     private let afterwards: @Sendable ([Item], [Result<Answer, any Error>]) -> Void
     private let state = Mutex(State())
 
@@ -38,10 +42,22 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
     ///   - commit: Gives one answer per item, in their order.
     ///   - afterwards: Told what became of a batch, before anybody is answered and while the next is under way already.
-    package init(
+    package convenience init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
         commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>],
+        afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
+    ) {
+        self.init(
+            maximumBatch: maximumBatch, worthwhileBatch: worthwhileBatch, concurrency: concurrency, maximumWaiting: maximumWaiting,
+            maximumWeight: maximumWeight, weight: weight, commitSeries: { items, _ in await commit(items) }, afterwards: afterwards)
+    }
+
+    /// - Parameter commitSeries: As `commit`, for a batch and for those that it goes on to; gives the answers of the last one.
+    package init(
+        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
+        weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
+        commitSeries commit: @escaping @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>],
         afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
     ) {
         self.maximumBatch = maximumBatch
@@ -76,27 +92,52 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running } }
 
-    /// On this thread as far as to the database, which would wait for another thread to wake up otherwise; from then on before others'
-    /// requests, so that it does not stand still while those are parsed.
-    private func begin() { Task.immediate(priority: .high) { await work() } }
+    /// Before others' requests, so that the database does not stand still while those are parsed.
+    private static var priority: TaskPriority { .high }
+
+    /// On this thread as far as to the database, which would wait for another thread to wake up otherwise.
+    private func begin() { Task.immediate(priority: Self.priority) { await work() } }
 
     /// Commits a batch, and hands on to the next before anybody is answered: the database works on it meanwhile.
     private func work() async {
-        guard let batch = next() else { return }
-        let items = batch.map(\.item)
-        let answers = await commit(items)
+        guard let first = next(ends: true) else { return }
+        let series = Series(first)
+        let answers = await commit(first.map(\.item)) { [self] answers in
+            guard let following = next(ends: false) else { return nil }
+            let answered = series.exchange(following)
+            Task(priority: Self.priority) { answer(answered, answers) }
+            return following.map(\.item)
+        }
         begin()
-        afterwards(items, answers)
+        answer(series.exchange([]), answers)
+    }
+
+    /// The batch of a series that is being committed.
+    private final class Series: Sendable {
+        private let batch: Mutex<[Waiting]>
+
+        init(_ batch: [Waiting]) { self.batch = Mutex(batch) }
+
+        func exchange(_ other: [Waiting]) -> [Waiting] {
+            batch.withLock { batch in
+                defer { batch = other }
+                return batch
+            }
+        }
+    }
+
+    private func answer(_ batch: [Waiting], _ answers: [Result<Answer, any Error>]) {
+        afterwards(batch.map(\.item), answers)
         for (index, waiting) in batch.enumerated() {
             waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
         }
     }
 
-    /// - Returns: nil where nothing waits; then one batch fewer is under way.
-    private func next() -> [Waiting]? {
+    /// - Parameter ends: Whether one batch fewer is under way where nothing waits.
+    private func next(ends: Bool) -> [Waiting]? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {
-                state.running -= 1
+                if ends { state.running -= 1 }
                 return nil
             }
             var total = 0

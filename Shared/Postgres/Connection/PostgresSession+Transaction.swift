@@ -33,7 +33,9 @@ extension PostgresSession {
 
     /// As ``transaction(isolation:_:)``, and runs `body` again after a serialization failure or deadlock, whatever `body` made of
     /// that error; once more also when a prepared statement was stale.
-    func retryingTransaction<R>(isolation: TransactionIsolation, _ body: (PostgresSession) throws -> R) throws -> R {
+    package func retryingTransaction<R>(
+        isolation: TransactionIsolation = .readCommitted, _ body: (PostgresSession) throws -> R
+    ) throws -> R {
         var reruns = 0
         var mayPrepareAgain = true
         while true {

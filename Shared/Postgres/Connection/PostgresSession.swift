@@ -77,6 +77,9 @@ package final class PostgresSession {
     /// Has every prepared statement planned anew when it is next used.
     func discardPlans() throws(PostgresError) { _ = try command("DISCARD PLANS") }
 
+    /// Whether the connection has not been lost, as far as its last use told.
+    package var isConnected: Bool { link.isAlive }
+
     /// Closes the connection after use instead of giving it back: for sessions that leave settings or locks behind.
     package func discardConnection() { isDiscarded = true }
     private(set) var isDiscarded = false

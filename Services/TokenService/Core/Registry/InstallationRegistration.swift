@@ -1,6 +1,5 @@
 package import Postgres
 import PushModel
-import Synchronization
 
 /// `PUT` and `PATCH /v1/apps/{app}/installations/{id}`, and many of them at once: ``RegistryBatch`` in one transaction, then the fences.
 ///
@@ -30,10 +29,7 @@ package struct InstallationRegistration: Sendable {
         self.transactions = transactions
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumNames, weight: { $0.nameCount }
-        ) { changes in
-            await transactions.commit(changes)
-        }
+            maximumWeight: Self.maximumNames, weight: { $0.nameCount }, commitSeries: { await transactions.commit($0, onward: $1) })
     }
 
     /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
@@ -134,26 +130,47 @@ extension InstallationRegistration {
     struct Transactions: Sendable {
         /// Verdicts come one batch after another; none comes between a read and its write for ever.
         private static let maximumReruns = 5
+        /// Batches that follow one another on a connection: then it is somebody else's turn, and its plans' to be looked at.
+        private static let maximumSeries = 100
 
         let pool: PostgresPool
         var metrics: TokenServiceMetrics?
 
         /// One answer per change, in their order.
-        func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
+        ///
+        /// All on the connection's own thread, which goes `onward` to the next batch by itself: while threads change nobody works.
+        func commit(
+            _ changes: [RegistryChange], onward: @escaping CommitQueue<RegistryChange, Committed>.Onward = { _ in nil }
+        ) async -> [Swift.Result<Committed, any Error>] {
             do {
-                return try await attemptBounded(changes)
+                return try await pool.session { session in
+                    var answers = commit(changes, in: session)
+                    for _ in 1..<Self.maximumSeries where session.isConnected {
+                        guard let following = onward(answers) else { break }
+                        answers = commit(following, in: session)
+                    }
+                    return answers
+                }
+            } catch {
+                return changes.map { _ in .failure(error) }
+            }
+        }
+
+        private func commit(_ changes: [RegistryChange], in session: PostgresSession) -> [Swift.Result<Committed, any Error>] {
+            do {
+                return try attemptBounded(changes, in: session)
             } catch {
                 guard changes.count > 1, error.isOfStatement else { return changes.map { _ in .failure(error) } }
-                return await commitAlone(changes)
+                return commitAlone(changes, in: session)
             }
         }
 
         /// What the database refuses of one, or what one has to wait for too long, must not fail the others.
-        private func commitAlone(_ changes: [RegistryChange]) async -> [Swift.Result<Committed, any Error>] {
+        private func commitAlone(_ changes: [RegistryChange], in session: PostgresSession) -> [Swift.Result<Committed, any Error>] {
             var results: [Swift.Result<Committed, any Error>] = []
             for (index, change) in changes.enumerated() {
                 do {
-                    results += try await attemptBounded([change])
+                    results += try attemptBounded([change], in: session)
                 } catch {
                     results.append(.failure(error))
                     guard error.isOfStatement else { return results + changes[(index + 1)...].map { _ in .failure(error) } }
@@ -163,20 +180,22 @@ extension InstallationRegistration {
         }
 
         /// Those that supersede too much are told so, and leave the others alone.
-        private func attemptBounded(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
-            let excessive = try await Supersession.excessive(among: changes, in: pool)
-            guard !excessive.isEmpty else { return try await attempt(changes) }
+        private func attemptBounded(
+            _ changes: [RegistryChange], in session: PostgresSession
+        ) throws -> [Swift.Result<Committed, any Error>] {
+            let excessive = try Supersession.excessive(among: changes, in: session)
+            guard !excessive.isEmpty else { return try attempt(changes, in: session) }
             let rest = changes.indices.filter { !excessive.contains($0) }
             var results = changes.map { _ in Swift.Result<Committed, any Error>.failure(SupersedesTooMany()) }
             guard !rest.isEmpty else { return results }
-            for (index, result) in zip(rest, try await attempt(rest.map { changes[$0] })) { results[index] = result }
+            for (index, result) in zip(rest, try attempt(rest.map { changes[$0] }, in: session)) { results[index] = result }
             return results
         }
 
-        private func attempt(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+        private func attempt(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
             for _ in 0..<Self.maximumReruns {
                 do {
-                    return try await run(changes)
+                    return try run(changes, in: session)
                 } catch is VerdictBetween {
                     metrics?.repeated(.verdict, 1)
                 } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
@@ -184,25 +203,17 @@ extension InstallationRegistration {
                     metrics?.repeated(.verdict, 1)
                 }
             }
-            return try await run(changes)
+            return try run(changes, in: session)
         }
 
-        private func run(_ changes: [RegistryChange]) async throws -> [Swift.Result<Committed, any Error>] {
+        private func run(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
             metrics?.commits(changes.count)
-            let runs = RunCount()
-            defer { if runs.value > 1 { metrics?.repeated(.conflict, runs.value - 1) } }
-            return try await pool.transaction { session in
-                runs.increase()
+            var runs = 0
+            defer { if runs > 1 { metrics?.repeated(.conflict, runs - 1) } }
+            return try session.retryingTransaction { session in
+                runs += 1
                 return try Self.apply(changes, in: session)
             }
-        }
-
-        /// How often the pool ran a transaction's body.
-        private final class RunCount: Sendable {
-            private let count = Mutex(0)
-
-            var value: Int { count.withLock { $0 } }
-            func increase() { count.withLock { $0 += 1 } }
         }
 
         private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {

@@ -19,14 +19,17 @@ struct Supersession: Sendable {
 
     /// The changes that supersede too many, in their order. Costs nothing where no app has the single policy.
     static func excessive(among changes: [RegistryChange], in pool: PostgresPool) async throws -> [Int] {
+        guard changes.contains(where: { $0.onlyInstallationOf != nil }) else { return [] }
+        return try await pool.session { session in try excessive(among: changes, in: session) }
+    }
+
+    static func excessive(among changes: [RegistryChange], in session: PostgresSession) throws -> [Int] {
         let superseding = changes.enumerated().compactMap { index, change in change.onlyInstallationOf.map { (index, change.app.id, $0) } }
         guard !superseding.isEmpty else { return [] }
         let parameters: [PostgresValue] = [
             .int64Array(superseding.map(\.1)), .textArray(superseding.map(\.2)), .int64(Int64(page) + 2),
         ]
-        let counts = try await pool.session { session in
-            try session.execute(crowds, parameters).map { row in (number: Int(try row.int64(0)), count: Int(try row.int64(1))) }
-        }
+        let counts = try session.execute(crowds, parameters).map { row in (number: Int(try row.int64(0)), count: Int(try row.int64(1))) }
         var total = 0
         return counts.compactMap { crowd in
             total += crowd.count
