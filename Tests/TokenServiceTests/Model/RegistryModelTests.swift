@@ -10,17 +10,18 @@ struct RegistryModelTests {
     private static let patience: Duration = .seconds(40)
     private static let rounds = 400
 
-    /// Four apps at once, so that they also share whatever the service shares between requests: connections, commits, the broker.
-    @Test func everyRoundHasAnOrderThatExplainsIt() async throws {
+    /// Four apps at once, so that they also share whatever the service shares between requests: connections, commits, the broker. And one
+    /// alone: changes of one app that supersede nobody are read by statements of their own.
+    @Test(arguments: [[RegistryModel.Policy.multi, .single, .multi, .single], [.multi]])
+    func everyRoundHasAnOrderThatExplainsIt(policies: [RegistryModel.Policy]) async throws {
         let seed = Self.environment("PUSH_MODEL_SEED") ?? UInt64.random(in: 0..<1_000_000_000)
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "10000", "POSTGRES_POOL_SIZE": "8"])) { running in
             let begin = ContinuousClock.now
             let repeated = Counter()
             var totals = Totals()
             try await withThrowingTaskGroup(of: Totals.self) { group in
-                for number in 0..<4 {
+                for (number, policy) in policies.enumerated() {
                     group.addTask {
-                        let policy: RegistryModel.Policy = number % 2 == 0 ? .multi : .single
                         var world = try await RegistryWorld(
                             running, number: number, policy: policy, seed: seed + UInt64(number), repeated: repeated)
                         await Self.play(&world, seed: seed, until: begin + Self.patience)
@@ -33,7 +34,7 @@ struct RegistryModelTests {
             let deadlocks = try await running.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             let took = ContinuousClock.now - begin
             print(
-                "model: seed \(seed), \(totals.rounds) rounds, \(totals.operations) operations, \(totals.emptied) installations erased,",
+                "model: \(policies.count) apps, seed \(seed), \(totals.rounds) rounds, \(totals.operations) operations, \(totals.emptied) installations erased,",
                 "\(totals.released) tokens out of quarantine, \(repeated.count) repeated after 503,",
                 "\(deadlocks) deadlocks, \(took)")
             // Fences that reach back over moves of the same moment are locked out of order, once in ten thousand operations here. PostgreSQL

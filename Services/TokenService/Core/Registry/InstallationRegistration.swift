@@ -220,7 +220,11 @@ extension InstallationRegistration {
             let store = RegistryBatchStore(session: session)
             let loaded = try store.load(changes)
             var batch = loaded.batch
-            let results = changes.map { change in Swift.Result { try batch.apply(change) } }
+            var results = changes.map { change in Swift.Result { try batch.apply(change) } }
+            if !batch.unread.isEmpty {
+                batch = try store.completed(loaded.batch)
+                results = changes.map { change in Swift.Result { try batch.apply(change) } }
+            }
             let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
             let written = try store.save(batch, slugs: slugs)
             return zip(changes, results).map { change, result in

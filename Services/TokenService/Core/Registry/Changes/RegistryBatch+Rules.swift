@@ -205,7 +205,9 @@ extension RegistryBatch {
         var waiting = ended
         var seen: Set<InstallationKey> = []
         while let key = waiting.popLast() {
-            guard seen.insert(key).inserted, installations[key] != nil else { continue }
+            guard seen.insert(key).inserted, let row = installations[key] else { continue }
+            // Nothing has moved to an installation that is not stored yet but within the batch.
+            if let knownMoves, row.isStored, !knownMoves.contains(key) { unread.insert(key) }
             installations[key]?.epoch += 1
             installations[key]?.fence = .pending
             installations[key]?.needs(.everything)

@@ -56,14 +56,15 @@ extension RegistryBatch {
             moments.created.append(isRefresh ? nil : row.createdAt)
             moments.deregistered.append(isRefresh ? nil : row.deregisteredAt)
             moments.stale.append(isRefresh ? nil : row.staleSince)
+            guard !isRefresh else {
+                for column in texts.indices { texts[column].append(nil) }
+                return
+            }
             let profile = row.profile
-            let values =
-                isRefresh
-                ? [String?](repeating: nil, count: 8)
-                : [
-                    row.owner, row.signedOutReason?.rawValue, profile.locale, profile.timeZone, profile.appVersion, profile.osVersion,
-                    profile.deviceModel, Self.arrayLiteral(profile.tags),
-                ]
+            let values = [
+                row.owner, row.signedOutReason?.rawValue, profile.locale, profile.timeZone, profile.appVersion, profile.osVersion,
+                profile.deviceModel, Self.arrayLiteral(profile.tags),
+            ]
             for column in values.indices { texts[column].append(values[column]) }
         }
         for key in keys { if let row = installations[key] { append(row) } }

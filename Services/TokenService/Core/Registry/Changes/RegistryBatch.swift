@@ -14,6 +14,11 @@ package struct RegistryBatch {
     package internal(set) var fenced: Set<InstallationKey> = []
     /// Installations that got predecessors, and since lost them to a fence or not.
     package internal(set) var gainedPredecessors: Set<InstallationKey> = []
+    /// Installations that were fenced though it is not known from where tokens moved to them: then the whole is worth nothing, and is to be
+    /// worked out anew with all moves (``RegistryBatchStore/completed(_:)``).
+    package internal(set) var unread: Set<InstallationKey> = []
+    /// Of which installations `predecessors` tells all; nil for every one.
+    let knownMoves: Set<InstallationKey>?
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
 
@@ -24,11 +29,13 @@ package struct RegistryBatch {
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 
     package init(
-        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>], now: Int64
+        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>],
+        knownMoves: Set<InstallationKey>? = nil, now: Int64
     ) {
         self.installations = Dictionary(uniqueKeysWithValues: installations.map { ($0.key, $0) })
         self.tokens = tokens
         self.predecessors = predecessors
+        self.knownMoves = knownMoves
         self.now = now
         for index in tokens.indices { note(index) }
     }

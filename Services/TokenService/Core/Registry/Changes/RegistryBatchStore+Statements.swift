@@ -62,7 +62,7 @@ extension RegistryBatchStore {
         ) SELECT app_id, successor, predecessor FROM moves
         """
     /// The tokens of the named installations and those with the named values, each once, and ``selectMoves``: those rows have a
-    /// predecessor, and no token. One statement, because finding the values' holders is a good part of both.
+    /// predecessor, and no id. One statement, because finding the values' holders is a good part of both.
     static let selectTokensAndMoves: PostgresStatement = """
         WITH RECURSIVE held AS MATERIALIZED (
             SELECT t.* FROM unnest($3::bigint[], $4::bytea[]) AS named (app_id, token)
@@ -102,6 +102,51 @@ extension RegistryBatchStore {
         UNION ALL
         SELECT NULL, app_id, NULL, NULL, NULL, successor, NULL, NULL, NULL, NULL, predecessor FROM moves
         """
+    // MARK: The same for what nearly every batch is: changes of one app that supersede nobody
+
+    /// As ``lockInstallations``, of one app. Many keys in one scan of an index cost less than a scan for each, and what is recursive is
+    /// only begun where there are moves.
+    static let lockOfOneApp: PostgresStatement = """
+        WITH concerned AS MATERIALIZED (
+            SELECT $2::uuid[] || ARRAY(SELECT installation FROM tokens WHERE app_id = $1 AND token = ANY ($3::bytea[])) AS ids
+        ), led_here AS MATERIALIZED (
+            SELECT ARRAY(
+                SELECT predecessor FROM token_moves WHERE app_id = $1 AND successor = ANY ((SELECT ids FROM concerned)::uuid[])
+            ) AS ids
+        )
+        SELECT app_id, id, owner, owner_epoch, signed_out_reason, throttled_until, created_at, registered_at,
+            locale, time_zone, app_version, os_version, device_model, tags, deregistered_at, stale_since
+        FROM installations
+        WHERE app_id = $1 AND id = ANY ((
+            SELECT c.ids || CASE WHEN cardinality(l.ids) = 0 THEN l.ids ELSE ARRAY(
+                WITH RECURSIVE reach (id) AS (
+                    SELECT unnest(l.ids)
+                    UNION SELECT m.predecessor FROM reach r
+                        CROSS JOIN LATERAL (
+                            SELECT predecessor FROM token_moves WHERE app_id = $1 AND successor = r.id OFFSET 0
+                        ) AS m
+                ) SELECT id FROM reach
+            ) END
+            FROM concerned c, led_here l
+        )::uuid[])
+        ORDER BY id FOR NO KEY UPDATE
+        """
+    /// The tokens of the named installations, and those with the named values that others hold, these with the moves that lead directly
+    /// to their holders: a row for each. What else leads to somebody who is fenced is read when it is known that he is
+    /// (``RegistryBatch/unread``).
+    static let selectTokensOfOneApp: PostgresStatement = """
+        SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+            proven_at IS NOT NULL, NULL::uuid
+        FROM tokens WHERE app_id = $1 AND installation = ANY ($2::uuid[])
+        UNION ALL
+        SELECT h.*, m.predecessor FROM (
+            SELECT id, app_id, environment, purpose, token, installation, registered_at, retired_at, retired_reason,
+                proven_at IS NOT NULL
+            FROM tokens WHERE app_id = $1 AND token = ANY ($3::bytea[]) AND installation <> ALL ($2::uuid[]) OFFSET 0
+        ) AS h
+        LEFT JOIN token_moves m ON m.app_id = $1 AND m.successor = h.installation
+        """
+
     static let selectOpenFences: PostgresStatement = """
         SELECT f.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
         CROSS JOIN LATERAL (

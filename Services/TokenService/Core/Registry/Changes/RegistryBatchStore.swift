@@ -17,32 +17,64 @@ package struct RegistryBatchStore {
     /// retired: whoever else changes one holds its name or its installation, and a verdict is overruled by a registration.
     package func load(_ changes: [RegistryChange]) throws -> Loaded {
         let keys = Set(changes.map(\.installation)).sorted()
-        let named = Array(Set(changes.flatMap { change in change.namedTokens.map { NamedToken(app: change.app.id, token: $0) } }))
-        let users = Array(Set(changes.compactMap { change in change.onlyInstallationOf.map { NamedUser(app: change.app.id, name: $0) } }))
-        let installations: [PostgresValue] = [.int64Array(keys.map(\.app)), .ids(keys.map(\.id))]
-        let tokens: [PostgresValue] = [.int64Array(named.map(\.app)), .bytesArray(named.map(\.token.bytes))]
-        let concerned = installations + tokens + [.int64Array(users.map(\.app)), .textArray(users.map(\.name))]
+        let reads = reads(changes, of: keys)
         let answers = try session.pipeline([
-            (Self.lockNames, [.int64Array(RegistryLock.keys(of: changes))]), (Self.lockInstallations, concerned),
-            (Self.selectTokensAndMoves, concerned), (Self.selectOpenFences, installations),
+            (Self.lockNames, [.int64Array(RegistryLock.keys(of: changes))]), reads.installations, reads.tokens,
+            (Self.selectOpenFences, [.int64Array(keys.map(\.app)), .ids(keys.map(\.id))]),
         ])
         let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
         let open = try answers[3].map { row in try Self.fence(row, slugs: slugs) }
         let unpublished = Set(open.map(\.key))
         var rows = try answers[1].map { row in try Self.installation(row, unpublished: unpublished) }
-        var found: [TokenState] = []
-        var moves: [InstallationKey: Set<PushID>] = [:]
-        for row in answers[2] {
-            if try row.isNull(10) {
-                found.append(try Self.token(row))
-            } else {
-                moves[InstallationKey(app: try row.int64(1), id: try row.id(5)), default: []].insert(try row.id(10))
-            }
+        var (tokens, moves) = try Self.tokensAndMoves(answers[2])
+        var known: Set<InstallationKey>?
+        if reads.areOfOneApp {
+            let named = Set(keys)
+            known = Set(tokens.lazy.map(\.place.installation).filter { !named.contains($0) })
         }
+        moves = try lockPredecessors(moves, of: &rows)
         let batch = RegistryBatch(
-            installations: rows, tokens: found, predecessors: try lockPredecessors(moves, of: &rows),
-            now: try answers[0].only().timestampMilliseconds(1))
+            installations: rows, tokens: tokens, predecessors: moves, knownMoves: known, now: try answers[0].only().timestampMilliseconds(1)
+        )
         return Loaded(batch: batch, openFences: open.map(\.fence))
+    }
+
+    /// All moves that lead to the batch's installations, for one that found out that it needs them (``RegistryBatch/unread``).
+    /// - Parameter batch: As it was loaded.
+    package func completed(_ batch: RegistryBatch) throws -> RegistryBatch {
+        var rows = Array(batch.installations.values)
+        let keys = rows.map(\.key)
+        let found = try Self.moves(session.execute(Self.selectMoves, Self.concerned(keys)))
+        let moves = try lockPredecessors(found, of: &rows)
+        return RegistryBatch(installations: rows, tokens: batch.tokens, predecessors: moves, now: batch.now)
+    }
+
+    private struct Reads {
+        var installations: RegistryBatch.Command
+        var tokens: RegistryBatch.Command
+        /// Then not all moves are read.
+        var areOfOneApp: Bool
+    }
+
+    private func reads(_ changes: [RegistryChange], of keys: [InstallationKey]) -> Reads {
+        let users = Set(changes.compactMap { change in change.onlyInstallationOf.map { NamedUser(app: change.app.id, name: $0) } })
+        if users.isEmpty, let app = keys.first?.app, app == keys.last?.app {
+            let tokens = Set(changes.flatMap(\.namedTokens))
+            let concerned: [PostgresValue] = [.int64(app), .ids(keys.map(\.id)), .bytesArray(tokens.map(\.bytes))]
+            return Reads(installations: (Self.lockOfOneApp, concerned), tokens: (Self.selectTokensOfOneApp, concerned), areOfOneApp: true)
+        }
+        let tokens = Set(changes.flatMap { change in change.namedTokens.map { NamedToken(app: change.app.id, token: $0) } })
+        let concerned = Self.concerned(keys, tokens: Array(tokens), users: Array(users))
+        return Reads(
+            installations: (Self.lockInstallations, concerned), tokens: (Self.selectTokensAndMoves, concerned), areOfOneApp: false)
+    }
+
+    /// For the statements that are not of one app.
+    private static func concerned(_ keys: [InstallationKey], tokens: [NamedToken] = [], users: [NamedUser] = []) -> [PostgresValue] {
+        [
+            .int64Array(keys.map(\.app)), .ids(keys.map(\.id)), .int64Array(tokens.map(\.app)), .bytesArray(tokens.map(\.token.bytes)),
+            .int64Array(users.map(\.app)), .textArray(users.map(\.name)),
+        ]
     }
 
     /// Locks what moves lead to and is not locked yet, because the move was committed while the locks were waited for. Nearly always
@@ -51,20 +83,19 @@ package struct RegistryBatchStore {
         _ found: [InstallationKey: Set<PushID>], of rows: inout [InstallationState]
     ) throws -> [InstallationKey: Set<PushID>] {
         var moves = found
-        while true {
+        while !moves.isEmpty {
             let known = Set(rows.map(\.key))
             let reached = Set(moves.flatMap { move in move.value.map { InstallationKey(app: move.key.app, id: $0) } })
             let missing = reached.subtracting(known).sorted()
             guard !missing.isEmpty else { return moves }
-            let concerned: [PostgresValue] = [
-                .int64Array(missing.map(\.app)), .ids(missing.map(\.id)), .int64Array([]), .bytesArray([]), .int64Array([]), .textArray([]),
-            ]
+            let concerned = Self.concerned(missing)
             let answers = try session.pipeline([(Self.lockInstallations, concerned), (Self.selectMoves, concerned)])
             rows += try answers[0].map { row in try Self.installation(row, unpublished: []) }.filter { !known.contains($0.key) }
             moves.merge(try Self.moves(answers[1])) { $0.union($1) }
             // The foreign keys of token_moves make sure of it; without this a missing row would be asked for for ever.
             guard missing.allSatisfy({ key in rows.contains { $0.key == key } }) else { throw CorruptRow(table: "token_moves") }
         }
+        return moves
     }
 
     /// Writes what changed and commits, in one round trip: nothing may follow in the transaction.
@@ -131,6 +162,24 @@ extension RegistryBatchStore {
         var moves: [InstallationKey: Set<PushID>] = [:]
         for row in rows { moves[InstallationKey(app: try row.int64(0), id: try row.id(1)), default: []].insert(try row.id(2)) }
         return moves
+    }
+
+    /// A row is a token (it has an id), a move (it has a predecessor), or both; then the token may come more than once.
+    private static func tokensAndMoves(
+        _ rows: PostgresRows
+    ) throws -> (tokens: [TokenState], moves: [InstallationKey: Set<PushID>]) {
+        var tokens: [TokenState] = []
+        tokens.reserveCapacity(rows.count)
+        var moves: [InstallationKey: Set<PushID>] = [:]
+        var withMoves: Set<Int64> = []
+        for row in rows {
+            let isMove = !(try row.isNull(10))
+            if isMove { moves[InstallationKey(app: try row.int64(1), id: try row.id(5)), default: []].insert(try row.id(10)) }
+            guard let id = try row.optionalInt64(0) else { continue }
+            if isMove, !withMoves.insert(id).inserted { continue }
+            tokens.append(try Self.token(row))
+        }
+        return (tokens, moves)
     }
 
     private static func fence(_ row: PostgresRow, slugs: [App.ID: AppSlug]) throws -> (key: InstallationKey, fence: Fence) {
