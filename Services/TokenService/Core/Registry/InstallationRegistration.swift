@@ -130,8 +130,8 @@ extension InstallationRegistration {
     struct Transactions: Sendable {
         /// Verdicts come one batch after another; none comes between a read and its write for ever.
         private static let maximumReruns = 5
-        /// Batches that follow one another on a connection: then it is somebody else's turn, and its plans' to be looked at.
-        private static let maximumSeries = 100
+        /// For how long batches follow one another on a connection: then it is somebody else's turn, and its plans' to be looked at.
+        private static let maximumSeries: Duration = .milliseconds(250)
 
         let pool: PostgresPool
         var metrics: TokenServiceMetrics?
@@ -144,9 +144,9 @@ extension InstallationRegistration {
         ) async -> [Swift.Result<Committed, any Error>] {
             do {
                 return try await pool.session { session in
+                    let end = ContinuousClock.now + Self.maximumSeries
                     var answers = commit(changes, in: session)
-                    for _ in 1..<Self.maximumSeries where session.isConnected {
-                        guard let following = onward(answers) else { break }
+                    while session.isConnected, ContinuousClock.now < end, let following = onward(answers) {
                         answers = commit(following, in: session)
                     }
                     return answers
