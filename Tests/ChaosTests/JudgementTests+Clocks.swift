@@ -74,6 +74,19 @@ struct ClockJudgementTests {
         #expect(try held(step: -60_000, until: 70_000) == [.afterHold: 1])
     }
 
+    @Test("What a token service took while its clock was ahead may wait for as long as that") func waits() throws {
+        func waiting(step: Int64, sent: Int64) throws -> [Promise: Int] {
+            try judge(step: step) { story in
+                story.send(3, to: "ada", at: sent)
+                story.report(3, [], state: .accepted)
+            }
+        }
+        #expect(try waiting(step: 3_600_000, sent: 25_000) == [:])
+        #expect(try waiting(step: 60_000, sent: 25_000) == [.stuck: 1])
+        #expect(try waiting(step: -3_600_000, sent: 25_000) == [.stuck: 1])
+        #expect(try waiting(step: 3_600_000, sent: 41_000) == [.stuck: 1])
+    }
+
     @Test("It excuses no second push and no push for somebody who left") func nothingElse() throws {
         let twice = try judge(step: 60_000) { story in
             story.send(3, to: "ada", at: 24_000)
