@@ -41,7 +41,7 @@ extension RunSize {
     static let clocks = RunSize(
         name: "clocks", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 250,
         sequence: [.dispatcherClockAhead, .tokenServiceClockBehind, .dispatcherClockBehind, .tokenServiceClockAhead], spacing: .seconds(12),
-        drain: .seconds(120), judgesAnswers: true)
+        drain: .seconds(1000), judgesAnswers: true)
 
     static let scenarios = [gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks]
 }
