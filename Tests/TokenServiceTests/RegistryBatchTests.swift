@@ -46,6 +46,21 @@ struct RegistryBatchTests {
         }
     }
 
+    /// Only moves that lead directly to somebody who may lose a token are read at first.
+    @Test func aFenceReachesBackOverEarlierMoves() async throws {
+        try await withRegistry { registry in
+            for number in 1...3 { _ = try await registry.apply([.put(number, "ada", token: 1)]) }
+            _ = try await registry.apply([.put(4, "grace", token: 1)])
+            #expect(try await registry.installations() == ["1 ada 2", "2 ada 2", "3 ada 2", "4 grace 1"])
+            #expect(try await registry.fences() == ["1 2", "2 2", "3 2"])
+        }
+        try await withRegistry { registry in
+            for number in 1...2 { _ = try await registry.apply([.put(number, "ada", token: 1)]) }
+            _ = try await registry.apply([.put(2, "grace", token: 1)])
+            #expect(try await registry.installations() == ["1 ada 2", "2 grace 2"])
+        }
+    }
+
     @Test func underTheSinglePolicyTheLastOneStays() async throws {
         try await withRegistry(policy: .single) { registry in
             _ = try await registry.apply([.put(1, "ada", token: 1), .put(2, "ada", token: 2), .put(3, "ada", token: 3)])
