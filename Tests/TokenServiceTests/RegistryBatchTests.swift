@@ -185,8 +185,7 @@ private struct Registry: Sendable {
         let changes = contents.map { RegistryChange(app: app, $0) }
         return try await pool.transaction { session in
             let store = RegistryBatchStore(session: session)
-            var batch = try store.load(changes).batch
-            let results = changes.map { change in Result { try batch.apply(change) } }
+            let (batch, results) = try store.apply(changes, to: try store.load(changes).batch)
             _ = try store.save(batch, slugs: [app.id: app.slug])
             return results
         }

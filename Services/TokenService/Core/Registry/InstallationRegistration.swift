@@ -219,12 +219,7 @@ extension InstallationRegistration {
         private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
             let store = RegistryBatchStore(session: session)
             let loaded = try store.load(changes)
-            var batch = loaded.batch
-            var results = changes.map { change in Swift.Result { try batch.apply(change) } }
-            if !batch.unread.isEmpty {
-                batch = try store.completed(loaded.batch)
-                results = changes.map { change in Swift.Result { try batch.apply(change) } }
-            }
+            let (batch, results) = try store.apply(changes, to: loaded.batch)
             let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
             let written = try store.save(batch, slugs: slugs)
             return zip(changes, results).map { change, result in

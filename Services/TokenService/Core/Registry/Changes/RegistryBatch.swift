@@ -15,7 +15,7 @@ package struct RegistryBatch {
     /// Installations that got predecessors, and since lost them to a fence or not.
     package internal(set) var gainedPredecessors: Set<InstallationKey> = []
     /// Installations that were fenced though it is not known from where tokens moved to them: then the whole is worth nothing, and is to be
-    /// worked out anew with all moves (``RegistryBatchStore/completed(_:)``).
+    /// worked out anew with all moves (``RegistryBatchStore/apply(_:to:)``).
     package internal(set) var unread: Set<InstallationKey> = []
     /// Of which installations `predecessors` tells all; nil for every one.
     let knownMoves: Set<InstallationKey>?

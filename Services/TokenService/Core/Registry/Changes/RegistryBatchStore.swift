@@ -39,9 +39,21 @@ package struct RegistryBatchStore {
         return Loaded(batch: batch, openFences: open.map(\.fence))
     }
 
+    /// Works the changes out, one after another; anew with all moves where it turns out that some are missing.
+    package func apply(
+        _ changes: [RegistryChange], to loaded: RegistryBatch
+    ) throws -> (batch: RegistryBatch, results: [Result<RegistryChange.Result, any Error>]) {
+        var batch = loaded
+        var results = changes.map { change in Result { try batch.apply(change) } }
+        guard !batch.unread.isEmpty else { return (batch, results) }
+        batch = try completed(loaded)
+        results = changes.map { change in Result { try batch.apply(change) } }
+        return (batch, results)
+    }
+
     /// All moves that lead to the batch's installations, for one that found out that it needs them (``RegistryBatch/unread``).
     /// - Parameter batch: As it was loaded.
-    package func completed(_ batch: RegistryBatch) throws -> RegistryBatch {
+    private func completed(_ batch: RegistryBatch) throws -> RegistryBatch {
         var rows = Array(batch.installations.values)
         let keys = rows.map(\.key)
         let found = try Self.moves(session.execute(Self.selectMoves, Self.concerned(keys)))
