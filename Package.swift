@@ -109,7 +109,7 @@ let package = Package(
         shared("Broker", ["PushModel", "RabbitMQ", "StrictJSON", "SystemIO", lifecycle, logging, metrics]),
         shared("APNs", ["HTTP2", "OpenSSL", "PushModel", "StrictJSON", "SystemIO", logging]),
 
-        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioPosix, nioSSL, signals], resources: [.copy("Migrations")]),
+        service("TokenService", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, metrics, nio, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, nioPosix, nioSSL, signals], resources: [.copy("Migrations")]),
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1, signals]),
@@ -120,7 +120,7 @@ let package = Package(
 
         support("TestDatabase", ["Postgres"]),
         support("TestBroker", ["Broker", "PushModel", "RabbitMQ"]),
-        support("TestSupport", ["PushModel", "SystemIO"]),
+        support("TestSupport", ["PushModel", "SystemIO", nio, nioPosix]),
         tests("SystemIOTests", ["SystemIO"]),
         tests("TestSupportTests", ["SystemIO", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "TestDatabase", "TestSupport"]),

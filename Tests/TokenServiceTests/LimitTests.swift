@@ -2,6 +2,7 @@ import Dispatch
 import Observability
 import Postgres
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import TokenService

@@ -57,6 +57,7 @@ enum FuzzHTTP {
             withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
             withEncoderConfiguration: .init(),
             withDecoderLimitConfiguration: limits)
+        try pipeline.addHandler(OldVersionGuard())
         try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
         try pipeline.addHandler(ConnectionGuard(bodyTimeout: .seconds(30)))
         try pipeline.addHandler(recorder)

@@ -1,6 +1,7 @@
 import NIOCore
 import Observability
 import PushModel
+import TestSupport
 import Testing
 
 /// Beside `ConnectionTests`, which has the plain cases.

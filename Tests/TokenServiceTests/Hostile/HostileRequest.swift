@@ -77,6 +77,11 @@ struct HostileRequest: Sendable {
             HostileRequest("a chunk's extension that a line feed ends", post(chunked, "2;a\n{}\r\n0\r\n\r\n"), .ended(400)),
             HostileRequest("chunks by line feeds alone", post(chunked, "2\n{}\n0\n\n"), .ended(400)),
             HostileRequest("a chunk without its end", post(chunked, "2\r\n{}0\r\n\r\n"), .ended(400)),
+            HostileRequest("chunks in HTTP/1.0", post(chunked, "2\r\n{}\r\n0\r\n\r\n", version: "1.0"), .ended(400)),
+            HostileRequest(
+                "chunks in HTTP/1.0 that stays", post("Connection: keep-alive\r\n" + chunked, "2\r\n{}\r\n0\r\n\r\n", version: "1.0"),
+                .ended(400)
+            ),
             HostileRequest("a length among the trailers", post(chunked, "2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n"), .ended(400)),
             HostileRequest(
                 "trailers without end", post(chunked, "2\r\n{}\r\n0\r\n" + (0..<2000).map { "X-\($0): 12345678\r\n" }.joined()), .ended(400)
@@ -131,6 +136,10 @@ struct HostileRequest: Sendable {
             HostileRequest("an end that is announced", get("Connection: keep-alive, CLOSE\r\n"), .ended(200)),
             HostileRequest("a path of 20,000 bytes", get("", target: "/" + String(repeating: "a", count: 20_000)), .ended(431)),
             HostileRequest("a method of 100,000 bytes", String(repeating: "A", count: 100_000), .ended(400)),
+            HostileRequest(
+                "an expectation of HTTP/1.0",
+                post("Connection: keep-alive\r\nExpect: 100-continue\r\nContent-Length: 2\r\n", "{}", version: "1.0"),
+                .answered(400)),
             HostileRequest("an expectation", post("Expect: 100-continue\r\nContent-Length: 2\r\n", "{}"), .answered(400)),
             HostileRequest("a body with GET", get("Content-Length: 5\r\n") + "GET /", .answered(200)),
             HostileRequest(

@@ -1,6 +1,7 @@
 import Observability
 import Postgres
 import PushModel
+import TestSupport
 import Testing
 
 @Suite("Hostile bytes end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(2)))

@@ -1,6 +1,7 @@
 import HummingbirdCore
 import Logging
 import NIOCore
+import NIOHTTPTypesHTTP1
 import SystemIO
 
 /// HTTP/1 whose requests are worked on by the event loop that read them. On the pool of tasks' threads each request would go from the loop to
@@ -12,7 +13,13 @@ struct LoopChannel: ServerChildChannel {
 
     init(_ base: HTTP1Channel) { self.base = base }
 
-    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> { base.setup(channel: channel, logger: logger) }
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        base.setup(channel: channel, logger: logger).flatMapThrowing { value in
+            let pipeline = channel.pipeline.syncOperations
+            try pipeline.addHandler(OldVersionGuard(), position: .before(pipeline.handler(type: HTTP1ToHTTPServerCodec.self)))
+            return value
+        }
+    }
 
     func handle(value: Value, logger: Logger) async {
         let loop = value.channel.eventLoop
@@ -22,7 +29,13 @@ struct LoopChannel: ServerChildChannel {
 
 extension LoopChannel {
     static func server(_ limits: RequestLimits) -> HTTPServerBuilder {
-        HTTPServerBuilder { LoopChannel(HTTP1Channel(responder: $0, configuration: limits.connection)) }
+        HTTPServerBuilder { responder in
+            LoopChannel(
+                HTTP1Channel(
+                    responder: { (request, writer: consuming ResponseWriter, channel) in
+                        try await responder(request.askingForItsBody(on: channel), writer, channel)
+                    }, configuration: limits.connection))
+        }
     }
 }
 

@@ -34,6 +34,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isEnding = false
     /// The request after whose answer nothing is read.
     private var lastRequest = Int.max
+    /// The request whose client waits for `100 Continue`, as long as nothing of its body has come.
+    private var hesitant: Int?
+    /// The last request was refused before its body, which may still come, or not: what the client does next is the connection's end.
+    private var endsWithBody = false
     /// What comes after a fault in the framing is no request.
     private var isDeaf = false
 
@@ -51,6 +55,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
                 return
             }
             requestsBegun += 1
+            hesitant = head.awaitsContinue ? requestsBegun : nil
             isBodyArriving = true
             portionBytes = 0
             thrownAway = 0
@@ -58,9 +63,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             if RequestFraming.isLast(head) { return lastRequestArrived(head, context) }
         case .body(let bytes): bodyArrived(bytes.readableBytes, context)
         case .end:
-            isBodyArriving = false
-            bodyTimer?.cancel()
-            bodyTimer = nil
+            bodyEnded()
+            context.fireChannelRead(data)
+            if endsWithBody, requestsBegun == answersEnded { context.close(promise: nil) }
+            return
         }
         context.fireChannelRead(data)
     }
@@ -73,7 +79,16 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelRead(wrapInboundOut(.head(head)))
     }
 
+    private func bodyEnded() {
+        hesitant = nil
+        isBodyArriving = false
+        isDeaf = endsWithBody
+        bodyTimer?.cancel()
+        bodyTimer = nil
+    }
+
     private func bodyArrived(_ bytes: Int, _ context: ChannelHandlerContext) {
+        hesitant = nil
         if requestsBegun == answersEnded {
             thrownAway += bytes
             if thrownAway > Self.maximumThrownAway { context.close(promise: nil) }
@@ -121,7 +136,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: Answers
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        switch unwrapOutboundIn(data) {
+        let part = unwrapOutboundIn(data)
+        if case .head(let head) = part, hesitant == answersEnded + 1 { answered(head.status, context) }
+        switch part {
         case .head(var head) where answersEnded + 1 >= (isEnding ? requestsBegun : lastRequest):
             head.headerFields[.connection] = "close"
             return context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -129,9 +146,30 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         default: return context.write(data, promise: promise)
         }
         answersEnded += 1
-        guard isEnding, answersEnded == requestsBegun else { return context.write(data, promise: promise) }
+        guard isEnding || endsWithBody && !isBodyArriving, answersEnded == requestsBegun else {
+            return context.write(data, promise: promise)
+        }
         context.writeAndFlush(data, promise: promise)
         context.close(promise: nil)
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is BodyIsWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+        promise?.succeed()
+        if hesitant == answersEnded + 1 { sayContinue(context) }
+    }
+
+    private func sayContinue(_ context: ChannelHandlerContext) {
+        hesitant = nil
+        context.writeAndFlush(wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: nil)
+    }
+
+    /// The answer begins, and nobody has asked for the body. One that means well is written while the body is read.
+    private func answered(_ status: HTTPResponse.Status, _ context: ChannelHandlerContext) {
+        if status.kind == .successful { return sayContinue(context) }
+        hesitant = nil
+        lastRequest = min(lastRequest, requestsBegun)
+        endsWithBody = true
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -155,6 +193,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             isEnding = true
             return context.fireErrorCaught(error)
         }
+        if endsWithBody { return context.close(promise: nil) }
         refuse(error == .headerOverflow ? .headersTooLarge : .malformedHTTP, context)
     }
 

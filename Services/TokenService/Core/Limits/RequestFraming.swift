@@ -16,6 +16,9 @@ enum RequestFraming {
         return connection.lowercased().split(separator: ",").contains { $0.trimmingBlanks == "close" }
     }
 
+    /// Stands for any coding of a request that is older than codings.
+    static let codingOfOldVersion = "of HTTP/1.0"
+
     private static let host = HTTPField.Name("Host")
 }
 

@@ -1,14 +1,16 @@
-import NIOCore
+package import NIOCore
 import NIOPosix
 
 /// A TCP connection to a service, for clients that no HTTP library would be.
-struct RawConnection {
+package struct RawConnection {
     private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
     /// For another task to send with.
-    let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
-    private(set) var received = ""
+    package let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    package private(set) var received = ""
 
-    static func open<Result: Sendable>(_ port: Int, _ body: @Sendable (inout RawConnection) async throws -> Result) async throws -> Result {
+    package static func open<Result: Sendable>(
+        _ port: Int, _ body: @Sendable (inout RawConnection) async throws -> Result
+    ) async throws -> Result {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).channelOption(
             .allowRemoteHalfClosure, value: true
         ).connect(host: "127.0.0.1", port: port) {
@@ -27,29 +29,29 @@ struct RawConnection {
 
     /// - Returns: false where the service has closed the connection.
     @discardableResult
-    func send(_ text: String) async -> Bool { await send(Array(text.utf8)) }
+    package func send(_ text: String) async -> Bool { await send(Array(text.utf8)) }
 
     @discardableResult
-    func send(_ bytes: [UInt8]) async -> Bool { await outbound.send(bytes) }
+    package func send(_ bytes: [UInt8]) async -> Bool { await outbound.send(bytes) }
 
     /// The statuses of the answers that came, in order.
-    var statuses: [Int] {
+    package var statuses: [Int] {
         received.split(separator: "HTTP/1.1 ", omittingEmptySubsequences: false).dropFirst().compactMap { Int($0.prefix(3)) }
     }
 
     /// Reads until the text was received, or the connection ends.
-    mutating func read(until text: String) async -> String {
+    package mutating func read(until text: String) async -> String {
         while !received.contains(text), await readMore() {}
         return received
     }
 
     /// Everything until the service closes the connection.
-    mutating func readToEnd() async -> String {
+    package mutating func readToEnd() async -> String {
         while await readMore() {}
         return received
     }
 
-    mutating func forget() { received = "" }
+    package mutating func forget() { received = "" }
 
     private mutating func readMore() async -> Bool {
         do {
@@ -65,7 +67,7 @@ struct RawConnection {
 extension NIOAsyncChannelOutboundWriter<ByteBuffer> {
     /// - Returns: false where the service has closed the connection.
     @discardableResult
-    func send(_ bytes: some Sequence<UInt8> & Sendable) async -> Bool {
+    package func send(_ bytes: some Sequence<UInt8> & Sendable) async -> Bool {
         do { try await write(ByteBuffer(bytes: bytes)) } catch { return false }
         return true
     }

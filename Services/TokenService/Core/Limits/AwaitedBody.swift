@@ -1,0 +1,44 @@
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+
+/// The body of a request whose client waits for `100 Continue` with it (RFC 9110, section 10.1.1): the first who reads it says so to
+/// ``ConnectionGuard``. A request that is refused by its head is never told to send the rest.
+struct AwaitedBody: AsyncSequence, Sendable {
+    typealias Element = ByteBuffer
+
+    let base: HummingbirdCore.RequestBody
+    let channel: any Channel
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: base.makeAsyncIterator(), channel: channel) }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        var base: HummingbirdCore.RequestBody.AsyncIterator
+        /// Until it was told.
+        var channel: (any Channel)?
+
+        @concurrent mutating func next() async throws -> ByteBuffer? {
+            channel?.triggerUserOutboundEvent(BodyIsWanted(), promise: nil)
+            channel = nil
+            return try await base.next()
+        }
+    }
+}
+
+/// Somebody reads the body of the request that is being answered.
+struct BodyIsWanted: Sendable {}
+
+extension HTTPRequest {
+    /// Whether its client waits to be told before it sends the body.
+    var awaitsContinue: Bool { headerFields[.expect]?.lowercased() == "100-continue" }
+}
+
+extension Request {
+    /// The same request; reading its body asks for it where the client waits for that.
+    func askingForItsBody(on channel: any Channel) -> Request {
+        guard head.awaitsContinue else { return self }
+        var request = self
+        request.body = HummingbirdCore.RequestBody(asyncSequence: AwaitedBody(base: body, channel: channel))
+        return request
+    }
+}

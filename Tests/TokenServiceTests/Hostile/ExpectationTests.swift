@@ -1,0 +1,115 @@
+import NIOCore
+import Postgres
+import TestSupport
+import Testing
+
+/// curl and others wait a second for this word before they send a large body.
+@Suite("A client that asks whether it may send its body is told", .serialized, .timeLimit(.minutes(1)))
+struct ExpectationTests {
+    private static let registration = #"{"user":"ada","tokens":[]}"#
+    private static let go = "HTTP/1.1 100 Continue\r\n\r\n"
+
+    private static func head(
+        _ fields: String, of path: String = "/v1/apps/shop/installations/\(installation(1))", method: String = "PUT", key: String?
+    ) -> String {
+        let authorization = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        return "\(method) \(path) HTTP/1.1\r\nHost: t\r\n\(authorization)Expect: 100-continue\r\n\(fields)\r\n"
+    }
+
+    @Test("Yes, and the answer follows the body; the connection goes on", arguments: [true, false])
+    func aBodyThatIsWanted(isChunked: Bool) async throws {
+        try await RunningService.run { running in
+            let key = try await running.client.makeApp().key
+            let length = Self.registration.utf8.count
+            let (fields, body) =
+                isChunked
+                ? ("Transfer-Encoding: chunked\r\n", "\(String(length, radix: 16))\r\n\(Self.registration)\r\n0\r\n\r\n")
+                : ("Content-Length: \(length)\r\n", Self.registration)
+            let statuses = try await RawConnection.open(running.client.port) { connection in
+                await connection.send(Self.head(fields, key: key))
+                #expect(await connection.read(until: "\r\n\r\n") == Self.go)
+                connection.forget()
+                await connection.send(body + HostileRequest.follower.replacing("Host: t", with: "Host: t\r\nConnection: close"))
+                _ = await connection.readToEnd()
+                return connection.statuses
+            }
+            #expect(statuses == [201, 200])
+            #expect(try await running.count("SELECT count(*) FROM installations") == 1)
+        }
+    }
+
+    @Test(
+        "No, by the answer itself, and nothing that follows is a request",
+        arguments: [
+            ("/v1/apps/shop/notifications", "Content-Length: 2\r\n", true, 401), ("/v1/nothing", "Content-Length: 2\r\n", true, 404),
+            ("/v1/apps/shop/notifications", "Content-Length: 99999999\r\n", false, 413),
+            ("/v1/apps/shop/notifications", "Content-Length: 2\r\nContent-Encoding: gzip\r\n", false, 415),
+            ("/v1/apps/shop/notifications", "Transfer-Encoding: chunked\r\nContent-Encoding: br\r\n", false, 415),
+        ])
+    func aBodyThatIsNot(path: String, fields: String, isStranger: Bool, status: Int) async throws {
+        try await RunningService.run { running in
+            let key = try await running.client.makeApp().key
+            let answer = try await RawConnection.open(running.client.port) { connection in
+                await connection.send(Self.head(fields, of: path, method: "POST", key: isStranger ? nil : key))
+                _ = await connection.read(until: "}")
+                // The body that was announced would be as long as this, or longer.
+                await connection.send(HostileRequest.follower)
+                connection.outbound.finish()
+                _ = await connection.readToEnd()
+                #expect(connection.statuses == [status])
+                return connection.received
+            }
+            #expect(answer.contains("\r\nConnection: close\r\n") || answer.contains("\r\nconnection: close\r\n"), "\(answer)")
+        }
+    }
+
+    @Test("Not when the body has come already, nor in HTTP/1.0")
+    func aBodyThatIsThere() async throws {
+        try await RunningService.run { running in
+            let key = try await running.client.makeApp().key
+            for version in ["1.1", "1.0"] {
+                let head = Self.head("Connection: close\r\nContent-Length: \(Self.registration.utf8.count)\r\n", key: key)
+                let statuses = try await RawConnection.open(running.client.port) { connection in
+                    await connection.send(head.replacing("HTTP/1.1", with: "HTTP/\(version)") + Self.registration)
+                    _ = await connection.readToEnd()
+                    return connection.statuses
+                }
+                #expect(statuses == [version == "1.1" ? 201 : 200])
+            }
+        }
+    }
+
+    @Test("In HTTP/1.0 nobody is told: the body is waited for")
+    func olderThanTheWord() async throws {
+        try await RunningService.run(RunningService.Options(settings: ["HTTP_BODY_TIMEOUT_SECONDS": "1"])) { running in
+            let key = try await running.client.makeApp().key
+            let statuses = try await RawConnection.open(running.client.port) { connection in
+                await connection.send(Self.head("Content-Length: 2\r\n", key: key).replacing("HTTP/1.1", with: "HTTP/1.0"))
+                _ = await connection.readToEnd()
+                return connection.statuses
+            }
+            #expect(statuses == [408])
+        }
+    }
+
+    /// Its answer begins before its lines are read.
+    @Test("An import is told too, once")
+    func anImport() async throws {
+        try await RunningService.run { running in
+            let key = try await running.client.makeApp().key
+            let line = #"{"id":"\#(installation(1))","user":"ada","tokens":[]}"# + "\n"
+            let (first, statuses) = try await RawConnection.open(running.client.port) { connection in
+                await connection.send(
+                    Self.head(
+                        "Connection: close\r\nContent-Length: \(line.utf8.count)\r\n", of: "/v1/apps/shop/import", method: "POST", key: key)
+                )
+                let first = await connection.read(until: "\r\n\r\n")
+                await connection.send(line)
+                _ = await connection.readToEnd()
+                return (first, connection.statuses)
+            }
+            #expect(first.hasPrefix(Self.go) && statuses == [100, 200])
+            #expect(try await running.count("SELECT count(*) FROM installations") == 1)
+        }
+    }
+}
