@@ -37,12 +37,13 @@ struct TestControl: Sendable {
 
 /// As `withSimulator`, through the service that the program runs.
 func withControl(
-    _ change: (inout APNsSimulatorConfiguration) throws -> Void = { _ in }, _ body: @escaping @Sendable (TestControl) async throws -> Void
+    idleTimeout: Duration = .seconds(60), _ change: (inout APNsSimulatorConfiguration) throws -> Void = { _ in },
+    _ body: @escaping @Sendable (TestControl) async throws -> Void
 ) async throws {
     try await withUnstartedSimulator(change) { test in
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         let (started, starting) = AsyncStream.makeStream(of: SimulatorService.Ports.self)
-        let service = SimulatorService(test.simulator, logger: logger) { starting.yield($0) }
+        let service = SimulatorService(test.simulator, logger: logger, idleTimeout: idleTimeout) { starting.yield($0) }
         let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: [service], logger: logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {

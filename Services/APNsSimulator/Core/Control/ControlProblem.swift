@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import NIOHTTP1
 import StrictJSON
 
 /// A refusal of the control API, as `application/problem+json` (RFC 9457).
@@ -38,6 +39,7 @@ struct ControlProblem: Error {
         case let error as SimulatorError where error.code == .scenario:
             self.init(.badRequest, "invalid_scenario", "The request is not valid", error.description)
         case let error as SimulatorError: self.init(.badRequest, "invalid_token", "The request is not valid", error.description)
+        case is HTTPParserError: self.init(.badRequest, "http_error", "The request is not valid", "this is no HTTP/1.1")
         case let error as any HTTPResponseError:
             self.init(error.status, error.status == .notFound ? "not_found" : "http_error", error.status.reasonPhrase, "see the README")
         default: self.init(.internalServerError, "internal_error", "Internal error", "see the log")

@@ -19,10 +19,11 @@ struct ControlRequest {
     /// Reads the body as one object with `read`, which leaves its complaints in the reader.
     func body<Content>(_ read: (inout JSONObjectReader) -> Content?) async throws -> Content {
         let bytes: [UInt8]
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBytes { throw Self.tooLarge }
         do {
             bytes = Array(try await request.body.collect(upTo: Self.maximumBytes).readableBytesView)
         } catch is NIOTooManyBytesError {
-            throw ControlProblem(.contentTooLarge, "body_too_large", "Body too large", "at most \(Self.maximumBytes) bytes")
+            throw Self.tooLarge
         }
         let value: JSONValue
         do throws(JSONError) {
@@ -36,6 +37,9 @@ struct ControlRequest {
         guard reader.problems.isEmpty, let content else { throw ControlProblem.invalid(reader.problems.list) }
         return content
     }
+
+    private static let tooLarge = ControlProblem(
+        .contentTooLarge, "body_too_large", "Body too large", "at most \(maximumBytes) bytes")
 
     /// Refuses query parameters other than these.
     func allowQuery(_ names: [String]) throws {

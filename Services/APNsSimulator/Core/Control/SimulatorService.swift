@@ -16,12 +16,22 @@ package struct SimulatorService: Service {
 
     private let simulator: APNsSimulator
     private let logger: Logger
+    private let idleTimeout: Duration
     private let onListening: @Sendable (Ports) -> Void
 
-    /// - Parameter onListening: Told the ports once all of them take connections.
-    package init(_ simulator: APNsSimulator, logger: Logger, onListening: @escaping @Sendable (Ports) -> Void = { _ in }) {
+    /// Long polls count: more wait until another ends.
+    private static let maximumControlConnections = 1024
+
+    /// - Parameters:
+    ///   - idleTimeout: Of the control API: for a request's head, between two requests, and between two parts of a body.
+    ///   - onListening: Told the ports once all of them take connections.
+    package init(
+        _ simulator: APNsSimulator, logger: Logger, idleTimeout: Duration = .seconds(60),
+        onListening: @escaping @Sendable (Ports) -> Void = { _ in }
+    ) {
         self.simulator = simulator
         self.logger = logger
+        self.idleTimeout = idleTimeout
         self.onListening = onListening
     }
 
@@ -31,8 +41,13 @@ package struct SimulatorService: Service {
         let configuration = simulator.configuration
         let application = Application(
             responder: ControlRoutes(simulator: simulator, logger: logger).responder(),
-            server: .http1(configuration: HTTP1Channel.Configuration(idleTimeout: .seconds(60))),
-            configuration: ApplicationConfiguration(address: .hostname(configuration.host, port: configuration.controlPort ?? 0)),
+            server: .http1(
+                configuration: HTTP1Channel.Configuration(
+                    idleTimeout: TimeAmount(idleTimeout),
+                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100))),
+            configuration: ApplicationConfiguration(
+                address: .hostname(configuration.host, port: configuration.controlPort ?? 0),
+                availableConnectionsDelegate: MaximumAvailableConnections(Self.maximumControlConnections)),
             onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
         // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.
         try await withGracefulShutdownHandler {

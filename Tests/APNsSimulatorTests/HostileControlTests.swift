@@ -1,0 +1,152 @@
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("Hostile bytes at the control API end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(2)))
+struct HostileControlTests {
+    private static let follower = "GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+    private static let device = ControlAPITests.device
+
+    private static func put(_ fields: String, _ body: String) -> String {
+        "PUT \(device) HTTP/1.1\r\nHost: t\r\n\(fields)\r\n\(body)"
+    }
+
+    /// What came, and the statuses of it.
+    private static func exchange(_ bytes: [UInt8], _ control: TestControl) async throws -> (statuses: [Int], text: String) {
+        try await RawConnection.open(control.port) { connection in
+            await connection.send(bytes)
+            _ = await connection.readToEnd()
+            return (connection.statuses, connection.received)
+        }
+    }
+
+    private static func exchange(_ text: String, _ control: TestControl) async throws -> (statuses: [Int], text: String) {
+        try await exchange(Array(text.utf8), control)
+    }
+
+    private static let installed = #"{"environment":"sandbox"}"#
+    /// Each is followed by a whole request, which must not be answered: who cannot say where one ends cannot say where the next begins.
+    private static let torn: [String] = [
+        put("Content-Length: 25\r\nTransfer-Encoding: chunked\r\n", installed),
+        put("Content-Length: 2\r\nContent-Length: 25\r\n", installed),
+        put("Content-Length: +25\r\n", installed), put("Content-Length: 2x\r\n", installed), put("Content-Length : 25\r\n", installed),
+        put("Content-Length:\r\n 25\r\n", installed), put("Content-Length: 25\r\n", installed).replacing("\r\n", with: "\n"),
+        put("Transfer-Encoding: chunked\r\n", "zz\r\n{}\r\n0\r\n\r\n"), put("Transfer-Encoding: chunked\r\n", "2\n{}\n0\n\n"),
+        put("Transfer-Encoding: chunked\r\n", "fffffffffffffffff\r\n{}\r\n0\r\n\r\n"), put("Transfer-Encoding: identity\r\n", installed),
+        put("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), "GET /healthz\r\n\r\n", "get /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+        "GET /hea\u{0}lthz HTTP/1.1\r\nHost: t\r\n\r\n", "GET /healthz HTTP/1.1\r\nX\u{0}: a\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ]
+
+    @Test("A request that is no request, or two, is refused, and nothing after it is one", arguments: torn)
+    func smuggling(_ text: String) async throws {
+        try await withControl { control in
+            let (statuses, _) = try await Self.exchange(text + Self.follower, control)
+            #expect(statuses == [400])
+            #expect(try await control.call("GET", "/v1/devices").json?["devices"]?.arrayValue?.isEmpty == true)
+        }
+    }
+
+    @Test(
+        "A head that floods is refused",
+        arguments: [
+            "X-Long: \(String(repeating: "x", count: 9000))\r\n", (0..<101).map { "X-\($0): 1\r\n" }.joined(),
+            (0..<5).map { "X-\($0): \(String(repeating: "x", count: 4000))\r\n" }.joined(),
+        ])
+    func headerFloods(_ fields: String) async throws {
+        try await withControl { control in
+            let (statuses, _) = try await Self.exchange("GET /healthz HTTP/1.1\r\nHost: t\r\n\(fields)\r\n" + Self.follower, control)
+            #expect(statuses == [400])
+            #expect(try await control.call("GET", "/healthz").status == 200)
+        }
+    }
+
+    @Test("Trailers without end are refused") func trailers() async throws {
+        try await withControl { control in
+            let trailers = (0..<2000).map { "X-\($0): 12345678\r\n" }.joined()
+            let (statuses, text) = try await Self.exchange(
+                Self.put("Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n" + trailers + "\r\n"), control)
+            // Closing while the client still writes can cost it the answer.
+            #expect(statuses == [400] || statuses.isEmpty, "\(text)")
+        }
+    }
+
+    @Test("A body that is too large is refused by its length, or where it gets too long", arguments: [true, false])
+    func oversizeBodies(isChunked: Bool) async throws {
+        try await withControl { control in
+            let answer = try await RawConnection.open(control.port) { connection in
+                if isChunked {
+                    await connection.send(Self.put("Transfer-Encoding: chunked\r\n", ""))
+                    let piece = "8000\r\n" + String(repeating: " ", count: 0x8000) + "\r\n"
+                    var sent = 0
+                    while sent < 8 << 20, await connection.send(piece) { sent += 0x8000 }
+                } else {
+                    await connection.send(Self.put("Content-Length: 99999999999\r\n", " "))
+                }
+                return await connection.read(until: "body_too_large")
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 413 "))
+            #expect(try await control.call("GET", "/healthz").status == 200)
+        }
+    }
+
+    @Test("What stops coming is not waited for", arguments: ["", "PUT /v1/dev", put("Content-Length: 25\r\n", "{")])
+    func slowClients(_ start: String) async throws {
+        try await withControl(idleTimeout: .seconds(1)) { control in
+            let (statuses, _) = try await Self.exchange(start, control)
+            #expect(!statuses.contains(200) && !statuses.contains(201))
+            #expect(try await control.call("GET", "/v1/devices").json?["devices"]?.arrayValue?.isEmpty == true)
+        }
+    }
+
+    @Test(
+        "What is not plainly JSON is a 400",
+        arguments: [
+            "", "\u{feff}{}", "{\"environment\":'sandbox'}", "{\"environment\":\"sandbox\"}{}", "{\"environment\":\"sandbox\",}",
+            "{\"environment\":\"sandbox\",\"environment\":\"production\"}", "{\"environment\":\"\\ud800\"}", "[]", "null",
+            String(repeating: "{\"a\":", count: 5000), String(repeating: "[", count: 900_000),
+            "{\"uninstalled_at_ms\":" + String(repeating: "9", count: 60_000) + "}",
+        ])
+    func malformedJSON(_ body: String) async throws {
+        try await withControl { control in
+            for (method, path) in [
+                ("PUT", Self.device), ("POST", Self.device + "/actions"), ("PUT", Self.device + "/script"), ("POST", "/v1/commands"),
+                ("PUT", "/v1/scenario"),
+            ] {
+                let answer = try await control.call(method, path, body)
+                #expect(answer.status == 400, "\(method) \(path): \(answer.text)")
+                #expect(
+                    ["malformed_json", "invalid_request", "invalid_scenario"].contains(answer.json?["code"]?.stringValue),
+                    "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test(
+        "A route that does not exist is a 404, whatever its path and method say",
+        arguments: [
+            "GET /v1", "GET /v1/devices/x/y/z", "TRACE /healthz", "OPTIONS *", "POST /v1/counters", "PATCH \(device)",
+            "GET /..%2f..%2fetc/passwd",
+            "GET /../../etc/passwd", "GET /v1/devices/\(String(repeating: "a", count: 4000))/none", "PROPFIND /",
+        ])
+    func unknownRoutes(_ line: String) async throws {
+        try await withControl { control in
+            let (statuses, text) = try await Self.exchange(
+                "\(line) HTTP/1.1\r\nHost: t\r\nX-Secret: sesame\r\n\r\n" + Self.follower, control)
+            #expect(statuses == [404, 200], "\(text)")
+            #expect(!text.contains("sesame"))
+        }
+    }
+
+    @Test("Many that say nothing do not keep others away") func silentCrowd() async throws {
+        try await withControl(idleTimeout: .seconds(1)) { control in
+            try await withThrowingTaskGroup(of: [Int].self) { group in
+                for number in 0..<200 {
+                    group.addTask { try await Self.exchange(number % 2 == 0 ? "" : "GET /healthz HTTP/1.1\r\nHost:", control).statuses }
+                }
+                for try await statuses in group { #expect(statuses.isEmpty) }
+            }
+            #expect(try await control.call("GET", "/healthz").status == 200)
+        }
+    }
+}
