@@ -45,10 +45,11 @@ struct SweepTests {
         (
             .quarantine, .text("tokens_by_quarantine"),
             """
-            INSERT INTO tokens (app_id, installation, token, environment, purpose, state, registered_at, retired_at, retired_reason, quarantined_at)
-            SELECT i.app_id, i.id, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
+            INSERT INTO tokens (app_id, installation, ordinal, token, environment, purpose, state, registered_at, retired_at, retired_reason,
+                quarantined_at)
+            SELECT i.app_id, i.id, i.ordinal, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
                 now() - CASE WHEN n > $1 THEN interval '719 hours' ELSE interval '721 hours' END
-            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
+            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id, ordinal FROM installations LIMIT 1) AS i
             """
         ),
         (

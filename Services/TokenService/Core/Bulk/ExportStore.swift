@@ -38,7 +38,7 @@ package struct ExportStore: Sendable {
         SELECT i.id, i.owner, i.locale, i.time_zone, i.app_version, i.os_version, i.device_model, i.tags,
             coalesce(t.tokens, '{}'), coalesce(t.environments, '{}'), coalesce(t.purposes, '{}')
         FROM (
-            SELECT app_id, id, owner, locale, time_zone, app_version, os_version, device_model, tags FROM installations
+            SELECT app_id, id, ordinal, owner, locale, time_zone, app_version, os_version, device_model, tags FROM installations
             WHERE app_id = $1 AND id >= coalesce($2::uuid, '00000000-0000-0000-0000-000000000000') AND id IS DISTINCT FROM $2::uuid
                 AND deregistered_at IS NULL
             ORDER BY id LIMIT $3
@@ -47,7 +47,7 @@ package struct ExportStore: Sendable {
             SELECT array_agg(token ORDER BY purpose, environment) AS tokens,
                 array_agg(environment ORDER BY purpose, environment) AS environments,
                 array_agg(purpose ORDER BY purpose, environment) AS purposes
-            FROM tokens WHERE app_id = i.app_id AND installation = i.id AND state = 'active'
+            FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active'
         ) AS t ON true
         ORDER BY i.id
         """

@@ -75,7 +75,7 @@ extension DeadLetterStore {
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = d.installation
             LEFT JOIN LATERAL (
                 SELECT live.id, live.environment, live.proven_at IS NULL AS unproven
-                FROM tokens old JOIN tokens live ON live.app_id = old.app_id AND live.installation = d.installation
+                FROM tokens old JOIN tokens live ON live.app_id = old.app_id AND live.ordinal = i.ordinal
                     AND live.purpose = old.purpose AND live.environment = old.environment AND live.state = 'active'
                 WHERE old.id = d.token_id
             ) AS t ON true

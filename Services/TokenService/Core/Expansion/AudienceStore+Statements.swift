@@ -122,16 +122,16 @@ extension AudienceStore {
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
         CROSS JOIN LATERAL (
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
             FROM unnest((coalesce(n.target_users, ARRAY[n.target_user]))[$2::int + 1:$3::int]) AS named (owner)
             JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
             UNION ALL
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL
             FROM unnest((coalesce(n.target_installations, ARRAY[n.target_installation]))[$2::int + 1:$3::int],
                 n.target_epochs[$2::int + 1:$3::int]) AS named (id, epoch)
             JOIN installations i ON i.app_id = n.app_id AND i.id = named.id AND i.owner_epoch = named.epoch
             UNION ALL
-            SELECT i.id, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
             FROM unnest(n.target_tokens[$2::int + 1:$3::int], n.target_holders[$2::int + 1:$3::int], n.target_epochs[$2::int + 1:$3::int])
                 AS named (token, holder, epoch)
             JOIN installations i ON i.app_id = n.app_id AND i.id = named.holder AND i.owner_epoch = named.epoch
@@ -139,7 +139,7 @@ extension AudienceStore {
         ) AS i
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-            WHERE t.app_id = n.app_id AND t.installation = i.id AND t.purpose = $4 AND t.state = 'active'
+            WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = $4 AND t.state = 'active'
                 AND (i.token IS NULL OR t.token = i.token)
                 AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
             OFFSET 0

@@ -102,7 +102,9 @@ package struct StaleInstallations {
         """
     private static let retireTokens: PostgresStatement = """
         WITH locked AS (
-            SELECT id FROM tokens WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND state = 'active' ORDER BY id FOR NO KEY UPDATE
+            SELECT id FROM tokens WHERE app_id = $1 AND state = 'active'
+                AND ordinal = ANY (ARRAY(SELECT ordinal FROM installations WHERE app_id = $1 AND id = ANY ($2::uuid[])))
+            ORDER BY id FOR NO KEY UPDATE
         )
         UPDATE tokens t SET state = 'retired', retired_at = $3, retired_reason = 'stale' FROM locked WHERE t.id = locked.id
         """

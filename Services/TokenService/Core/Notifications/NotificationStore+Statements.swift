@@ -40,12 +40,12 @@ extension NotificationStore {
                     NOT item.is_urgent AND EXISTS (
                         SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner) AS may_be_quiet
                 FROM (
-                    SELECT o.id, o.owner, o.owner_epoch FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user
+                    SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user
                     UNION ALL
-                    SELECT o.id, o.owner, o.owner_epoch FROM installations o
+                    SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
                     WHERE o.app_id = item.app_id AND o.id = item.target_installation
                 ) i
-                JOIN tokens t ON t.app_id = item.app_id AND t.installation = i.id
+                JOIN tokens t ON t.app_id = item.app_id AND t.ordinal = i.ordinal
                 WHERE t.purpose = item.purpose AND t.state = 'active' LIMIT $20::bigint + 1
             ) f
             WINDOW own AS (PARTITION BY item.id)

@@ -60,7 +60,7 @@ extension OutcomeStore {
             LEFT JOIN tokens o ON o.app_id = w.app_id AND o.environment = w.answered AND o.purpose = w.purpose AND o.token = w.token
             CROSS JOIN LATERAL (
                 SELECT EXISTS (
-                    SELECT FROM tokens x WHERE x.app_id = w.app_id AND x.installation = w.installation AND x.purpose = w.purpose
+                    SELECT FROM tokens x WHERE x.app_id = w.app_id AND x.ordinal = w.ordinal AND x.purpose = w.purpose
                         AND x.environment = w.answered AND x.state = 'active') AS is_taken
             ) AS p
         ), proven AS (

@@ -15,7 +15,8 @@ extension InstallationStore {
         WHERE app_id = $1 AND id = ANY ($2::uuid[]) ORDER BY id FOR NO KEY UPDATE
         """
     static let lockActiveTokens: PostgresStatement = """
-        SELECT id FROM tokens WHERE app_id = $1 AND installation = $2 AND state = 'active' ORDER BY id FOR NO KEY UPDATE
+        SELECT id FROM tokens WHERE app_id = $1 AND ordinal = (SELECT ordinal FROM installations WHERE app_id = $1 AND id = $2) AND state = 'active'
+        ORDER BY id FOR NO KEY UPDATE
         """
     static let holders: PostgresStatement = """
         SELECT DISTINCT installation FROM tokens

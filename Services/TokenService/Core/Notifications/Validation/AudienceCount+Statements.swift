@@ -4,11 +4,12 @@ import Postgres
 /// `$6` whom.
 ///
 /// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``. What a token is over for is asked
-/// only where no token is active, and of that device alone: an app may have half of its tokens in quarantine.
+/// only where no token is active, and of that device alone: an app may have half of its tokens in quarantine. Live tokens are found by their
+/// ordinal: by installation there are two indexes, and before tables are analyzed the planner takes either.
 extension AudienceCount {
     static let users: PostgresStatement = """
         WITH asked AS (
-            SELECT i.id, i.owner, i.time_zone, i.throttled_until FROM unnest($6::text[]) AS u (name)
+            SELECT i.id, i.ordinal, i.owner, i.time_zone, i.throttled_until FROM unnest($6::text[]) AS u (name)
             LEFT JOIN installations i ON i.app_id = $1 AND i.owner = u.name LIMIT 10000
         ), judged AS (
             SELECT live.count, CASE
@@ -25,13 +26,13 @@ extension AudienceCount {
                 END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
-                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.ordinal = a.ordinal AND t.purpose = $2 AND t.state = 'active') AS live
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
         """
     static let installations: PostgresStatement = """
         WITH asked AS (
-            SELECT i.id, i.owner, i.time_zone, i.throttled_until, i.deregistered_at FROM unnest($6::uuid[]) AS u (id)
+            SELECT i.id, i.ordinal, i.owner, i.time_zone, i.throttled_until, i.deregistered_at FROM unnest($6::uuid[]) AS u (id)
             LEFT JOIN installations i ON i.app_id = $1 AND i.id = u.id
         ), judged AS (
             SELECT live.count, CASE
@@ -49,7 +50,7 @@ extension AudienceCount {
                 END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
-                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.ordinal = a.ordinal AND t.purpose = $2 AND t.state = 'active') AS live
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
         """
@@ -90,7 +91,7 @@ extension AudienceCount {
                 END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
-                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.ordinal = a.ordinal AND t.purpose = $2 AND t.state = 'active') AS live
             WHERE a.deregistered_at IS NULL
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
@@ -112,7 +113,7 @@ extension AudienceCount {
                 END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
-                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.ordinal = a.ordinal AND t.purpose = $2 AND t.state = 'active') AS live
             WHERE a.deregistered_at IS NULL AND array_to_tsvector(a.tags) @@ $6::text::tsquery
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
@@ -138,7 +139,7 @@ extension AudienceCount {
                 END AS reason
             FROM asked a CROSS JOIN LATERAL (
                 SELECT count(*) FROM tokens t
-                WHERE t.app_id = $1 AND t.installation = a.id AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.ordinal = a.ordinal AND t.purpose = $2 AND t.state = 'active') AS live
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
         UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM found) >= 50000

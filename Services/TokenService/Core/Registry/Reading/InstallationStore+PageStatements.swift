@@ -14,7 +14,7 @@ extension InstallationStore {
                 WHEN 'throttled' THEN i.throttled_until > now()
                 WHEN 'stale' THEN i.stale_since IS NOT NULL
                 WHEN 'unreachable' THEN NOT EXISTS (
-                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state = 'active')
+                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active')
                 ELSE true END
             AND ($2::text IS NULL OR i.tags @> ARRAY[$2::text])
             AND ($3::timestamptz IS NULL OR i.registered_at >= $3) AND ($4::timestamptz IS NULL OR i.registered_at < $4)
@@ -28,7 +28,7 @@ extension InstallationStore {
                 WHEN 'throttled' THEN i.throttled_until > now()
                 WHEN 'stale' THEN i.stale_since IS NOT NULL
                 WHEN 'unreachable' THEN NOT EXISTS (
-                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state = 'active')
+                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active')
                 ELSE true END
             AND ($2::text IS NULL OR i.tags @> ARRAY[$2::text])
             AND ($3::timestamptz IS NULL OR i.registered_at >= $3) AND ($4::timestamptz IS NULL OR i.registered_at < $4)
@@ -53,7 +53,7 @@ extension InstallationStore {
                 WHEN 'throttled' THEN i.throttled_until > now()
                 WHEN 'stale' THEN i.stale_since IS NOT NULL
                 WHEN 'unreachable' THEN NOT EXISTS (
-                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state = 'active')
+                    SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active')
                 ELSE true END
             AND ($2::text IS NULL OR i.tags @> ARRAY[$2::text])
             AND ($3::timestamptz IS NULL OR i.registered_at >= $3) AND ($4::timestamptz IS NULL OR i.registered_at < $4)
