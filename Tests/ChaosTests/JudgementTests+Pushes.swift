@@ -80,6 +80,7 @@ struct PushJudgementTests {
         #expect(try tell(9500, status: nil) == [:])
         #expect(try tell(9500, fence: .pending) == [:])
         #expect(try tell(15_000, fence: .pending) == [.afterCancel: 1])
+        #expect(try tell(15_000, fence: ClientRecord.Fence.none) == [:], "it was too late, and said so")
     }
 
     @Test("Nothing comes during a hold, and everything after it") func duringAHold() throws {

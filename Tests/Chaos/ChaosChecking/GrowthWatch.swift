@@ -1,6 +1,7 @@
 import ChaosLedger
 
-/// Whether a process takes more and more: what it had in the second quarter of its life against the last one.
+/// Whether a process takes more and more: what it had in the second quarter of its life against the last one. Descriptors are counted at their fewest:
+/// clients open and close connections as their answers come and do not, and only what is left when they are gone is a leak.
 struct GrowthWatch {
     /// Younger processes still find their size.
     static let youngest: Int64 = 600_000_000
@@ -37,7 +38,7 @@ struct GrowthWatch {
             Self.middle(late.map(value)) - Self.middle(early.map(value))
         }
         let memory = grown(\.memory) / minutes
-        let descriptors = grown { Int64($0.descriptors) }
+        let descriptors = Self.fewest(late.map { Int64($0.descriptors) }) - Self.fewest(early.map { Int64($0.descriptors) })
         let threads = grown { Int64($0.threads) }
         let name = "\(life.name) (process \(life.samples[0].id))"
         return [
@@ -48,5 +49,7 @@ struct GrowthWatch {
         ].compactMap { $0 }
     }
 
+    /// All but a tenth have more.
+    private static func fewest(_ values: [Int64]) -> Int64 { values.sorted()[values.count / 10] }
     private static func middle(_ values: [Int64]) -> Int64 { values.sorted()[values.count / 2] }
 }

@@ -33,7 +33,9 @@ struct StopBook {
         switch record.kind {
         case .cancel:
             guard let id = record.notification else { return }
-            cancels[id, default: []].append(Stop(request: record.id, sentAt: record.sentAt, effectiveAt: isDone ? effectiveAt : nil))
+            // Without a fence there was nothing left to cancel, and the answer said so.
+            let isCancelled = isDone && record.fence != ClientRecord.Fence.none
+            cancels[id, default: []].append(Stop(request: record.id, sentAt: record.sentAt, effectiveAt: isCancelled ? effectiveAt : nil))
         case .hold:
             if let id = record.hold { placeOfHold[id] = holds.count }
             // One that may be in force and has no id that a client knows cannot be judged.

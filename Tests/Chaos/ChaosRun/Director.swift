@@ -133,6 +133,7 @@ struct Director: Sendable {
         run.deliberateFault = settings.deliberateFault.values.first
         run.grace = RunSettings.graceMicroseconds
         if settings.size.sequence != nil { run.scenario = settings.size.name }
+        run.connectionsPerSecond = settings.size.connectionsPerSecond
         if settings.size.judgesAnswers {
             run.judgesRefusals = true
             run.answerWithin = Int64(settings.size.answerWithin / .microseconds(1))

@@ -66,6 +66,10 @@ struct RunSize: Sendable {
     var judgesAnswers = false
     /// Where they are: no answer may take longer.
     var answerWithin = Duration.seconds(20)
+    /// The first token service and the first dispatcher are left alone, so that they grow old.
+    var sparesTheFirst = false
+    /// New connections to APNs in one second, of all dispatchers: more are a storm. nil: not judged.
+    var connectionsPerSecond: Int?
 
     static let small = RunSize(
         name: "small", notifications: 20_000, rate: 250, usersPerApp: 200, devicesPerApp: 350,

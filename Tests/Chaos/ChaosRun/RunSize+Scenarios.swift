@@ -8,7 +8,7 @@ extension RunSize {
     /// GOAWAY to every connection, every 200 ms, for five minutes.
     static let goAway = RunSize(
         name: "goaway", notifications: 0, rate: 150, usersPerApp: 200, devicesPerApp: 350, sequence: [.goAway], seconds: [.goAway: 300],
-        spacing: .seconds(1), drain: .seconds(120))
+        spacing: .seconds(1), drain: .seconds(120), connectionsPerSecond: 40)
 
     /// The servers are frozen, starved and killed: everybody gets an answer in time, and refusals end with their cause.
     static let outages = RunSize(
@@ -20,7 +20,7 @@ extension RunSize {
     static let soak = RunSize(
         name: "soak", notifications: 0, rate: 150, usersPerApp: 600, devicesPerApp: 1_000,
         sequence: (0..<60).map { [.dispatcherKill, .linkCut, .tokenServiceStop, .goAway, .dispatcherStop, .tokenServiceKill][$0 % 6] },
-        spacing: .seconds(30), drain: .seconds(300))
+        spacing: .seconds(30), drain: .seconds(300), sparesTheFirst: true, connectionsPerSecond: 40)
 
     /// Three times as much as can be done, for a minute: what can be done is done, the rest is turned away at once, and afterwards all is well.
     static let overload = RunSize(

@@ -118,7 +118,8 @@ final class FaultInjector: Sendable {
     }
 
     func draw(_ services: [Platform.Service], _ random: inout SeededGenerator) throws -> Platform.Service {
-        guard let one = services.randomElement(using: &random) else { throw ChaosError("there is nothing to break") }
+        let mayFall = platform.settings.size.sparesTheFirst ? services.filter { !$0.program.name.hasSuffix("-1") } : services
+        guard let one = mayFall.randomElement(using: &random) else { throw ChaosError("there is nothing to break") }
         return one
     }
 
