@@ -39,4 +39,6 @@ package struct Topology: Sendable, Hashable {
     package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
+    /// Keeps nothing. Dispatchers publish to it, through the default exchange, to see how long the broker takes to confirm.
+    package var pulseQueue: String { "\(prefix).pulse" }
 }

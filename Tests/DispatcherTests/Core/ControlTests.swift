@@ -134,7 +134,7 @@ struct ControlTests {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
-        bench.tick(after: 999)
+        bench.tick(after: CoreRules.standardConfirmPatience - 1)
         #expect(bench.gate.isOpen)
         bench.tick(after: 1)
         #expect(!bench.gate.isOpen)
@@ -143,6 +143,44 @@ struct ControlTests {
         try bench.returnMarker()
         #expect(bench.gate.isOpen)
         #expect(bench.submitted.count == 1)
+    }
+
+    @Test("A dispatcher at rest notices within a second that the broker is silent: what comes then waits for what came late as well")
+    func keepsAPulse() throws {
+        let bench = try CoreBench { $0.pulsePause = 200 }
+        bench.tick(after: 200)
+        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.pulseQueue]])
+        bench.confirmNext()
+        bench.tick(after: 100)
+        #expect(bench.published.isEmpty, "not due yet")
+        bench.tick(after: 100)
+        for _ in 0..<7 { bench.tick(after: 100) }
+        #expect(!bench.gate.isOpen)
+        // The link is well again: the job is here before the fence.
+        bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
+        #expect(bench.submitted.isEmpty)
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        bench.confirmNext()
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+        #expect(bench.submitted.isEmpty)
+        #expect(bench.events.map(\.outcome) == [.fenced])
+    }
+
+    @Test("A pulse is for a dispatcher at rest: what is published anyway tells as much")
+    func publicationsAreAPulse() throws {
+        let bench = try CoreBench { $0.pulsePause = 200 }
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(200)
+        bench.tick(after: 200)
+        #expect(bench.published.count == 1)
+        bench.confirmNext()
+        bench.tick(after: 100)
+        #expect(bench.published.count == 1, "the last publication is 300 ms old")
+        bench.confirmNext(.failed(.nacked))
+        #expect(!bench.gate.isOpen, "what cannot be published proves nothing")
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
     }
 
     @Test("A marker that does not come back is followed by another")

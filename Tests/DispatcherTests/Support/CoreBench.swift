@@ -23,6 +23,8 @@ final class CoreBench {
     /// - Parameter isCaughtUp: the control stream has been read already.
     init(isCaughtUp: Bool = true, _ change: (inout CoreRules) -> Void = { _ in }) throws {
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/test")
+        // Most tests are about what else is published.
+        rules.pulsePause = .max
         change(&rules)
         core = DispatcherCore(rules: rules, directory: try Fixture.directory(), gate: gate, seed: 1)
         if isCaughtUp { try catchUp() }

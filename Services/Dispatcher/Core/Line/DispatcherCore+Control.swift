@@ -84,6 +84,26 @@ extension DispatcherCore {
         sendParked(at: now)
     }
 
+    /// Where nothing else waits for the broker's confirmation, something does that is good for nothing else: a link that delays or swallows what it
+    /// carries would otherwise show itself to a dispatcher at rest by the jobs that come when it is well again, before the fences that came late as well.
+    mutating func keepPulse(at now: Int64) {
+        guard control == .current, publications.isEmpty, outbox.isEmpty, !isStopping || !jobs.isEmpty else { return }
+        guard now - lastFlush >= rules.pulsePause || now < lastFlush else { return }
+        // Fleeting, and nobody's if an operator has not made the queue.
+        let message = OutgoingMessage(
+            exchange: "", routingKey: rules.topology.pulseQueue, messageID: .timeOrdered(milliseconds: now), contentType: "text/plain",
+            body: [],
+            isMandatory: false)
+        outbox.append(OutboundMessage(message: message, covers: [], kind: .pulse))
+    }
+
+    /// The answer to a pulse.
+    mutating func feel(_ outcomes: [PublishOutcome], at now: Int64) {
+        guard control == .current, !outcomes.allSatisfy(\.isConfirmed) else { return }
+        actions.append(.note(.controlUncertain(because: "nothing can be published")))
+        askForProof(at: now)
+    }
+
     /// When the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network
     /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round.
     mutating func doubtControl(at now: Int64) {

@@ -105,6 +105,7 @@ extension DispatcherCore {
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
+        if publication.isPulse { return feel(outcomes, at: now) }
         tally.settlements.append(max(0, now - publication.since))
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
@@ -131,7 +132,7 @@ extension DispatcherCore {
 
 /// A message of ours, and what it is good for.
 struct OutboundMessage {
-    enum Kind { case outcome, retry, deadLetter, marker }
+    enum Kind { case outcome, retry, deadLetter, marker, pulse }
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job owes.
@@ -170,6 +171,8 @@ extension OutboundMessage {
 struct Publication {
     let messages: [OutboundMessage]
     let since: Int64
+    /// Of nobody's job: see ``DispatcherCore/keepPulse(at:)``.
+    var isPulse: Bool { messages.count == 1 && messages[0].kind == .pulse }
 }
 
 /// Headers of a dead letter, beside the job's own.
