@@ -34,14 +34,21 @@ extension FaultInjector {
         try await recover(&record) { program.starts > starts ? await isReady(service) : false }
     }
 
-    /// Fewer descriptors than are open already: what is open stays open.
+    /// Fewer descriptors than are open already: what is open stays open. libdispatch looks at its threads in /proc, and ends a program in which it
+    /// cannot: then the supervisor starts another one, as after any crash.
     func starve(_ service: Platform.Service, seconds: Double) async throws {
         guard let id = service.program.processID else { throw ChaosError("\(service.program.name) does not run") }
         let limit = try await Tool.run("/usr/bin/prlimit", ["--pid", "\(id)", "--nofile", "--output", "SOFT", "--noheadings"])
         var record = begin(.descriptors, service.program.name, process: id)
         try await Tool.run("/usr/bin/prlimit", ["--pid", "\(id)", "--nofile=10:"])
         try await Task.sleep(for: .seconds(seconds))
-        try await Tool.run("/usr/bin/prlimit", ["--pid", "\(id)", "--nofile=\(limit.filter(\.isNumber)):"])
+        if service.program.processID == id {
+            try await Tool.run("/usr/bin/prlimit", ["--pid", "\(id)", "--nofile=\(limit.filter(\.isNumber)):"])
+        } else {
+            var death = begin(.kill, service.program.name, process: id)
+            end(&death)
+            try await recover(&death) { await isReady(service) }
+        }
         end(&record)
         try await recover(&record) { await isReady(service) }
     }
