@@ -119,7 +119,7 @@ struct WalkTests {
     @Test func aChunkThatWasLeftOverIsResolvedAnew() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
-            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            for number in 1...4 { try await shop.register(installation(number), user: "ada", token: token(number)) }
             let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id").flatMap { PushID($0) })
             try await running.pool.transaction { session in
                 let store = AudienceStore(session: session)
@@ -128,12 +128,17 @@ struct WalkTests {
                 try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
             }
             try await shop.register(installation(2), user: "grace", token: token(2))
+            try await running.execute(
+                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1",
+                [.id(installation(4))])
             try await running.another { other in
                 let job = try await other.jobs(.soon) { signal in try PushJob(decoding: try await signal.next().body) }
                 #expect(Set(job.deliveries.map(\.token.hex)) == [token(1), token(3)])
                 try await other.report(.accepted, of: job, status: 200)
                 let status = try await other.completed(id, shop).json
-                #expect(status["counts"]?.number("fenced") == 1)
+                #expect(status["counts"]?.number("fenced") == 2)
+                let reasons = status["deliveries"]?.arrayValue?.filter { $0.text("state") == "fenced" }.compactMap { $0.text("reason") }
+                #expect(reasons?.sorted() == ["owner_changed", "token_retired"])
                 #expect(status["counts"]?.number("accepted") == 2)
             }
         }

@@ -42,6 +42,7 @@ extension AudienceStore {
             let own = chunks.filter { $0.id.notification == template.notification }
             let meant = try meant(own.flatMap(\.chunk.members), by: template)
             let receipted = try receipted(own.flatMap(\.chunk.members), of: template)
+            let retired = try retired(own.flatMap(\.chunk.members).filter { meant[$0] == nil })
             let names = DeliveryNames(template.notification)
             for claimed in own {
                 var template = template
@@ -53,7 +54,8 @@ extension AudienceStore {
                 }
                 let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
                 publishable.append(
-                    publishableChunk(claimed, template, names: names, meant: meant, receipted: receipted, stop: stop, now: now))
+                    publishableChunk(
+                        claimed, template, names: names, meant: meant, receipted: receipted, retired: retired, stop: stop, now: now))
             }
         }
         return publishable
@@ -64,21 +66,21 @@ extension AudienceStore {
         case cancelled = "cancelled_before_publishing"
         case expired = "expired_before_publishing"
         case ownerChanged = "owner_changed"
+        case tokenRetired = "token_retired"
 
         var outcome: OutcomeClass {
             switch self {
             case .cancelled: .cancelled
             case .expired: .expired
-            case .ownerChanged: .fenced
+            case .ownerChanged, .tokenRetired: .fenced
             }
         }
     }
 
     private func publishableChunk(
         _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], receipted: Set<Int64>,
-        stop: Stop?, now: Int64
+        retired: Set<Int64>, stop: Stop?, now: Int64
     ) -> PublishableChunk {
-        let reason = stop ?? .ownerChanged
         var deliveries: [PushJob.Delivery] = []
         var stopped: [OutcomeEvent.Delivery] = []
         for (position, member) in claimed.chunk.members.enumerated() {
@@ -91,6 +93,7 @@ extension AudienceStore {
             } else {
                 // Who holds the token now has nothing to do with it.
                 let installation = meant[member]?.installation ?? PushID(high: 0, low: 0)
+                let reason = stop ?? (retired.contains(member) ? .tokenRetired : .ownerChanged)
                 stopped.append(
                     OutcomeEvent.Delivery(
                         id: id, notification: template.notification, installation: installation, attempt: 1,
@@ -102,7 +105,7 @@ extension AudienceStore {
             chunk.stopped = [
                 OutcomeEvent(
                     id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: template.app,
-                    outcome: reason.outcome, isFinal: true, deliveries: stopped)
+                    outcome: (stop ?? .ownerChanged).outcome, isFinal: true, deliveries: stopped)
             ]
         }
         return chunk
@@ -121,6 +124,12 @@ extension AudienceStore {
                 ownerEpoch: try row.int64(4), environmentTrial: try row.bool(5) ? .allowed : .none)
         }
         return meant
+    }
+
+    /// Those whose tokens have been retired since they were found.
+    private func retired(_ members: [Int64]) throws -> Set<Int64> {
+        guard !members.isEmpty else { return [] }
+        return Set(try session.execute(Self.retired, [.int64Array(members)]).map { row in try row.int64(0) })
     }
 
     /// Those that have their outcome already, by their receipts.

@@ -171,6 +171,7 @@ extension AudienceStore {
             OR i.id = n.target_holders[array_position(n.target_tokens, t.token)]
                 AND i.owner_epoch = n.target_epochs[array_position(n.target_tokens, t.token)])
         """
+    static let retired: PostgresStatement = "SELECT id FROM tokens WHERE id = ANY ($1::bigint[]) AND state <> 'active'"
     /// Moves the checkpoint from where this walk has seen it. Nothing is changed where somebody else has walked on, or where the
     /// notification was stopped.
     static let advance: PostgresStatement = """

@@ -130,6 +130,7 @@ extension OutcomeClass {
         case .rejected: "APNs refused the notification itself\(words)."
         case .misconfigured: "The app's credential, topic or environment is wrong\(words)."
         case .expired: "It expired before it could be sent\(words)."
+        case .fenced where told.reason == "token_retired": "It was not sent: the token had been retired when its turn came."
         case .fenced: "It was not sent: the user's time on this device was over\(words)."
         case .held: "It was not sent: an operator's hold stopped it\(words)."
         case .cancelled: "It was not sent: the notification had been stopped\(words)."
