@@ -41,6 +41,37 @@ struct OutboxTests {
         }
     }
 
+    /// A process that stood still wakes up and writes down what it published, while a relay has taken it over and ends what is left.
+    @Test("What two write down at the same moment is counted as it is") func takenOverAndPublished() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
+            try await running.execute("UPDATE notifications SET published_at = NULL, free_from = now(), state = 'accepted'")
+            try await running.execute("UPDATE installations SET owner_epoch = owner_epoch + 1")
+            let marked = Signal<Void>()
+            async let published: Void = running.pool.transaction { session in
+                try OutboxStore(session: session).markPublished([id])
+                marked.send(())
+                try session.execute(
+                    """
+                    DO $$ BEGIN
+                        FOR i IN 1..400 LOOP
+                            EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid');
+                            PERFORM pg_sleep(0.05);
+                        END LOOP;
+                    END $$
+                    """)
+            }
+            _ = try await marked.next()
+            _ = try await running.pool.transaction { session in try OutboxStore(session: session).resolve([id]) }
+            try await published
+            let pending = try await running.count("SELECT sum(pending)::bigint FROM notifications")
+            #expect(try await running.count("SELECT count(*) FROM deliveries WHERE class IS NULL") == pending)
+        }
+    }
+
     @Test("While the broker says nothing it stays there, and without its lease another process publishes it") func unconfirmed()
         async throws
     {

@@ -104,6 +104,9 @@ extension OutboxStore {
             SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) AND class IS NULL ORDER BY id FOR NO KEY UPDATE
         ) AS locked
         """
+    static let lockNotifications: PostgresStatement = """
+        SELECT count(*) FROM (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE) AS locked
+        """
     static let endDeliveries: PostgresStatement = """
         UPDATE deliveries d SET updated_at = now(),
             class = CASE WHEN n.state = 'cancelled' THEN 'cancelled' WHEN n.expires_at <= now() THEN 'expired' ELSE 'fenced' END,

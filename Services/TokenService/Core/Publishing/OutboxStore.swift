@@ -96,6 +96,8 @@ package struct OutboxStore {
     /// - Returns: what is left to publish.
     package func resolve(_ ids: [PushID]) throws -> [Claimed] {
         try session.execute(Self.lockDeliveries, [.ids(ids)])
+        // From here on nobody else publishes them: what is ended below is counted below.
+        try session.execute(Self.lockNotifications, [.ids(ids)])
         try session.execute(Self.endDeliveries, [.ids(ids)])
         try session.execute(Self.settle, [.ids(ids)])
         var deliveries: [PushID: [PushJob.Delivery]] = [:]
