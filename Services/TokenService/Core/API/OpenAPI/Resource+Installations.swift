@@ -150,7 +150,7 @@ extension JSONSchema {
     static let retiredReason = JSONSchema.words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"])
     static let nextCursor = JSONSchema.string().orNull.example("AAAB").described("For the next page; null where this is the last.")
     static let fence = JSONSchema.words(["effective", "pending", "none"]).described(
-        "`effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; `none`: there never was one."
+        "`effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; `none`: there never was one here. It speaks of this installation: that of one which a token left is told by the answer to the request that moved it, not by its repetition."
     )
 }
 
