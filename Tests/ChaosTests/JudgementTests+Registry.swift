@@ -163,21 +163,27 @@ struct ReportedJudgementTests {
     }
 
     @Test("A process that grows over a quarter of an hour is found; one that is busy now and then is not") func growth() throws {
-        func tell(_ memory: (Int64) -> Int64, threads: (Int64) -> Int = { _ in 20 }) throws -> [Promise: Int] {
+        func tell(
+            _ memory: (Int64) -> Int64 = { _ in 20 << 20 }, descriptors: (Int64) -> Int = { _ in 30 }, clients: (Int64) -> Int = { _ in 0 },
+            threads: (Int64) -> Int = { _ in 20 }
+        ) throws -> [Promise: Int] {
             try judge { story in
                 for second in stride(from: Int64(0), to: 900, by: 5) {
                     story.sampleList.append(
                         .process(
                             .init(
-                                at: Story.moment(second * 1000), name: "dispatcher-1", id: 1, memory: memory(second), descriptors: 30,
-                                threads: threads(second), isReady: true)))
+                                at: Story.moment(second * 1000), name: "dispatcher-1", id: 1, memory: memory(second),
+                                descriptors: descriptors(second), clients: clients(second), threads: threads(second), isReady: true)))
                 }
             }
         }
         #expect(try tell { (20 << 20) + $0 * (2 << 20) / 60 } == [.growth: 1])
         #expect(try tell { (20 << 20) + $0 * (1 << 19) / 60 } == [:])
         #expect(try tell { $0.isMultiple(of: 15) ? 60 << 20 : 20 << 20 } == [:])
-        #expect(try tell({ _ in 20 << 20 }, threads: { 20 + Int($0) / 300 }) == [.growth: 1])
+        #expect(try tell(threads: { 20 + Int($0) / 300 }) == [.growth: 1])
+        #expect(try tell(descriptors: { 30 + Int($0) / 20 }) == [.growth: 1])
+        // What clients have open is their affair.
+        #expect(try tell(descriptors: { 30 + Int($0) / 20 }, clients: { Int($0) / 20 }) == [:])
     }
 
     @Test("A storm of connections is found where it is judged") func connections() throws {

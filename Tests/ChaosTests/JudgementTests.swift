@@ -234,6 +234,22 @@ struct JudgementTests {
         }
     }
 
+    @Test("A job that was put off unsent when its dispatcher died is there twice, until 5 s after the recovery") func putOff() throws {
+        try expect(.duplicated) { story in
+            story.fault(.kill, "dispatcher-1", from: 2000, to: 2000, recovered: 3000)
+            story.send(10, to: "ada", at: 1900)
+            story.push(10, 1, at: 8100)
+            story.push(10, 1, at: 8120)
+            story.report(10, [(1, .accepted)])
+        } unlike: { story in
+            story.fault(.kill, "dispatcher-1", from: 2000, to: 2000, recovered: 3000)
+            story.send(10, to: "ada", at: 1900)
+            story.push(10, 1, at: 7900)
+            story.push(10, 1, at: 7920)
+            story.report(10, [(1, .accepted)])
+        }
+    }
+
     @Test("A kill explains no more than was in flight") func theBoundOfAKill() throws {
         func tell(_ story: inout Story, _ number: Int64) {
             story.fault(.kill, "dispatcher-1", from: 8000, to: 8000, recovered: 9000)

@@ -35,7 +35,7 @@ enum Samples {
     }
 
     static let samples: [SampleRecord] = [
-        .process(.init(at: 1, name: "dispatcher-1", id: 2, memory: 3, descriptors: 4, threads: 5, isReady: true)),
+        .process(.init(at: 1, name: "dispatcher-1", id: 2, memory: 3, descriptors: 4, clients: 2, threads: 5, isReady: true)),
         .queue(.init(at: 1, name: "push.jobs.now", depth: 2)),
         .load(.init(at: 1, answered: 2, accepted: 3, refused: 4, pushes: 5)),
         .flood(.init(at: 1, shed: 2, unsent: 3, longest: 4)),

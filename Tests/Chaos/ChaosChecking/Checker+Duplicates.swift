@@ -48,7 +48,7 @@ extension Checker {
                 }
                 return
             }
-            if fault.excuses.contains(.kill), isInFlight(earlier, fault, until: fault.began + run.grace) { kills.append(fault.id) }
+            if fault.excuses.contains(.kill), isInFlight(earlier, fault, until: fault.recovered + run.recovery) { kills.append(fault.id) }
             if fault.excuses.contains(.publisher), isBeingPublished(delivery, fault, first: earlier[0]) { isPublisher = true }
         }
         if !kills.isEmpty {
@@ -71,7 +71,7 @@ extension Checker {
     }
 
     /// Whether one of the attempts may have been unsettled because of the fault. A refused one counts as well: its repetition was on its way
-    /// to the broker, and may have been told twice.
+    /// to the broker, and may have been told twice. So may a job that was put off unsent; its two copies are pushed when they come back.
     private func isInFlight(_ attempts: [Int64], _ fault: FaultTimeline.Fault, until end: Int64) -> Bool {
         attempts.contains { $0 >= fault.began - run.settling && $0 <= end }
     }

@@ -1,7 +1,7 @@
 import ChaosLedger
 
-/// Whether a process takes more and more: what it had in the second quarter of its life against the last one. Descriptors are counted at their fewest:
-/// clients open and close connections as their answers come and do not, and only what is left when they are gone is a leak.
+/// Whether a process takes more and more: what it had in the second quarter of its life against the last one. Descriptors are counted without clients'
+/// connections, which clients decide about, and at their fewest.
 struct GrowthWatch {
     /// Younger processes still find their size.
     static let youngest: Int64 = 600_000_000
@@ -38,7 +38,8 @@ struct GrowthWatch {
             Self.middle(late.map(value)) - Self.middle(early.map(value))
         }
         let memory = grown(\.memory) / minutes
-        let descriptors = Self.fewest(late.map { Int64($0.descriptors) }) - Self.fewest(early.map { Int64($0.descriptors) })
+        func own(_ sample: SampleRecord.Process) -> Int64 { Int64(sample.descriptors - sample.clients) }
+        let descriptors = Self.fewest(late.map(own)) - Self.fewest(early.map(own))
         let threads = grown { Int64($0.threads) }
         let name = "\(life.name) (process \(life.samples[0].id))"
         return [

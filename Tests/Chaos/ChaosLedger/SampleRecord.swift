@@ -16,15 +16,20 @@ package enum SampleRecord: LedgerRecord, Equatable {
         /// Resident bytes.
         package var memory: Int64
         package var descriptors: Int
+        /// Of the descriptors: connections that clients have open to it.
+        package var clients: Int
         package var threads: Int
         package var isReady: Bool
 
-        package init(at: Int64, name: String, id: Int64, memory: Int64, descriptors: Int, threads: Int, isReady: Bool) {
+        package init(
+            at: Int64, name: String, id: Int64, memory: Int64, descriptors: Int, clients: Int = 0, threads: Int, isReady: Bool
+        ) {
             self.at = at
             self.name = name
             self.id = id
             self.memory = memory
             self.descriptors = descriptors
+            self.clients = clients
             self.threads = threads
             self.isReady = isReady
         }
@@ -103,7 +108,7 @@ package enum SampleRecord: LedgerRecord, Equatable {
         case kind, at, name
         case process = "pid"
         case memory = "rss"
-        case descriptors, threads
+        case descriptors, clients, threads
         case isReady = "ready"
         case depth, answered, accepted, refused, pushes
         case shed, unsent, longest
@@ -122,6 +127,7 @@ package enum SampleRecord: LedgerRecord, Equatable {
                 object.field(Field.process, process.id)
                 object.field(Field.memory, process.memory)
                 object.field(Field.descriptors, process.descriptors)
+                object.field(Field.clients, process.clients)
                 object.field(Field.threads, process.threads)
                 object.field(Field.isReady, process.isReady)
             case .queue(let queue):
@@ -169,8 +175,8 @@ package enum SampleRecord: LedgerRecord, Equatable {
             self = .process(
                 Process(
                     at: try number(.at), name: try scanner.require(name, Field.name), id: try number(.process),
-                    memory: try number(.memory), descriptors: Int(try number(.descriptors)), threads: Int(try number(.threads)),
-                    isReady: try scanner.require(isReady, Field.isReady)))
+                    memory: try number(.memory), descriptors: Int(try number(.descriptors)), clients: Int(numbers[.clients] ?? 0),
+                    threads: Int(try number(.threads)), isReady: try scanner.require(isReady, Field.isReady)))
         case .queue:
             self = .queue(Queue(at: try number(.at), name: try scanner.require(name, Field.name), depth: Int(try number(.depth))))
         case .load:

@@ -9,8 +9,10 @@ struct RunSettings: Sendable {
     static let connections = 2
     /// Pools are (credential × environment): one key, two environments.
     static let pools = 2
-    /// Deliveries that a dispatcher may have handed to APNs and not settled: what is open, and what the broker has not confirmed yet.
-    static let inFlightBound = 500
+    /// Deliveries that a dispatcher may have handed to APNs and not settled. A job of a hundred is settled with its last answer, and where answers come
+    /// late the last one takes up to twice as long as they do on average: what is open, so much again that is answered, and 200 of which the broker
+    /// has not confirmed the outcomes yet (a thousand a second, a fifth of a second).
+    static let inFlightBound = 2 * streams * connections * pools + 200
     static let memoryLimitBytes: Int64 = 512 << 20
     /// Of fences and cancels (DESIGN.md section 8).
     static let graceMicroseconds: Int64 = 1_000_000

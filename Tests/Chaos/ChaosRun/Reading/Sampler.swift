@@ -43,13 +43,15 @@ final class Sampler: Sendable {
     private func sample() async {
         let at = now()
         var records: [SampleRecord] = []
-        for (name, id, isReady) in await processes() {
+        let processes = await processes()
+        let clients = ProcessFacts.connectionsByPort()
+        for (name, id, port, isReady) in processes {
             guard let id, let facts = ProcessFacts(id: id) else { continue }
             records.append(
                 .process(
                     .init(
                         at: at, name: name, id: Int64(id), memory: facts.residentBytes, descriptors: facts.descriptors,
-                        threads: facts.threads, isReady: isReady)))
+                        clients: port.flatMap { clients[$0] } ?? 0, threads: facts.threads, isReady: isReady)))
         }
         let depths = await queueDepths()
         for (name, depth) in depths { records.append(.queue(.init(at: at, name: name, depth: depth))) }
@@ -65,15 +67,16 @@ final class Sampler: Sendable {
         ledgers.note(records)
     }
 
-    private func processes() async -> [(String, Int32?, Bool)] {
-        var found: [(String, Int32?, Bool)] = [
-            ("postgres", platform.database.program.processID, true), ("rabbitmq", platform.broker.processID, true),
-            ("simulator", platform.simulator.processID, true),
+    /// - Returns: names, process ids, the ports of those that grow old, and whether they are ready.
+    private func processes() async -> [(String, Int32?, Int?, Bool)] {
+        var found: [(String, Int32?, Int?, Bool)] = [
+            ("postgres", platform.database.program.processID, nil, true), ("rabbitmq", platform.broker.processID, nil, true),
+            ("simulator", platform.simulator.processID, nil, true),
         ]
         for service in platform.services {
             let id = service.program.processID
             let isReady = await caller.call(.get, "\(service.url)/readyz", patience: .seconds(1))?.status == 200
-            found.append((service.program.name, id, isReady))
+            found.append((service.program.name, id, service.port, isReady))
         }
         return found
     }
