@@ -186,6 +186,35 @@ struct ReportedJudgementTests {
         #expect(try tell(descriptors: { 30 + Int($0) / 20 }, clients: { Int($0) / 20 }) == [:])
     }
 
+    @Test("A table that grows without rows is found, and one that keeps what is done; rows may take their room") func tables() throws {
+        func tell(rows: (Int64) -> Int64, bytes: (Int64) -> Int64) throws -> [Promise: Int] {
+            try judge { story in
+                for minute in Int64(0)..<16 {
+                    story.sampleList.append(
+                        .table(.init(at: Story.moment(minute * 60_000), name: "receipts", rows: rows(minute), bytes: bytes(minute))))
+                }
+            }
+        }
+        #expect(try tell(rows: { 1000 * ($0 + 1) }, bytes: { (1 << 20) * ($0 + 1) }) == [:])
+        #expect(try tell(rows: { _ in 1000 }, bytes: { (4 << 20) * ($0 + 1) }) == [.tables: 1])
+        #expect(try tell(rows: { 1000 + $0 }, bytes: { (1 << 20) * (1 << min($0, 12)) }) == [.tables: 1])
+        #expect(try tell(rows: { $0 % 2 * 50 }, bytes: { _ in 6 << 20 }) == [:])
+    }
+
+    @Test("A table of what is under way is empty in the end") func emptyAtRest() throws {
+        func tell(_ rows: Int64, at moment: Int64) throws -> [Promise: Int] {
+            try judge { story in
+                story.record.emptyAtRest = ["outbox"]
+                story.record.drainedAt = Story.moment(90_000)
+                story.sampleList.append(.table(.init(at: Story.moment(moment), name: "outbox", rows: rows, bytes: 1)))
+                story.sampleList.append(.table(.init(at: Story.moment(moment), name: "notifications", rows: 7, bytes: 1)))
+            }
+        }
+        #expect(try tell(1, at: 95_000) == [.tables: 1])
+        #expect(try tell(0, at: 95_000) == [:])
+        #expect(try tell(1, at: 80_000) == [:])
+    }
+
     @Test("A storm of connections is found where it is judged") func connections() throws {
         func tell(limit: Int?) throws -> [Promise: Int] {
             try judge { story in

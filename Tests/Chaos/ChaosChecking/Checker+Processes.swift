@@ -6,6 +6,7 @@ extension Checker {
         series.note(sample)
         if case .flood(let flood) = sample { note(flood) }
         if case .wire(let wire) = sample { judge(wire) }
+        if case .table(let table) = sample { tables.note(table) }
         guard case .process(let process) = sample else { return }
         let figures = verdict.figures
         verdict.figures.memory[process.name] = max(figures.memory[process.name] ?? 0, process.memory)
@@ -35,6 +36,11 @@ extension Checker {
             for evidence in grown { verdict.find(.growth, evidence) }
         } else {
             verdict.notJudged.insert(.growth)
+        }
+        if let grown = tables.findings(emptyAtRest: run.emptyAtRest, since: run.drainedAt) {
+            for evidence in grown { verdict.find(.tables, evidence) }
+        } else {
+            verdict.notJudged.insert(.tables)
         }
         guard let limit = run.connectionsPerSecond else { return }
         for (second, count) in connectionsPerSecond.sorted(by: { $0.key < $1.key }) where count > limit {

@@ -21,6 +21,7 @@ package struct Checker {
     var lastConnection = 0
     var activeTokens: [Int32: PushID] = [:]
     var growth = GrowthWatch()
+    var tables = TableWatch()
     var overload = OverloadBook()
     /// Notifications that wait for deliveries of which APNs accepted none.
     var waiting: [String] = []

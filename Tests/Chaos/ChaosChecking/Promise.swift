@@ -17,6 +17,7 @@ package enum Promise: String, Sendable, CaseIterable {
     case idempotency = "two for one key"
     case memory
     case growth
+    case tables = "table growth"
     case connections = "reconnect storms"
     case refusals = "refused without a fault"
     case internalErrors = "answered 500"
@@ -45,6 +46,7 @@ package enum Promise: String, Sendable, CaseIterable {
         case .idempotency: "one Idempotency-Key, two notifications"
         case .memory: "a process above its memory limit"
         case .growth: "a process that takes more the longer it lives"
+        case .tables: "a table that takes more than its rows ask for, or keeps what is done"
         case .connections: "more new connections to APNs in a second than allowed"
         case .refusals: "5xx or no answer where no fault explains it"
         case .internalErrors: "an internal error, which no fault excuses"

@@ -12,6 +12,7 @@ extension RunRecord {
         case connectionsPerSecond = "connections_per_second"
         case answerWithin = "answer_within"
         case judgesRefusals = "judges_refusals"
+        case emptyAtRest = "empty_at_rest"
         case memory, apps
     }
     private static let fields = RecordFields<Field>()
@@ -35,6 +36,7 @@ extension RunRecord {
             object.field(Field.connectionsPerSecond, connectionsPerSecond)
             object.field(Field.answerWithin, answerWithin)
             object.field(Field.judgesRefusals, judgesRefusals)
+            object.field(Field.emptyAtRest.rawValue, emptyAtRest)
             object.array(Field.memory.rawValue) { list in for entry in memory { entry.write(to: &list) } }
             object.array(Field.apps.rawValue) { list in for app in apps { app.write(to: &list) } }
         }
@@ -63,6 +65,7 @@ extension RunRecord {
             case .connectionsPerSecond: connectionsPerSecond = try scanner.count(field)
             case .answerWithin: answerWithin = try scanner.integer()
             case .judgesRefusals: judgesRefusals = try scanner.bool()
+            case .emptyAtRest: emptyAtRest = try scanner.list { (scanner) throws(JSONError) in try scanner.string() }
             case .memory: memory = try scanner.list { (scanner) throws(JSONError) in try Memory(from: &scanner) }
             case .apps: apps = try scanner.list { (scanner) throws(JSONError) in try App(from: &scanner) }
             }

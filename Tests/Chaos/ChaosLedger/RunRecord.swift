@@ -60,6 +60,8 @@ package struct RunRecord: LedgerRecord, Equatable {
     package var answerWithin: Int64?
     /// Answers 5xx, and none at all, are judged too: they may be only where a fault explains them.
     package var judgesRefusals = false
+    /// Tables of what is under way: without a row when the last notification is terminal.
+    package var emptyAtRest: [String] = []
     package var memory: [Memory]
     package var apps: [App]
 

@@ -7,6 +7,7 @@ package enum SampleRecord: LedgerRecord, Equatable {
     case load(Load)
     case flood(Flood)
     case wire(Wire)
+    case table(Table)
 
     package struct Process: Sendable, Equatable {
         package var at: Int64
@@ -102,7 +103,23 @@ package enum SampleRecord: LedgerRecord, Equatable {
         }
     }
 
-    private enum Kind: String { case process, queue, load, flood, wire }
+    /// A table of the database, about once a minute and once more in the end.
+    package struct Table: Sendable, Equatable {
+        package var at: Int64
+        package var name: String
+        package var rows: Int64
+        /// With its indexes and what is stored beside it.
+        package var bytes: Int64
+
+        package init(at: Int64, name: String, rows: Int64, bytes: Int64) {
+            self.at = at
+            self.name = name
+            self.rows = rows
+            self.bytes = bytes
+        }
+    }
+
+    private enum Kind: String { case process, queue, load, flood, wire, table }
 
     private enum Field: String, CaseIterable {
         case kind, at, name
@@ -114,6 +131,7 @@ package enum SampleRecord: LedgerRecord, Equatable {
         case shed, unsent, longest
         case connections
         case inClear = "in_clear"
+        case rows, bytes
     }
     private static let fields = RecordFields<Field>()
 
@@ -154,6 +172,12 @@ package enum SampleRecord: LedgerRecord, Equatable {
                 object.field(Field.name, wire.name)
                 object.field(Field.connections, wire.connections)
                 object.field(Field.inClear, wire.inClear)
+            case .table(let table):
+                object.field(Field.kind, Kind.table)
+                object.field(Field.at, table.at)
+                object.field(Field.name, table.name)
+                object.field(Field.rows, table.rows)
+                object.field(Field.bytes, table.bytes)
             }
         }
     }
@@ -194,6 +218,10 @@ package enum SampleRecord: LedgerRecord, Equatable {
                 Wire(
                     at: try number(.at), name: try scanner.require(name, Field.name), connections: Int(try number(.connections)),
                     inClear: Int(try number(.inClear))))
+        case .table:
+            self = .table(
+                Table(
+                    at: try number(.at), name: try scanner.require(name, Field.name), rows: try number(.rows), bytes: try number(.bytes)))
         }
     }
 }

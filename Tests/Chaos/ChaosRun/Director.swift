@@ -56,6 +56,7 @@ struct Director: Sendable {
             tally: tally, sampler: sampler, injector: injector, planned: plan.entries.count, wanted: settings.size.notifications)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await sampler.run() }
+            group.addTask { try await sampler.watchTables() }
             group.addTask { try await progress.run() }
             try await bombard(load, injector, plan, ledgers, platform)
             let drained = try await drain(platform)
@@ -64,6 +65,7 @@ struct Director: Sendable {
             while case .failure? = await group.nextResult() {}
             try await readBack(client, load.fleet, platform, ledgers)
             sampler.noteWires()
+            try await sampler.noteTables()
             return drained
         }
     }
@@ -132,6 +134,7 @@ struct Director: Sendable {
             })
         run.deliberateFault = settings.deliberateFault.values.first
         run.grace = RunSettings.graceMicroseconds
+        run.emptyAtRest = ["outbox"]
         if settings.size.sequence != nil { run.scenario = settings.size.name }
         run.connectionsPerSecond = settings.size.connectionsPerSecond
         if settings.size.judgesAnswers {

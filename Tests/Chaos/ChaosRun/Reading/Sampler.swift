@@ -30,6 +30,31 @@ final class Sampler: Sendable {
         }
     }
 
+    /// Once a minute, for as long as the database answers: counting every row is work for it.
+    func watchTables() async throws {
+        while true {
+            try await Task.sleep(for: .seconds(60))
+            try? await noteTables()  // it is dead
+        }
+    }
+
+    /// What is in each table.
+    func noteTables() async throws {
+        let answer = try await platform.database.query(
+            """
+            SELECT relname, (xpath('//n/text()', query_to_xml(format('SELECT count(*) AS n FROM %I', relname), false, true, '')))[1]::text,
+                pg_total_relation_size(oid)
+            FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            """)
+        let at = now()
+        let fields = answer.split(separator: "\n").map { $0.split(separator: "|") }
+        ledgers.note(
+            fields.compactMap { fields in
+                guard fields.count == 3, let rows = Int64(fields[1]), let bytes = Int64(fields[2]) else { return nil }
+                return .table(.init(at: at, name: String(fields[0]), rows: rows, bytes: bytes))
+            })
+    }
+
     /// Once, in the end: what went over the links on which TLS must be spoken.
     func noteWires() {
         ledgers.note(
