@@ -74,17 +74,14 @@ struct ClockJudgementTests {
         #expect(try held(step: -60_000, until: 70_000) == [.afterHold: 1])
     }
 
-    @Test("What a token service took while its clock was ahead may wait for as long as that") func waits() throws {
-        func waiting(step: Int64, sent: Int64) throws -> [Promise: Int] {
-            try judge(step: step) { story in
-                story.send(3, to: "ada", at: sent)
+    @Test("What a token service took while its clock was wrong does not wait for it") func waits() throws {
+        for step in [3_600_000, -3_600_000] as [Int64] {
+            let waiting = try judge(step: step) { story in
+                story.send(3, to: "ada", at: 25_000)
                 story.report(3, [], state: .accepted)
             }
+            #expect(waiting == [.stuck: 1])
         }
-        #expect(try waiting(step: 3_600_000, sent: 25_000) == [:])
-        #expect(try waiting(step: 60_000, sent: 25_000) == [.stuck: 1])
-        #expect(try waiting(step: -3_600_000, sent: 25_000) == [.stuck: 1])
-        #expect(try waiting(step: 3_600_000, sent: 41_000) == [.stuck: 1])
     }
 
     @Test("It excuses no second push and no push for somebody who left") func nothingElse() throws {

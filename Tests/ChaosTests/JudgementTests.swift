@@ -162,6 +162,22 @@ struct JudgementTests {
         }
     }
 
+    @Test("What waits may be held by what is in force in the end, and not by what was lifted long before") func heldInTheEnd() throws {
+        func tell(until end: Int64?) throws -> [Promise: Int] {
+            var story = Story.ordinary
+            story.ask(.hold, at: 6000) { record in
+                record.hold = Story.notification(99)
+                if let end { record.expiresAt = Story.moment(end) }
+            }
+            story.send(3, to: "ada", at: 7000)
+            story.report(3, [], state: .sending)
+            return try story.judge().counts
+        }
+        #expect(try tell(until: nil) == [:])
+        #expect(try tell(until: 290_000) == [:])
+        #expect(try tell(until: 200_000) == [.stuck: 1])
+    }
+
     @Test("What waits is lost where no queue holds its job any more") func aJobThatIsNowhere() throws {
         func tell(queued: Int?, fate: Push.Fate) throws -> [Promise: Int] {
             var story = Story.ordinary

@@ -2,10 +2,12 @@ import Broker
 import Postgres
 import PushModel
 import StrictJSON
+import SystemIO
 import TestBroker
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(2)))
 struct OutboxTests {
@@ -38,6 +40,23 @@ struct OutboxTests {
             #expect(try await running.count("SELECT count(*) FROM notifications WHERE state = 'sending'") == 40)
             #expect(try await running.count(Self.listed) == 0)
             _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
+        }
+    }
+
+    @Test("What is due at once does not wait for the clock of the process that accepted it", arguments: [3_600_000, -3_600_000] as [Int64])
+    func acceptedByAWrongClock(step: Int64) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let app = try #require(try await AppStore(pool: running.pool).all().first)
+            let request = try #require(
+                try ParsedRequest(#"{"to":{"users":["ada"]},"content":{"alert":"a"}}"#, now: UnixTime.milliseconds()).request)
+            let notification = Notification(
+                id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: UnixTime.milliseconds() + step,
+                traceparent: "")
+            let item = NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
+            _ = try await running.pool.transaction { session in try NotificationStore(session: session).insert([item]) }
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE free_from <= now() AND state = 'accepted'") == 1)
         }
     }
 

@@ -47,7 +47,7 @@ extension Checker {
         case .missing: if index != nil { verdict.find(.lost, "\(name): the API does not know it") }
         case .scheduled, .accepted, .expanding, .sending:
             if let due = send?.notBefore, due > end { return }
-            if let send, stops.mayBeHeld(send, reported.id) || faults.mayWait(send.sentAt, until: end) { return }
+            if let send, stops.mayBeHeld(send, reported.id, at: end) { return }
             verdict.find(.stuck, "\(name): still \(reported.state.rawValue), \(reported.pending) of \(reported.total) deliveries pending")
         case .cancelled:
             if !stops.mayBeCancelled(reported.id), index != nil { verdict.find(.lost, "\(name): cancelled, and nobody had asked for that") }

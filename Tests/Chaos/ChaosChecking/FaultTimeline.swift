@@ -114,14 +114,6 @@ struct FaultTimeline {
         }
     }
 
-    /// Whether what was asked for at that moment may have to wait until then: a token service stamped it with a clock that was ahead.
-    func mayWait(_ moment: Int64, until end: Int64) -> Bool {
-        all.contains { fault in
-            fault.step > 0 && fault.target.hasPrefix("token-service") && fault.began <= moment && moment <= fault.ended
-                && end <= moment + fault.step + recovery
-        }
-    }
-
     /// The names of those that were going on at some moment of the range, for evidence.
     func names(in range: ClosedRange<Int64>) -> String {
         let found = all.filter { $0.began <= range.upperBound && range.lowerBound <= $0.recovered + recovery }

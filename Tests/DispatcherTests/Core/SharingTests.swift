@@ -37,6 +37,23 @@ struct SharingTests {
         #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[0]])
     }
 
+    @Test("A clock that is set back makes no device wait for longer than any may")
+    func doesNotWaitForTheClock() throws {
+        let bench = try CoreBench()
+        bench.take(job([Fixture.delivery(1)], notification: 1))
+        bench.finishNext(429, "TooManyRequests", retryAfter: .seconds(100))
+        bench.now -= 3_600_000
+        bench.take(job([Fixture.delivery(1)], notification: 2), tag: 2)
+        #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[0]])
+        // Throttled again, by this clock.
+        bench.finishNext(429, "TooManyRequests", retryAfter: .seconds(100))
+        bench.take(job([Fixture.delivery(1)], notification: 3), tag: 3)
+        #expect(bench.submitted.isEmpty)
+        bench.now += 1_000_000
+        bench.take(job([Fixture.delivery(1)], notification: 4), tag: 4)
+        #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[0]])
+    }
+
     @Test("Of what waits for a throttled device, only the newest of a collapse id is sent")
     func keepsTheNewest() throws {
         let bench = try CoreBench()

@@ -1,3 +1,4 @@
+import Broker
 import PushModel
 
 /// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`, APNS.md section 4.2), and the newest of what waits for each.
@@ -33,6 +34,8 @@ struct ThrottledDevices {
         var newest: [String: Age] = [:]
     }
 
+    /// No wait is longer. What seems to end later was noted before the clock was set back, and is over.
+    private static let longestWait = RetryDelay.allCases.last?.milliseconds ?? 0
     /// Older ones come back from the longest delayed queue up to so much later.
     private static let memory: Int64 = 20 * 60_000
     private static let maximumDevices = 100_000
@@ -47,7 +50,8 @@ struct ThrottledDevices {
     /// - Parameter until: UNIX milliseconds.
     mutating func throttle(_ device: Device, until: Int64, collapseID: String?, age: Age) {
         guard devices[device] != nil || devices.count < Self.maximumDevices else { return }
-        devices[device, default: Entry(until: until)].until = max(until, devices[device]?.until ?? until)
+        let known = devices[device]?.until ?? until
+        devices[device, default: Entry(until: until)].until = known - until > Self.longestWait ? until : max(until, known)
         remember(device, collapseID, age)
     }
 
@@ -55,7 +59,8 @@ struct ThrottledDevices {
         guard let entry = devices[device] else { return .send }
         if let collapseID, let newest = entry.newest[collapseID], age < newest { return .superseded }
         remember(device, collapseID, age)
-        return now < entry.until ? .wait(until: entry.until) : .send
+        guard now < entry.until, entry.until - now <= Self.longestWait else { return .send }
+        return .wait(until: entry.until)
     }
 
     private mutating func remember(_ device: Device, _ collapseID: String?, _ age: Age) {
@@ -69,6 +74,6 @@ struct ThrottledDevices {
 
     mutating func forget(now: Int64) {
         guard !devices.isEmpty else { return }
-        devices = devices.filter { now < $0.value.until + Self.memory }
+        devices = devices.filter { now < $0.value.until + Self.memory && $0.value.until - now <= Self.longestWait }
     }
 }

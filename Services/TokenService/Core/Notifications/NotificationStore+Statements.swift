@@ -75,7 +75,8 @@ extension NotificationStore {
         SELECT delivery_id, token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked, (SELECT id FROM kept)
         FROM found
         """
-    /// Whose targets are found later, page by page. It is the relay's from when it is due. A token that nobody holds reaches
+    /// Whose targets are found later, page by page. It is the relay's from when it is due, and what is due at once does not wait for the clock
+    /// of whoever accepted it. A token that nobody holds reaches
     /// nobody: its place in the list is kept and the token is not, because nothing would tell whose it was when they ask to be erased.
     static let insertWalked: PostgresStatement = """
         INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
@@ -87,7 +88,7 @@ extension NotificationStore {
             nullif($17::uuid[], '{}'), CASE WHEN $18::bytea[] <> '{}' THEN known.tokens END, $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
             $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
             CASE WHEN $18::bytea[] <> '{}' THEN known.holders END, (SELECT a.tells_notifications FROM apps a WHERE a.id = $2)
-        FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', $12) AS due) AS moment,
+        FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', least($12, now())) AS due) AS moment,
             LATERAL (
                 SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders,
                     array_agg(CASE WHEN holder IS NOT NULL THEN token END ORDER BY place) AS tokens
