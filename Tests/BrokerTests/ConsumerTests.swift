@@ -82,6 +82,42 @@ struct ConsumerTests {
         }
     }
 
+    /// Under its old number RabbitMQ 3.10 would give the second consumer nothing, or end the connection.
+    @Test func holdsMoreAgainWhileSomethingOfTheLastTimeIsUnsettled() async throws {
+        try await withTestBroker { configuration, topology in
+            let watching = try Watching(
+                configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 2, moreWhileSmall: 3)])
+            /// Small ones one after another, so that the mean of what was received falls.
+            func receiveSmall(_ count: Int) async throws {
+                try await fill(configuration, topology, .now, (0..<count).map { _ in [1] })
+                for _ in 0..<count { watching.consumer.acknowledge([try await watching.messages.next().receipt]) }
+            }
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    try await receiveSmall(30)
+                    try await fill(configuration, topology, .now, (0..<5).map { _ in [2] })
+                    let kept = try await watching.messages.next(5)
+                    // A large one comes to the first consumer, and the second one ends with three unsettled.
+                    watching.consumer.acknowledge(kept.prefix(2).map(\.receipt))
+                    try await fill(configuration, topology, .now, [[UInt8](repeating: 3, count: 60_000)])
+                    watching.consumer.acknowledge([try await watching.messages.next().receipt])
+                    try await receiveSmall(60)
+                    try await fill(configuration, topology, .now, (0..<5).map { _ in [4] })
+                    let again = try await watching.messages.next(5)
+                    #expect(again.map(\.body) == [[4], [4], [4], [4], [4]])
+                    #expect(again.allSatisfy { !$0.redelivered })
+                    // Those of the last time are still who they were.
+                    watching.consumer.acknowledge((kept.suffix(3) + again).map(\.receipt))
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            #expect(watching.consumer.unsettled == 0)
+            #expect(try await TestBroker.messageCount(topology.jobQueue(.now), configuration) == 0)
+        }
+    }
+
     @Test func givesBackWhatIsNotWanted() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, [[1]])

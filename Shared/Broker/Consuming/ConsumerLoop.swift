@@ -17,6 +17,8 @@ final class ConsumerLoop {
     private(set) var batcher: AckBatcher
     /// Per subscription.
     var allowances: [SmallMessageAllowance]
+    /// Per subscription: the number that its second consumer has, or had last.
+    var secondConsumers: [Int]
     private var actions: [AckBatcher.Action] = []
     private var events: [RabbitMQEvent] = []
     /// Per subscription: the last stream offset that was handed over.
@@ -32,6 +34,7 @@ final class ConsumerLoop {
         rest = try Rest(wokenBy: core.wakeUp)
         batcher = AckBatcher(prefetch: core.settings.subscriptions.reduce(0) { $0 + Int($1.prefetch) })
         lastOffsets = core.settings.subscriptions.map { _ in nil }
+        secondConsumers = Array(core.settings.subscriptions.indices)
         allowances = core.settings.subscriptions.map { SmallMessageAllowance(prefetch: $0.prefetch, more: $0.moreWhileSmall) }
     }
 
