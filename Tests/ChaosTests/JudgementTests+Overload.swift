@@ -6,7 +6,7 @@ import Testing
 @Suite("Under overload what can be done is done, and the rest is told when to come back", .timeLimit(.minutes(1)))
 struct OverloadJudgementTests {
     /// Ten requests a second are accepted while it is saturated, from 10 to 20 s; `goodput` a second under an overload from 30 to 40 s.
-    private func story(goodput: Int, shed: Int = 30) -> Story {
+    private func story(goodput: Int, shed: Int = 30, unsent: Int = 0) -> Story {
         var story = Story.ordinary
         story.record.judgesRefusals = true
         story.record.answerWithin = 5_000_000
@@ -22,7 +22,7 @@ struct OverloadJudgementTests {
                 marker += 1
             }
         }
-        for second in 31...40 as ClosedRange<Int64> { story.flood(at: second * 1000 - 1, shed: shed) }
+        for second in 31...40 as ClosedRange<Int64> { story.flood(at: second * 1000 - 1, shed: shed, unsent: unsent) }
         return story
     }
 
@@ -35,6 +35,8 @@ struct OverloadJudgementTests {
 
     @Test("What is no overload, or was never measured, shows nothing and is not judged") func noOverload() throws {
         #expect(throws: LedgerError.self) { try story(goodput: 10, shed: 10).judge() }
+        #expect(throws: LedgerError.self) { try story(goodput: 9, shed: 9, unsent: 30).judge() }
+        #expect(try story(goodput: 9, shed: 12, unsent: 10).judge().isKept)
         var unmeasured = story(goodput: 10)
         unmeasured.faultList.removeFirst()
         #expect(throws: LedgerError.self) { try unmeasured.judge() }

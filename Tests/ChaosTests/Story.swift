@@ -130,8 +130,8 @@ struct Story: LedgerSource {
         faultList.append(fault)
     }
 
-    mutating func flood(at time: Int64, shed: Int, longest: Int64 = 10) {
-        sampleList.append(.flood(.init(at: Self.moment(time), shed: shed, unsent: 0, longest: longest * 1000)))
+    mutating func flood(at time: Int64, shed: Int, unsent: Int = 0, longest: Int64 = 10) {
+        sampleList.append(.flood(.init(at: Self.moment(time), shed: shed, unsent: unsent, longest: longest * 1000)))
     }
 
     mutating func report(

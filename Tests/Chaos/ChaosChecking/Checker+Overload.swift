@@ -25,8 +25,10 @@ struct OverloadBook {
 extension Checker {
     /// Of the capacity.
     private static var goodputShare: Double { 0.8 }
-    /// Times the capacity: less is no overload to speak of.
-    private static var leastLoad: Double { 2.5 }
+    /// Times the capacity: where less is due, it is no overload to speak of.
+    private static var leastDue: Double { 2.5 }
+    /// Of what is due, so many times the capacity must have found a connection: what waits at its client is nothing to the platform.
+    private static var leastSent: Double { 2 }
 
     mutating func note(_ flood: SampleRecord.Flood) {
         overload.note(flood)
@@ -50,11 +52,15 @@ extension Checker {
                 throw LedgerError(file: "faults.ndjson", "\(fault.name): nobody had measured before what the platform can do")
             }
             let figures = overload(before.began...before.ended, fault.began...fault.ended)
-            guard figures.sent >= Self.leastLoad * figures.capacity else {
+            let isOverload =
+                figures.due >= Self.leastDue * figures.capacity && figures.sent >= Self.leastSent * figures.capacity
+            guard isOverload else {
                 throw LedgerError(
                     file: "samples.ndjson",
-                    "\(fault.name): \(Int(figures.sent)) requests a second were sent and \(Int(figures.capacity)) can be accepted: no overload"
-                )
+                    """
+                    \(fault.name): \(Int(figures.due)) requests a second were due, \(Int(figures.sent)) were sent and \
+                    \(Int(figures.capacity)) can be accepted: no overload
+                    """)
             }
             verdict.figures.overloads.append(figures)
             guard figures.goodput < Self.goodputShare * figures.capacity else { continue }

@@ -66,7 +66,8 @@ package struct Report {
 
     private func rows(_ overload: Overload) -> [(String, String)] {
         [
-            ("capacity", "\(Int(overload.capacity))/s"), ("  asked for under overload", "\(Int(overload.sent))/s"),
+            ("capacity", "\(Int(overload.capacity))/s"), ("  due under overload", "\(Int(overload.due))/s"),
+            ("  sent of it", "\(Int(overload.sent))/s"),
             ("  accepted of it", "\(Int(overload.goodput))/s (\(Int(100 * overload.goodput / max(1, overload.capacity))) %)"),
             ("  shed of it", "\(Int(overload.shed))/s"), ("  without a connection", "\(Int(overload.unsent))/s"),
         ]

@@ -32,6 +32,8 @@ package struct Overload: Sendable, Equatable {
     /// Requests that were due and found no connection free.
     package var unsent: Double
 
+    var due: Double { sent + unsent }
+
     package init(capacity: Double, sent: Double, goodput: Double, shed: Double, unsent: Double) {
         self.capacity = capacity
         self.sent = sent
