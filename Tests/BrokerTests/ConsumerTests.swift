@@ -195,13 +195,14 @@ struct ConsumerTests {
     @Test func comesBackWhenItsQueueWasDeleted() async throws {
         try await withTestBroker { configuration, topology in
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
-            let publisher = try makePublisher(configuration, topology)
-            try await whileRunning(watching.consumer, publisher) {
+            // Nobody else may be about to declare the queue: one that is there again within milliseconds was never gone for RabbitMQ 3.10, which
+            // tells its consumer nothing.
+            try await whileRunning(watching.consumer) {
                 #expect(try await watching.connections.next())
                 try await TestBroker.withConnection(configuration) { try $0.deleteQueue(topology.jobQueue(.now)) }
                 #expect(try await watching.connections.next() == false)
                 #expect(try await watching.connections.next())
-                #expect(await publisher.publish([.job(topology, body: [3])], deadline: nil) == [.confirmed])
+                try await fill(configuration, topology, .now, [[3]])
                 #expect(try await watching.take().body == [3])
             }
         }
