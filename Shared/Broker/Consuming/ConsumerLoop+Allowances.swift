@@ -3,8 +3,8 @@ import RabbitMQ
 /// A subscription's second consumer, which it has while its messages are small. Consumers are numbered: the subscriptions' own first, then
 /// the second ones in the same order, with other numbers each time.
 ///
-/// RabbitMQ 3.10 remembers a quorum queue's consumer for as long as something of it is unsettled. One that comes again under that number is
-/// given what it has already, in a form that ends the channel and the connection (`get_checked_out` answers with headers only).
+/// RabbitMQ 3.10 remembers a quorum queue's consumer for as long as something of it is unsettled. One that came again under that number got
+/// nothing, or was given what it had already, and the broker's channel died of it (`handle_deliver0`, `function_clause`, 541 to us).
 extension ConsumerLoop {
     func subscriptionIndex(of consumer: Int) -> Int? {
         let count = core.settings.subscriptions.count

@@ -21,6 +21,7 @@ struct StopBook {
         var liftedAt: Int64
     }
 
+    /// What was put aside is back in half a minute, where as few are held as in a run (`HoldPace`); twice that.
     private static let wayBack: Int64 = 60_000_000
     private(set) var cancels: [PushID: [Stop]] = [:]
     private(set) var holds: [Hold] = []
@@ -56,13 +57,10 @@ struct StopBook {
     func mayBeCancelled(_ notification: PushID) -> Bool { cancels[notification] != nil }
 
     /// Whether a hold may ever have stopped something of that kind.
-    func mayBeHeld(_ send: SendBook.Send, _ notification: PushID) -> Bool { mayBeHeld(send, notification, at: .min) }
-
-    /// Whether one may stop it at that moment still, or it may be on its way back from where it was put aside: in half a minute, where as few are held
-    /// as in a run (`HoldPace`).
-    func mayBeHeld(_ send: SendBook.Send, _ notification: PushID, at moment: Int64) -> Bool {
+    /// - Parameter moment: Only one that may stop it at that moment still, or from which it may be on its way back.
+    func mayBeHeld(_ send: SendBook.Send, _ notification: PushID, at moment: Int64? = nil) -> Bool {
         holds.contains { hold in
-            guard moment == .min || hold.liftedAt >= moment - Self.wayBack else { return false }
+            if let moment, hold.liftedAt < moment - Self.wayBack { return false }
             return matches(hold, send, notification)
                 || send.lane == nil && hold.notification == nil && (hold.app == nil || hold.app == send.app)
         }

@@ -13,7 +13,7 @@ extension FaultInjector {
     func overload(seconds: Double, _ random: SeededGenerator) async throws {
         let flood = try Flood(load.client, platform, platform.settings)
         // So that nothing is measured which happens once: connections, caches, and tables that nobody has analyzed yet, which PostgreSQL does by
-        // itself within a minute. Without that it can do a third, and three times as much would be no overload.
+        // itself within a minute. Without that it can do two fifths, and three times as much would be no overload.
         _ = try await flood.run(.closed(clients: Self.clients), for: .seconds(3), random: random.branch(1))
         try await platform.database.query("ANALYZE")
         _ = try await flood.run(.closed(clients: Self.clients), for: .seconds(3), random: random.branch(4))
