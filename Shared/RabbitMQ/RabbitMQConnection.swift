@@ -130,11 +130,17 @@ package final class RabbitMQConnection {
 
     // MARK: The end
 
+    /// From now on calls wait for their answers at most so long, instead of 5 s.
+    package func waitForAnswers(atMost bound: Duration) {
+        guard isOpen else { return }
+        var budget = timeval(bound)
+        amqp_set_rpc_timeout(state, &budget)
+    }
+
     /// Says goodbye (at most 2 s) and frees everything. Only worth calling when nothing is unconfirmed; otherwise drop the object.
     package func close() {
         if isUsable, isOpen {
-            var budget = timeval(tv_sec: 2, tv_usec: 0)
-            amqp_set_rpc_timeout(state, &budget)
+            waitForAnswers(atMost: .seconds(2))
             _ = amqp_connection_close(state, AMQP_REPLY_SUCCESS)
         }
         abandon()

@@ -5,9 +5,9 @@ import Testing
 @Suite("Which acknowledgements are sent")
 struct AckBatcherTests {
     @Test func coverTheFinishedFrontWithOne() {
-        var batcher = AckBatcher(prefetch: 1000)
+        var batcher = AckBatcher(prefetch: 1000, subscriptions: 1)
         var actions: [AckBatcher.Action] = []
-        for _ in 1...10 { batcher.delivered() }
+        for _ in 1...10 { batcher.delivered(of: 0) }
         for tag in [3, 1, 2, 5] as [UInt64] { batcher.finish(tag) }
         let start = ContinuousClock.now
         batcher.flush(now: start, into: &actions)
@@ -23,10 +23,10 @@ struct AckBatcherTests {
     }
 
     @Test func doNotKeepASmallPrefetchWaiting() {
-        var batcher = AckBatcher(prefetch: 2)
+        var batcher = AckBatcher(prefetch: 2, subscriptions: 1)
         var actions: [AckBatcher.Action] = []
-        batcher.delivered()
-        batcher.delivered()
+        batcher.delivered(of: 0)
+        batcher.delivered(of: 0)
         batcher.finish(2)
         batcher.flush(now: .now, into: &actions)
         #expect(actions == [.acknowledge(tag: 2, multiple: false)])
@@ -46,7 +46,7 @@ struct AckBatcherTests {
 
     /// The model is the broker's own rule: an answer must name a delivery that is open, and `multiple` answers all open ones up to it.
     private func check(_ random: inout SplitMix) -> String? {
-        var batcher = AckBatcher(prefetch: 1 + random.next(below: 600))
+        var batcher = AckBatcher(prefetch: 1 + random.next(below: 600), subscriptions: 1)
         var open: Set<UInt64> = []
         var settled: Set<UInt64> = []
         var refused: Set<UInt64> = []
@@ -73,7 +73,7 @@ struct AckBatcherTests {
             switch random.next(below: 10) {
             case 0..<4:
                 lastTag += 1
-                batcher.delivered()
+                batcher.delivered(of: 0)
                 open.insert(lastTag)
             case 4..<7:
                 // Any tag, also settled ones and some that were never delivered.

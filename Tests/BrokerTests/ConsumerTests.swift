@@ -34,6 +34,29 @@ struct ConsumerTests {
         }
     }
 
+    /// With a gap after each no two of these acknowledgements are one. RabbitMQ holds back what it cannot pass on to the queue at once, and
+    /// forgets it when the connection is closed.
+    @Test func losesNoneOfManyAcknowledgementsWhenItEnds() async throws {
+        try await withTestBroker { configuration, topology in
+            let queue = Subscription(queue: topology.jobQueue(.now), prefetch: 2000)
+            try await fill(configuration, topology, .now, (0..<2000).map { $0.isMultiple(of: 2) ? [0] : [1] })
+            let watching = try Watching(configuration, topology, [queue], drainTimeout: .zero)
+            try await testGracefulShutdown { trigger in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await watching.consumer.run() }
+                    let messages = try await watching.messages.next(2000)
+                    watching.consumer.acknowledge(messages.filter { $0.body == [1] }.map(\.receipt))
+                    trigger.triggerGracefulShutdown()
+                    try await group.waitForAll()
+                }
+            }
+            // Whatever comes again comes in the order of the first time.
+            let again = try Watching(configuration, topology, [queue])
+            let left = try await whileRunning(again.consumer) { try await again.take(1000) }
+            #expect(left.count { $0.body == [1] } == 0)
+        }
+    }
+
     @Test func holdsNoMoreThanThePrefetchOfEachSubscription() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<20).map { [$0] })
@@ -208,6 +231,26 @@ struct ConsumerTests {
         }
     }
 
+    /// RabbitMQ 3.10 mostly tells the consumer nothing then, and holds what comes for it.
+    @Test func comesBackWhenItsQueueWasDeletedAndDeclaredAgainAtOnce() async throws {
+        try await withTestBroker { configuration, topology in
+            let watching = try Watching(
+                configuration, topology,
+                [Subscription(queue: topology.jobQueue(.now), prefetch: 5), Subscription(queue: topology.jobQueue(.bulk), prefetch: 5)],
+                silenceLimit: .milliseconds(100))
+            try await whileRunning(watching.consumer) {
+                #expect(try await watching.connections.next())
+                try await TestBroker.withConnection(configuration) { connection in
+                    try connection.deleteQueue(topology.jobQueue(.now))
+                    try topology.declare(on: connection)
+                }
+                try await fill(configuration, topology, .now, [[2], [3]])
+                #expect(try await watching.take(2).map(\.body) == [[2], [3]])
+            }
+            #expect(watching.messages.waiting.isEmpty)
+        }
+    }
+
     @Test func takesNothingMoreOnceToldSoAndSettlesWhatItHas() async throws {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, .now, (0..<10).map { [$0] })
@@ -325,6 +368,30 @@ struct ConsumerTests {
                     _ = try await watching.connections.first { !$0 }
                     _ = try await watching.connections.first { $0 }
                 }
+            }
+        }
+    }
+
+    /// The new stream counts from 0 again.
+    @Test(arguments: [false, true]) func readsAStreamThatWasDeletedFromItsNewBeginning(isDeclaredAtOnce: Bool) async throws {
+        try await withTestBroker { configuration, topology in
+            let publisher = try makePublisher(configuration, topology)
+            let watching = try Watching(
+                configuration, topology, [.stream(topology.controlStream, prefetch: 50)], silenceLimit: .milliseconds(100))
+            try await whileRunning(publisher, watching.consumer) {
+                let old = (0..<20).map { OutgoingMessage.control(topology, body: [UInt8($0)]) }
+                #expect(await publisher.publish(old, deadline: nil).allSatisfy(\.isConfirmed))
+                _ = try await watching.take(20)
+                _ = try await watching.connections.first { $0 }
+                try await TestBroker.withConnection(configuration) { connection in
+                    try connection.deleteQueue(topology.controlStream)
+                    if isDeclaredAtOnce { try topology.declare(on: connection) }
+                }
+                // Whoever relies on it is told.
+                _ = try await watching.connections.first { !$0 }
+                _ = try await watching.connections.first { $0 }
+                #expect(await publisher.publish([.control(topology, body: [99])], deadline: nil) == [.confirmed])
+                #expect(try await watching.take().body == [99])
             }
         }
     }

@@ -42,13 +42,16 @@ final class Watching: Sendable {
     let connections: Signal<Bool>
 
     init(
-        _ configuration: RabbitMQConfiguration, _ topology: Topology, _ subscriptions: [Subscription], drainTimeout: Duration = .seconds(20)
+        _ configuration: RabbitMQConfiguration, _ topology: Topology, _ subscriptions: [Subscription],
+        drainTimeout: Duration = .seconds(20),
+        silenceLimit: Duration = .seconds(30)
     ) throws {
         let messages = Signal<ReceivedMessage>()
         let connections = Signal<Bool>()
         consumer = try Consumer(
-            configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout, logger: quiet,
-            onMessages: { messages.send(contentsOf: $0) }, onConnectionChange: { connections.send($0) })
+            configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
+            silenceLimit: silenceLimit, logger: quiet, onMessages: { messages.send(contentsOf: $0) },
+            onConnectionChange: { connections.send($0) })
         self.messages = messages
         self.connections = connections
     }

@@ -14,32 +14,46 @@ struct AckBatcher {
         case outstanding, finished, answered
     }
 
+    private struct Delivery {
+        var state = State.outstanding
+        let subscription: UInt8
+    }
+
     /// How long a finished delivery waits for those before it.
     static let patience = Duration.milliseconds(50)
 
     /// Finished deliveries behind an unfinished one that are acknowledged without waiting out the patience.
     private let scatteredLimit: Int
-    private var states = FIFO<State>()
+    private var deliveries = FIFO<Delivery>()
     private var firstTag: UInt64 = 1
     /// `finished` states, all of them.
     private var finished = 0
     private var oldestScattered: ContinuousClock.Instant?
     /// Delivered and neither finished nor refused.
     private(set) var outstanding = 0
+    private var outstandingOfEach: [Int]
 
-    /// - Parameter prefetch: of all consumers together; where it is small, waiting would starve them.
-    init(prefetch: Int) { scatteredLimit = max(1, min(64, prefetch / 8)) }
-
-    mutating func delivered() {
-        states.append(.outstanding)
-        outstanding += 1
+    /// - Parameters:
+    ///   - prefetch: of all consumers together; where it is small, waiting would starve them.
+    ///   - subscriptions: how many, at most 256.
+    init(prefetch: Int, subscriptions: Int) {
+        scatteredLimit = max(1, min(64, prefetch / 8))
+        outstandingOfEach = Array(repeating: 0, count: subscriptions)
     }
+
+    mutating func delivered(of subscription: Int) {
+        deliveries.append(Delivery(subscription: UInt8(subscription)))
+        outstanding += 1
+        outstandingOfEach[subscription] += 1
+    }
+
+    func outstanding(of subscription: Int) -> Int { outstandingOfEach[subscription] }
 
     /// - Returns: false when the tag is not outstanding.
     @discardableResult
     mutating func finish(_ tag: UInt64) -> Bool {
         guard let position = outstandingPosition(tag) else { return false }
-        states[position] = .finished
+        deliveries[position].state = .finished
         finished += 1
         return true
     }
@@ -47,15 +61,16 @@ struct AckBatcher {
     /// Hands one delivery back, at once.
     mutating func refuse(_ tag: UInt64, requeue: Bool, into actions: inout [Action]) {
         guard let position = outstandingPosition(tag) else { return }
-        states[position] = .answered
+        deliveries[position].state = .answered
         actions.append(.refuse(tag: tag, requeue: requeue))
     }
 
     private mutating func outstandingPosition(_ tag: UInt64) -> Int? {
-        guard tag >= firstTag, tag - firstTag < UInt64(states.count) else { return nil }
+        guard tag >= firstTag, tag - firstTag < UInt64(deliveries.count) else { return nil }
         let position = Int(tag - firstTag)
-        guard states[position] == .outstanding else { return nil }
+        guard deliveries[position].state == .outstanding else { return nil }
         outstanding -= 1
+        outstandingOfEach[Int(deliveries[position].subscription)] -= 1
         return position
     }
 
@@ -73,9 +88,9 @@ struct AckBatcher {
         let since = oldestScattered ?? now
         oldestScattered = since
         guard force || finished >= scatteredLimit || since.duration(to: now) >= Self.patience else { return }
-        for position in 0..<states.count where states[position] == .finished {
+        for position in 0..<deliveries.count where deliveries[position].state == .finished {
             actions.append(.acknowledge(tag: firstTag + UInt64(position), multiple: false))
-            states[position] = .answered
+            deliveries[position].state = .answered
         }
         finished = 0
         oldestScattered = nil
@@ -84,13 +99,13 @@ struct AckBatcher {
     private mutating func acknowledgeFront(_ actions: inout [Action]) {
         var last: UInt64 = 0
         var count = 0
-        while let state = states.first, state != .outstanding {
+        while let state = deliveries.first?.state, state != .outstanding {
             if state == .finished {
                 // The tag must be one that the broker still waits for, also with `multiple`.
                 last = firstTag
                 count += 1
             }
-            _ = states.popFirst()
+            _ = deliveries.popFirst()
             firstTag += 1
         }
         guard count > 0 else { return }
@@ -99,8 +114,8 @@ struct AckBatcher {
     }
 
     private mutating func dropAnswered() {
-        while states.first == .answered {
-            _ = states.popFirst()
+        while deliveries.first?.state == .answered {
+            _ = deliveries.popFirst()
             firstTag += 1
         }
     }
@@ -113,10 +128,11 @@ struct AckBatcher {
 
     /// A new connection: nothing of the old one can be answered any more.
     mutating func reset() {
-        states.removeAll()
+        deliveries.removeAll()
         firstTag = 1
         finished = 0
         outstanding = 0
+        for subscription in outstandingOfEach.indices { outstandingOfEach[subscription] = 0 }
         oldestScattered = nil
     }
 }

@@ -17,18 +17,20 @@ package final class Consumer: Service, Sendable {
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
     ///   - drainTimeout: how long ``run()`` waits for outstanding messages to be settled once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread, `onMessages` included, may take before its connection is cut.
+    ///   - silenceLimit: after so long without a message, and with none of it unsettled, a queue is asked whether it still knows us.
     ///   - onMessages: called on the consumer's thread with what one read gave, one message or more: it must hand over and return.
     ///   - onConnectionChange: called on the consumer's thread: true when all subscriptions are in place, false when that ended.
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "consumer", configuration: RabbitMQConfiguration, topology: Topology, subscriptions: [Subscription],
-        drainTimeout: Duration = .seconds(20), watchdogLimit: Duration = .seconds(20), logger: Logger,
+        drainTimeout: Duration = .seconds(20), watchdogLimit: Duration = .seconds(20), silenceLimit: Duration = .seconds(30),
+        logger: Logger,
         onMessages: @escaping @Sendable ([ReceivedMessage]) -> Void, onConnectionChange: @escaping @Sendable (Bool) -> Void = { _ in }
     ) throws(SystemError) {
         core = try ConsumerCore(
             settings: ConsumerSettings(
                 name: name, configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
-                watchdogLimit: watchdogLimit, onMessages: onMessages, onConnectionChange: onConnectionChange),
+                watchdogLimit: watchdogLimit, silenceLimit: silenceLimit, onMessages: onMessages, onConnectionChange: onConnectionChange),
             logger: logger)
     }
 

@@ -11,6 +11,7 @@ struct ConsumerSettings: Sendable {
     let subscriptions: [Subscription]
     let drainTimeout: Duration
     let watchdogLimit: Duration
+    let silenceLimit: Duration
     let onMessages: @Sendable ([ReceivedMessage]) -> Void
     let onConnectionChange: @Sendable (Bool) -> Void
 }

@@ -15,16 +15,13 @@ final class ConsumerLoop {
     /// Grows with every connection: receipts of an older one are recognised by it.
     private var generation: UInt64 = 0
     private(set) var batcher: AckBatcher
-    /// Per subscription.
-    var allowances: [SmallMessageAllowance]
-    /// Per subscription: the number that its second consumer has, or had last.
-    var secondConsumers: [Int]
+    var subscribed: [SubscribedQueue]
     private var actions: [AckBatcher.Action] = []
     private var events: [RabbitMQEvent] = []
-    /// Per subscription: the last stream offset that was handed over.
-    private var lastOffsets: [Int64?]
     private var isTaking = true
     private var isCancelled = false
+    /// The connection is to be closed, and another opened, when what came with it is settled.
+    var isRenewing = false
     private var delay = ReconnectDelay()
     private var retryAt = ContinuousClock.now
     private var failures = 0
@@ -32,10 +29,9 @@ final class ConsumerLoop {
     init(_ core: ConsumerCore) throws(SystemError) {
         self.core = core
         rest = try Rest(wokenBy: core.wakeUp)
-        batcher = AckBatcher(prefetch: core.settings.subscriptions.reduce(0) { $0 + Int($1.prefetch) })
-        lastOffsets = core.settings.subscriptions.map { _ in nil }
-        secondConsumers = Array(core.settings.subscriptions.indices)
-        allowances = core.settings.subscriptions.map { SmallMessageAllowance(prefetch: $0.prefetch, more: $0.moreWhileSmall) }
+        let subscriptions = core.settings.subscriptions
+        batcher = AckBatcher(prefetch: subscriptions.reduce(0) { $0 + Int($1.prefetch) }, subscriptions: subscriptions.count)
+        subscribed = subscriptions.enumerated().map { SubscribedQueue($1, index: $0, of: subscriptions.count) }
     }
 
     /// Goes round until a stop was asked for and everything is settled, or its time is up.
@@ -78,6 +74,7 @@ final class ConsumerLoop {
             // Every call of these has a deadline of its own: the watchdog is for what comes after.
             try core.settings.topology.establish(on: connection)
             try subscribe(connection)
+            isCancelled = false
             self.connection = connection
             core.pulse.connected(connection.breaker)
             generation += 1
@@ -91,26 +88,29 @@ final class ConsumerLoop {
         }
     }
 
-    private func subscribe(_ connection: RabbitMQConnection) throws(RabbitMQError) {
-        for (index, subscription) in core.settings.subscriptions.enumerated() {
-            allowances[index].reset()
-            var arguments = subscription.arguments
-            if let last = lastOffsets[index] { arguments[Subscription.streamOffset] = .integer(last + 1) }
-            try connection.limitUnacknowledged(subscription.prefetch)
-            try connection.consume(queue: subscription.queue, consumer: index, arguments: arguments)
-        }
-        isCancelled = false
+    /// Nothing of the connection can be answered any more: its tags mean other messages on the next one.
+    private func forgetConnection() {
+        core.pulse.disconnected()
+        connection = nil
+        isRenewing = false
+        batcher.reset()
+        actions.removeAll(keepingCapacity: true)
+        events.removeAll(keepingCapacity: true)
+    }
+
+    /// Closes the connection, of which everything is settled: the next round opens another.
+    private func renew(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        try awaitSettlements(connection)
+        connection.close()
+        forgetConnection()
+        retryAt = .now
+        setConnected(false)
     }
 
     private func lost(_ error: RabbitMQError) {
-        core.pulse.disconnected()
         let wasConnected = connection != nil
-        connection = nil
         let unsettled = batcher.outstanding
-        batcher.reset()
-        // These tags mean other messages on the next connection.
-        actions.removeAll(keepingCapacity: true)
-        events.removeAll(keepingCapacity: true)
+        forgetConnection()
         core.metrics.connectionFailures.increment()
         let pause = delay.next()
         retryAt = .now + pause
@@ -143,6 +143,9 @@ final class ConsumerLoop {
             do throws(RabbitMQError) {
                 batcher.flush(now: .now, force: true, into: &actions)
                 try perform(connection)
+                // A broker that stands still shall not hold up a stop.
+                connection.waitForAnswers(atMost: .seconds(2))
+                try awaitSettlements(connection)
                 connection.close()
             } catch {
                 core.logger.debug(
@@ -156,19 +159,25 @@ final class ConsumerLoop {
 
     // MARK: One round
 
+    private var wantsMessages: Bool { isTaking && !isRenewing }
+
     private func exchange(_ connection: RabbitMQConnection, _ patience: Duration, isEnding: Bool) {
         do throws(RabbitMQError) {
-            if !isTaking, !isCancelled {
+            try connection.receive(into: &events)
+            try handleEvents()
+            if wantsMessages {
+                try adjustAllowances(connection)
+                try lookAfterSilentQueues(connection)
+            }
+            if !wantsMessages, !isCancelled {
                 try cancelAll(connection)
                 isCancelled = true
             }
-            try connection.receive(into: &events)
-            try handleEvents()
-            if isTaking { try adjustAllowances(connection) }
-            batcher.flush(now: .now, force: !isTaking, into: &actions)
+            batcher.flush(now: .now, force: !wantsMessages, into: &actions)
             try perform(connection)
             // Nothing is to come any more that would wake this thread: the end is now.
             if isEnding, isCancelled, isSettled { return }
+            if isRenewing, isCancelled, isSettled { return try renew(connection) }
             try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience)
         } catch {
             lost(error)
@@ -206,10 +215,11 @@ final class ConsumerLoop {
         var messages: [ReceivedMessage] = []
         messages.reserveCapacity(events.count)
         var end: RabbitMQError?
+        let now = ContinuousClock.now
         for event in events {
             switch event {
             case .delivery(let delivery):
-                if let message = received(delivery) { messages.append(message) }
+                if let message = received(delivery, now) { messages.append(message) }
             case .consumerCancelled(let consumer):
                 end = RabbitMQError(.channelClosed(404), "consume", "the broker cancelled the consumer of \(queueName(consumer))")
             case .confirmed, .refused, .returned, .blocked, .unblocked: break
@@ -222,17 +232,19 @@ final class ConsumerLoop {
     }
 
     private func queueName(_ consumer: Int) -> String {
-        subscriptionIndex(of: consumer).map { core.settings.subscriptions[$0].queue } ?? "?"
+        subscriptionIndex(of: consumer).map { subscribed[$0].subscription.queue } ?? "?"
     }
 
     /// - Returns: nil when the message is not for the caller: it is answered for here.
-    private func received(_ delivery: RabbitMQDelivery) -> ReceivedMessage? {
-        batcher.delivered()
-        guard isTaking, let index = subscriptionIndex(of: delivery.consumer) else {
+    private func received(_ delivery: RabbitMQDelivery, _ now: ContinuousClock.Instant) -> ReceivedMessage? {
+        let index = subscriptionIndex(of: delivery.consumer)
+        batcher.delivered(of: index ?? 0)
+        guard wantsMessages, let index else {
             batcher.refuse(delivery.tag, requeue: true, into: &actions)
             return nil
         }
-        let subscription = core.settings.subscriptions[index]
+        let subscription = subscribed[index].subscription
+        subscribed[index].silentSince = now
         if delivery.isOversized {
             batcher.refuse(delivery.tag, requeue: false, into: &actions)
             core.metrics.oversized.increment()
@@ -241,17 +253,17 @@ final class ConsumerLoop {
                 metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
             return nil
         }
-        allowances[index].received(delivery.body.count)
+        subscribed[index].allowance.received(delivery.body.count)
         var offset: Int64?
         if subscription.isStream {
             offset = delivery.properties.header(Subscription.streamOffset)?.integer
-            if let offset {
-                // The broker begins with the chunk that holds the wanted offset.
-                if let last = lastOffsets[index], offset <= last {
-                    batcher.finish(delivery.tag)
-                    return nil
-                }
-                lastOffsets[index] = offset
+            // What is on its way from a reader that was ended comes from the new one too.
+            let isNew =
+                delivery.consumer == subscribed[index].consumer
+                && offset.flatMap { subscribed[index].streamPosition?.arrived($0, messageID: delivery.properties.messageID) } ?? true
+            guard isNew else {
+                batcher.finish(delivery.tag)
+                return nil
             }
         }
         return ReceivedMessage(

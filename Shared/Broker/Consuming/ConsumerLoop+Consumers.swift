@@ -1,0 +1,119 @@
+import Logging
+import RabbitMQ
+
+/// The consumers on one connection: each subscription's own, and a second one while its messages are small.
+///
+/// None gets a number that was there before. RabbitMQ 3.10 remembers a quorum queue's consumer for as long as something of it is unsettled.
+/// One that came again under that number got nothing, or was given what it had already, and the broker's channel died of it
+/// (`handle_deliver0`, `function_clause`, 541 to us).
+extension ConsumerLoop {
+    func subscriptionIndex(of consumer: Int) -> Int? {
+        consumer >= 0 && !subscribed.isEmpty ? consumer % subscribed.count : nil
+    }
+
+    func subscribe(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for index in subscribed.indices { try consume(index, connection) }
+    }
+
+    private func consume(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        let subscription = subscribed[index].subscription
+        let (number, arguments) = subscribed[index].beginConsumer()
+        try connection.limitUnacknowledged(subscription.prefetch)
+        try connection.consume(queue: subscription.queue, consumer: number, arguments: arguments)
+    }
+
+    func adjustAllowances(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for index in subscribed.indices {
+            let subscription = subscribed[index].subscription
+            switch subscribed[index].allowance.change(unsettled: batcher.outstanding) {
+            case nil: break
+            case .begin:
+                try connection.limitUnacknowledged(subscription.moreWhileSmall)
+                try connection.consume(
+                    queue: subscription.queue, consumer: subscribed[index].beginSecondConsumer(), arguments: subscription.arguments)
+            case .end: try connection.cancel(consumer: subscribed[index].secondConsumer)
+            }
+        }
+    }
+
+    /// Asks what has given nothing for a while, and of which nothing is unsettled, whether it knows us as we think.
+    ///
+    /// When a queue is deleted and declared again within 30 ms or so, by another service that is just connecting, say, RabbitMQ 3.10
+    /// subscribes for us without a word, and throws away what it is to deliver (`rabbit_channel`, `handle_consuming_queue_down_or_eol` before
+    /// `rabbit_queue_type:remove`). The new queue then holds a prefetch of messages for a consumer that nobody hears of.
+    func lookAfterSilentQueues(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        let now = ContinuousClock.now
+        for index in subscribed.indices {
+            let silence = subscribed[index].silentSince.duration(to: now)
+            if let standing = subscribed[index].streamPosition?.standing {
+                switch standing {
+                case .certain where silence >= core.settings.silenceLimit: try readStreamAnew(index, connection)
+                case .beginning where silence >= Self.streamPatience, .lost: forgetStream(index)
+                default: break
+                }
+            } else if silence >= core.settings.silenceLimit, batcher.outstanding(of: index) == 0 {
+                try consumeAnew(index, connection)
+            }
+        }
+    }
+
+    /// How long a stream may take to give the message at which its reader began.
+    private static let streamPatience = Duration.seconds(5)
+
+    private func readStreamAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        try cancel(index, connection)
+        try consume(index, connection)
+    }
+
+    /// On another connection, so that whoever relied on having read it to its end hears that this is over.
+    private func forgetStream(_ index: Int) {
+        core.logger.warning(
+            "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
+            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
+        subscribed[index].streamPosition?.forget()
+        isRenewing = true
+    }
+
+    /// Without our consumers the queue must have as many fewer. If not, the connection is to be closed, once all that came with it is
+    /// settled. A service that comes or goes in these milliseconds can spoil the count: we connect anew for nothing, or look again later.
+    private func consumeAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        let queue = subscribed[index].subscription.queue
+        let expected = try connection.queueState(queue).consumers - (subscribed[index].allowance.isTaken ? 2 : 1)
+        try cancel(index, connection)
+        let left = try connection.queueState(queue).consumers
+        try consume(index, connection)
+        guard expected >= 0, left > expected else { return }
+        core.logger.warning(
+            "A queue holds messages for a consumer that does not get them: it was probably deleted and declared again. Connecting anew",
+            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(queue)"])
+        isRenewing = true
+    }
+
+    private func cancel(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        try connection.cancel(consumer: subscribed[index].consumer)
+        if subscribed[index].allowance.isTaken { try connection.cancel(consumer: subscribed[index].secondConsumer) }
+    }
+
+    func cancelAll(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for index in subscribed.indices { try cancel(index, connection) }
+    }
+
+    /// Returns when every acknowledgement is applied, so that the connection may be closed.
+    ///
+    /// RabbitMQ's channel holds back what it has to tell a quorum queue while 32 commands are not applied, and drops it when it is closed
+    /// (`rabbit_fifo_client`, `unsent_commands`): of 300 messages that were acknowledged one by one, 267 came again. A consumer's beginning
+    /// and its end are commands that the channel waits for. The answer to the first says that what was sent before is applied, and the
+    /// channel learns of it while it waits for the second; with that it sends what it held back; the third comes behind.
+    func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {
+        for index in subscribed.indices where !subscribed[index].subscription.isStream {
+            // It is not here for messages: others come first. One that it is given goes back when the connection is closed.
+            try connection.limitUnacknowledged(1)
+            for isLast in [false, true] {
+                core.pulse.beat()
+                let number = subscribed[index].newNumber()
+                try connection.consume(queue: subscribed[index].subscription.queue, consumer: number, arguments: ["x-priority": -1000])
+                if !isLast { try connection.cancel(consumer: number) }
+            }
+        }
+    }
+}

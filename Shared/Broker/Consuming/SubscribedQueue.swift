@@ -1,0 +1,47 @@
+import RabbitMQ
+
+/// What the consumer's thread keeps for one subscription.
+struct SubscribedQueue {
+    let subscription: Subscription
+    /// The number of its consumer, and of the second one, which it has while `allowance.isTaken`.
+    private(set) var consumer: Int
+    private(set) var secondConsumer: Int
+    private var lastNumber: Int
+    /// How many subscriptions there are.
+    private let stride: Int
+    var allowance: SmallMessageAllowance
+    /// When it last gave something, or was asked why it does not.
+    var silentSince = ContinuousClock.now
+    var streamPosition: StreamPosition?
+
+    init(_ subscription: Subscription, index: Int, of count: Int) {
+        self.subscription = subscription
+        stride = count
+        lastNumber = index
+        consumer = index
+        secondConsumer = index
+        allowance = SmallMessageAllowance(prefetch: subscription.prefetch, more: subscription.moreWhileSmall)
+        if subscription.isStream { streamPosition = StreamPosition() }
+    }
+
+    /// A consumer's number that was not there before. The remainder by the count of subscriptions tells whose it is.
+    mutating func newNumber() -> Int {
+        lastNumber += stride
+        return lastNumber
+    }
+
+    /// - Returns: the number and the arguments to consume with.
+    mutating func beginConsumer() -> (number: Int, arguments: [String: RabbitMQValue]) {
+        consumer = newNumber()
+        silentSince = .now
+        allowance.reset()
+        var arguments = subscription.arguments
+        if let offset = streamPosition?.begin() { arguments[Subscription.streamOffset] = .integer(offset) }
+        return (consumer, arguments)
+    }
+
+    mutating func beginSecondConsumer() -> Int {
+        secondConsumer = newNumber()
+        return secondConsumer
+    }
+}
