@@ -1,0 +1,54 @@
+import Postgres
+import PushModel
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+@Suite("What an acceptance reads", .timeLimit(.minutes(1)))
+struct AcceptancePlanTests {
+    /// A new database, or a restored one: PostgreSQL knows of no table how its values are spread.
+    @Test func isItsUsersTokensAlsoWhereNobodyHasAnalyzedTheTables() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            func items(_ users: Range<Int>) throws -> [NotificationStore.Item] {
+                try users.map { user in
+                    let now = UnixTime.milliseconds()
+                    let request = try #require(try ParsedRequest(#"{"to":{"user":"u\#(user)"},"content":{"alert":"a"}}"#, now: now).request)
+                    let notification = Notification(
+                        id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: now, traceparent: "")
+                    return NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
+                }
+            }
+            let (early, late) = (try (0..<20).map { try items($0..<$0 + 1) }, try items(100..<120))
+            let (found, read) = try await running.pool.session { session in
+                func accept(_ items: [NotificationStore.Item]) throws -> Int {
+                    try session.transaction { session in try NotificationStore(session: session).insert(items).count }
+                }
+                try session.execute(
+                    """
+                    WITH made AS (
+                        INSERT INTO installations (app_id, id, owner, registered_at, created_at)
+                        SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'u' || n, now(), now()
+                        FROM generate_series(1, 2000) AS n RETURNING id, ordinal
+                    )
+                    INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+                    SELECT $1, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
+                    """, [.int64(app.id)])
+                // Often enough for a plan that is kept.
+                for item in early { _ = try accept(item) }
+                func tokensRead() throws -> Int64 {
+                    try session.execute("SELECT pg_stat_force_next_flush()")
+                    return try session.execute(
+                        "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'tokens'"
+                    ).map { row in try row.int64(0) }.first ?? 0
+                }
+                let before = try tokensRead()
+                return (try accept(late), try tokensRead() - before)
+            }
+            #expect(found == 20)
+            #expect(20...100 ~= read, "twenty users with a token each")
+        }
+    }
+}
