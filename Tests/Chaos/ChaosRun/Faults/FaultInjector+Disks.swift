@@ -6,7 +6,7 @@ extension FaultInjector {
     func fillBrokerDisk(seconds: Double) async throws {
         guard let disk = platform.brokerDisk else { return skip() }
         let broker = platform.broker
-        try await fill(disk, "rabbitmq", broker.program, seconds: seconds) { await broker.isReady() }
+        try await fill(disk, "rabbitmq", broker.program, seconds: seconds) { await broker.worksAgain() }
     }
 
     func fillPostgresDisk(seconds: Double) async throws {

@@ -12,11 +12,8 @@ extension FaultInjector {
     /// Three times what was just measured. Whoever is turned away does not come back: another one is there in its place.
     func overload(seconds: Double, _ random: SeededGenerator) async throws {
         let flood = try Flood(load.client, platform, platform.settings)
-        // So that nothing is measured which happens once: connections, caches, and tables that nobody has analyzed yet, which PostgreSQL does by
-        // itself within a minute. Without that it can do two fifths, and three times as much would be no overload.
+        // So that nothing is measured which happens once: connections, caches.
         _ = try await flood.run(.closed(clients: Self.clients), for: .seconds(3), random: random.branch(1))
-        try await platform.database.query("ANALYZE")
-        _ = try await flood.run(.closed(clients: Self.clients), for: .seconds(3), random: random.branch(4))
         var measuring = begin(.saturation, Self.target, detail: "\(Self.clients) clients of each")
         let saturated = try await flood.run(.closed(clients: Self.clients), for: .seconds(20), random: random.branch(2))
         end(&measuring, of: saturated)

@@ -107,6 +107,24 @@ final class BrokerServer: Sendable {
         } catch { return false }  // whatever the reason: not yet
     }
 
+    /// Whether its queues live and write, too: where its log had no room they are dead, and the node goes on as if nothing were (3.10:
+    /// `ra_log_wal`, `enospc`). Nothing is taken from a queue of jobs: what comes back often enough is dead-lettered.
+    func worksAgain() async -> Bool {
+        let uri = uri
+        do {
+            let states = try await control(["list_queues", "state", "--silent", "--no-table-headers"]).split(separator: "\n")
+            guard !states.isEmpty, states.allSatisfy({ $0 == "running" }) else { return false }
+            return try await onOwnThread {
+                let connection = try RabbitMQConnection.open(RabbitMQConfiguration(uri: uri, connectionName: "chaos"))
+                defer { connection.close() }
+                try connection.limitUnacknowledged(1)
+                try connection.consume(queue: "push.dead", consumer: 0)
+                try connection.consume(queue: "push.control", consumer: 1, arguments: ["x-stream-offset": "next"])
+                return self.processID != nil
+            }
+        } catch { return false }  // whatever the reason: not yet
+    }
+
     /// Runs `rabbitmqctl`.
     @discardableResult
     func control(_ arguments: [String]) async throws -> String {
