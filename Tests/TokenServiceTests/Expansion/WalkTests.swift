@@ -179,7 +179,10 @@ struct WalkTests {
             let left = job.deliveries.removeLast()
             try await running.report(.accepted, of: job, status: 200)
             _ = try await eventually {
-                try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil
+                let isReported = try await running.count("SELECT pending::bigint FROM notifications") == 1
+                // Or else the walk's own mark comes behind the update.
+                let isMarked = try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0
+                return isReported && isMarked ? true : nil
             }
             let again = try await running.jobs(.soon) { signal in
                 try await running.execute("UPDATE chunks SET published_at = NULL, lease_until = now()")
