@@ -1,9 +1,9 @@
 # Shared by deploy/run, deploy/test, deploy/bench: words for people, what the machine must have, and an end that leaves nothing behind.
-# Sourced, never run. Sets: root (the checkout), work (this run's folder, ignored by git).
+# Sourced, never run. Sets: root (the checkout), work (this run's folder, ignored by git), and with memory_folder: memory.
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-work=
+work= memory=
 owned_processes=()   # SIGNAL:ID of the processes this run started, oldest first
 claimed_ports=()     # folders that tell a second run which ports are taken
 
@@ -24,6 +24,9 @@ begin_run() {
     trap 'exit 143' TERM HUP
 }
 
+# Sets memory to a folder of this run for what shall not go to the disk; where there is no such file system, to the run's own folder.
+memory_folder() { memory=$(mktemp -d /dev/shm/push.XXXXXX 2>/dev/null) || memory=$work; }
+
 end_run() {
     local status=$? index id
     trap - EXIT
@@ -34,6 +37,7 @@ end_run() {
         stop_process "${owned_processes[index]}"
     done
     for id in "${claimed_ports[@]+"${claimed_ports[@]}"}"; do rmdir "$id" 2>/dev/null; done
+    [ -z "$memory" ] || [ "$memory" = "$work" ] || rm -rf "$memory"
     # Ctrl-C is a person who has seen enough; after a failure the logs stay.
     if [ "$status" = 0 ] || [ "$status" = 130 ] || [ "${CI:-}" = true ]; then
         rm -rf "$work" "${data:-}"

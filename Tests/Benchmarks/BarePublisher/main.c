@@ -1,7 +1,7 @@
 // The bare thing under our publisher: publishes one message over and over, persistent and with confirms, over librabbitmq, and nothing else.
-//   BarePublisher URL EXCHANGE ROUTING_KEY BODY_FILE MESSAGES WINDOW
-// WINDOW messages at most wait for their confirm; with 1 each waits for the one before. Prints one JSON object: messages, seconds, and the
-// microseconds from publishing to the confirm, p50 and p99.
+//   BarePublisher URL EXCHANGE ROUTING_KEY BODY_FILE MESSAGES WINDOW PAUSE
+// WINDOW messages at most wait for their confirm; with 1 each waits for the one before. PAUSE milliseconds pass before each. Prints one JSON
+// object: messages, seconds, and the microseconds from publishing to the confirm, p50 and p99.
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 #include <stdint.h>
@@ -14,6 +14,11 @@ static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void rest(uint64_t milliseconds) {
+    struct timespec time = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000};
+    if (milliseconds > 0) nanosleep(&time, NULL);
 }
 
 static void require(int good, const char *what) {
@@ -55,8 +60,9 @@ static int ascending(const void *left, const void *right) {
 }
 
 int main(int count, char **arguments) {
-    require(count == 7, "BarePublisher URL EXCHANGE ROUTING_KEY BODY_FILE MESSAGES WINDOW");
-    uint64_t wanted = strtoull(arguments[5], NULL, 10), window = strtoull(arguments[6], NULL, 10), published = 0, confirmed = 0, next = 0;
+    require(count == 8, "BarePublisher URL EXCHANGE ROUTING_KEY BODY_FILE MESSAGES WINDOW PAUSE");
+    uint64_t wanted = strtoull(arguments[5], NULL, 10), window = strtoull(arguments[6], NULL, 10), pause = strtoull(arguments[7], NULL, 10);
+    uint64_t published = 0, confirmed = 0, next = 0;
     require(wanted > 0 && window > 0, "reading the numbers");
     amqp_connection_state_t state = connect_to(arguments[1]);
     amqp_bytes_t body = read_file(arguments[4]), exchange = amqp_cstring_bytes(arguments[2]), key = amqp_cstring_bytes(arguments[3]);
@@ -68,6 +74,7 @@ int main(int count, char **arguments) {
     double began = now();
     while (confirmed < wanted) {
         while (published < wanted && published - confirmed < window) {
+            rest(pause);
             sent[published++] = now();
             require(amqp_basic_publish(state, 1, exchange, key, 1, 0, &properties, body) == AMQP_STATUS_OK, "publishing");
             // Confirms that have come already are taken first: a publisher that only writes would let them pile up.

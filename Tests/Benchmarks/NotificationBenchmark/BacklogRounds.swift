@@ -56,7 +56,8 @@ struct BacklogRounds {
         arrivals.forget()
         let goal = try platform.pushes() + audience.devices
         platform.resumeDispatchers()
-        let calls = try send(now, from: &next) { try platform.pushes() < goal }
+        let simulator = platform.simulator
+        let calls = try send(now, from: &next) { try PlatformUnderTest.pushes(at: simulator) < goal }
         let completed = try audience.waitUntilCompleted(notification, on: platform)
         var times = try latencies(of: calls, &arrivals)
         guard let (first, last) = arrivals.bulk, arrivals.bulkCount >= audience.devices else {
@@ -71,7 +72,9 @@ struct BacklogRounds {
             lag: max(0, completed - last))
     }
 
-    private func send(_ client: ServiceClient, from next: inout Int, while goesOn: () throws -> Bool) throws -> PacedLoad.Calls {
+    private func send(
+        _ client: ServiceClient, from next: inout Int, while goesOn: @escaping @Sendable () throws -> Bool
+    ) throws -> PacedLoad.Calls {
         let calls = try PacedLoad(address: platform.address)
             .run(from: next, { Audience.toInstallation($0, key: client.key) }, while: goesOn)
         next += calls.count

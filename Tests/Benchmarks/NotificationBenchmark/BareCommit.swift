@@ -27,20 +27,25 @@ struct BareCommit {
     }
 
     /// One client, one commit after the other.
+    /// - Parameter pace: Commits a second, at random moments; nil: without a pause.
     /// - Returns: seconds of each.
-    func latencies(_ count: Int) throws -> [Double] {
+    func latencies(_ count: Int, pace: Int? = nil) throws -> [Double] {
         let (file, log) = ("\(database.folder)/commit.sql", "\(database.folder)/commit-log")
         try Data(script.utf8).write(to: URL(filePath: file))
         _ = try Command.run(
             "pgbench",
-            ["-n", "-M", "prepared", "-c", "1", "-t", "\(count)", "-l", "--log-prefix", log, "-f", file, database.url])
-        // "client transaction time script epoch microseconds", the time in microseconds
+            ["-n", "-M", "prepared", "-c", "1", "-t", "\(count)", "-l", "--log-prefix", log, "-f", file]
+                + (pace.map { ["-R", "\($0)"] } ?? [])
+                + [database.url])
+        // "client transaction time script epoch microseconds [lag]", time and lag in microseconds: with a pace the time is from when it was
+        // due, and the lag how much later it began
         let logs = try FileManager.default.contentsOfDirectory(atPath: database.folder).filter { $0.hasPrefix("commit-log") }
         var latencies: [Double] = []
         for name in logs {
             let path = "\(database.folder)/\(name)"
             for line in try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n") {
-                if let time = line.split(separator: " ").dropFirst(2).first.flatMap({ Double($0) }) { latencies.append(time / 1_000_000) }
+                let fields = line.split(separator: " ").compactMap { Double($0) }
+                if fields.count == (pace == nil ? 6 : 7) { latencies.append((fields[2] - (pace == nil ? 0 : fields[6])) / 1_000_000) }
             }
             try FileManager.default.removeItem(atPath: path)
         }

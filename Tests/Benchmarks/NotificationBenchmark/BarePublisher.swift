@@ -14,11 +14,13 @@ struct BarePublisher {
         var median: Double
     }
 
-    /// - Parameter window: How many messages may wait for their confirm.
-    func run(exchange: String, routingKey: String, body: [UInt8], messages: Int, window: Int) throws -> Result {
+    /// - Parameters:
+    ///   - window: How many messages may wait for their confirm.
+    ///   - pause: Milliseconds before each.
+    func run(exchange: String, routingKey: String, body: [UInt8], messages: Int, window: Int, pause: Int = 0) throws -> Result {
         let file = "\(folder)/body"
         try Data(body).write(to: URL(filePath: file))
-        let output = try Command.run(program, [amqp, exchange, routingKey, file, "\(messages)", "\(window)"])
+        let output = try Command.run(program, [amqp, exchange, routingKey, file, "\(messages)", "\(window)", "\(pause)"])
         let line = try JSONValue.parse(Array(output.utf8), maximumBytes: 1 << 20)
         guard let seconds = line["seconds"]?.numberValue, let median = line["p50_us"]?.numberValue else {
             throw BenchmarkError("the bare publisher printed: \(output)")

@@ -6,8 +6,14 @@ import RabbitMQ
 import StrictJSON
 
 /// From the API call to both arrivals at the simulator, one call at a time on an idle platform, beside one bare commit and one bare
-/// confirmed publish.
+/// confirmed publish. The bare ones meet servers that are as idle: processors, caches and threads that have come to rest cost them too. What
+/// they take back to back is told as well.
 struct IdleRounds {
+    /// Before each call and each bare publish.
+    private static let restMilliseconds = 20
+    /// About as often as calls come.
+    private static let commitsPerSecond = 45
+
     let platform: PlatformUnderTest
     let audience: Audience
     let calls: Int
@@ -23,6 +29,9 @@ struct IdleRounds {
         var answers: [Double]
         var commit: Double
         var publish: Double
+        /// Back to back.
+        var hotCommit: Double
+        var hotPublish: Double
     }
 
     func measures(_ rounds: Int) throws -> [Measure] {
@@ -34,16 +43,25 @@ struct IdleRounds {
         let job = JobSample.encoded(deliveries: 2)
         let samples = try alternate(rounds) { () -> (Sample, String) in
             let (arrivals, answers) = try latencies(client)
-            let commit = median(try bareCommit.latencies(calls * 2))
-            let publish = try platform.bare.run(
-                exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(.now), body: job, messages: calls * 2, window: 1)
+            let publish = { (pause: Int) in
+                try platform.bare.run(
+                    exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(.now), body: job, messages: calls, window: 1,
+                    pause: pause
+                ).median
+            }
+            let sample = Sample(
+                arrivals: arrivals, answers: answers,
+                commit: median(try bareCommit.latencies(calls, pace: Self.commitsPerSecond)), publish: try publish(Self.restMilliseconds),
+                hotCommit: median(try bareCommit.latencies(calls * 2)), hotPublish: try publish(0))
             try platform.withBroker { try $0.purge(topology.jobQueue(.now)) }
             let text =
                 "arrival p50 \(milliseconds(median(arrivals))), answer p50 \(milliseconds(median(answers)));"
-                + " bare commit \(milliseconds(commit)), bare publish \(milliseconds(publish.median))"
-            return (Sample(arrivals: arrivals, answers: answers, commit: commit, publish: publish.median), text)
+                + " bare commit \(milliseconds(sample.commit)), bare publish \(milliseconds(sample.publish));"
+                + " back to back \(milliseconds(sample.hotCommit)) and \(milliseconds(sample.hotPublish))"
+            return (sample, text)
         }
         let (commit, publish) = (median(samples.map(\.commit)) * 1000, median(samples.map(\.publish)) * 1000)
+        let hot = (median(samples.map(\.hotCommit)) + median(samples.map(\.hotPublish))) * 1000
         return [
             Measure(
                 name: "idle: API call to arrival, p50", value: median(samples.map { median($0.arrivals) }) * 1000, unit: "ms",
@@ -53,7 +71,10 @@ struct IdleRounds {
             Measure(
                 name: "idle: API call to 202, p50", value: median(samples.map { median($0.answers) }) * 1000, unit: "ms",
                 baseline: "bare commit", baselineValue: commit),
-            Measure(name: "idle: one bare confirmed publish", value: publish, unit: "ms"),
+            Measure(
+                name: "idle: one bare confirmed publish", value: publish, unit: "ms"),
+            Measure(
+                name: "idle: bare commit + publish", value: commit + publish, unit: "ms", baseline: "back to back", baselineValue: hot),
         ]
     }
 
@@ -66,7 +87,7 @@ struct IdleRounds {
             let request = audience.toUser(number, key: client.key)
             try simulator.send(HTTPRequest("GET", "/v1/journal?after=\(sequence)&wait_count=2&timeout_seconds=30", key: ""))
             // The question must wait before there is an answer, and the platform come to rest.
-            Thread.sleep(forTimeInterval: 0.02)
+            Thread.sleep(forTimeInterval: Double(Self.restMilliseconds) / 1000)
             let begin = ContinuousClock.now
             guard try service.call(request).status == 202 else { throw BenchmarkError("a notification was refused") }
             answers.append(begin.duration(to: .now) / .seconds(1))

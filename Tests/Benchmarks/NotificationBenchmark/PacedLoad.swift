@@ -1,5 +1,6 @@
 import BenchmarkSupport
 import Foundation
+import Synchronization
 import SystemIO
 
 /// Sends at fixed moments, however long the answers take: a slow service is not spared the next request.
@@ -14,19 +15,18 @@ struct PacedLoad {
 
     /// - Parameters:
     ///   - first: The first request's number.
-    ///   - goesOn: Asked four times a second.
-    func run(from first: Int, _ request: (Int) -> HTTPRequest, while goesOn: () throws -> Bool) throws -> Calls {
+    ///   - goesOn: Asked four times a second, on another thread: what takes long to answer on a busy machine must delay no request.
+    func run(
+        from first: Int, _ request: (Int) -> HTTPRequest, while goesOn: @escaping @Sendable () throws -> Bool
+    ) throws -> Calls {
+        let question = Question(goesOn)
+        defer { question.end() }
         var (idle, busy): ([HTTPConnection], [HTTPConnection]) = ([], [])
         for _ in 0..<Self.connections { idle.append(try HTTPConnection(to: address)) }
         var calls: Calls = []
         let begin = Date().timeIntervalSince1970
-        var nextQuestion = begin
-        while true {
+        while try question.goesOn() {
             let now = Date().timeIntervalSince1970
-            if now >= nextQuestion {
-                nextQuestion = now + 0.25
-                if try !goesOn() { break }
-            }
             let due = begin + Double(calls.count) / Self.perSecond
             if now < due {
                 busy = try Self.collect(&idle, from: busy)
@@ -65,4 +65,22 @@ struct PacedLoad {
     private static func check(_ answer: ServiceClient.Answer) throws {
         guard answer.status == 202 else { throw ServiceClient.refused("a notification", answer) }
     }
+}
+
+/// Asks something again and again until the answer is no.
+private final class Question: Sendable {
+    private let answer = Mutex<Result<Bool, any Error>>(.success(true))
+
+    init(_ ask: @escaping @Sendable () throws -> Bool) {
+        Thread.detachNewThread { [self] in
+            while case .success(true) = answer.withLock({ $0 }) {
+                let next = Result { try ask() }
+                answer.withLock { if case .success(true) = $0 { $0 = next } }
+                Thread.sleep(forTimeInterval: 0.25)
+            }
+        }
+    }
+
+    func goesOn() throws -> Bool { try answer.withLock { $0 }.get() }
+    func end() { answer.withLock { $0 = .success(false) } }
 }

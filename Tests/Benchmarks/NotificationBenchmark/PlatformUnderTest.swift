@@ -87,7 +87,9 @@ final class PlatformUnderTest {
     }
 
     /// Pushes that the simulator was ever asked for.
-    func pushes() throws -> Int {
+    func pushes() throws -> Int { try Self.pushes(at: simulator) }
+
+    static func pushes(at simulator: SocketAddress) throws -> Int {
         let answer = try ServiceClient(address: simulator, key: "").call("GET", "/v1/counters")
         guard let count = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["requests"]?.integerValue else {
             throw ServiceClient.refused("its counters", answer)
