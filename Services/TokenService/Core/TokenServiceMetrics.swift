@@ -46,6 +46,15 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    package func observe(_ window: RelayWindow) {
+        for lane in Lane.allCases {
+            registry.observe(
+                MetricName.publishRefused, "1 while the broker takes none of the lane's jobs, as far as this process knows.",
+                dimensions: [("lane", lane.rawValue)]
+            ) { window.isRefused(lane) ? 1 : 0 }
+        }
+    }
+
     /// The requests that are being worked on.
     func observe(_ shedding: LoadShedding) {
         registry.observe(MetricName.requestsInProgress, "Requests that are being worked on.") { Double(shedding.requestsInProgress) }

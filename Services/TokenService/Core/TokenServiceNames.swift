@@ -40,6 +40,7 @@ package enum MetricName {
     package static let accepted = "push_token_service_notifications_accepted_total"
     package static let published = "push_token_service_notifications_published_total"
     package static let backlog = "push_token_service_publish_backlog"
+    package static let publishRefused = "push_token_service_publish_refused"
     package static let walksLive = "push_token_service_walks_live"
     package static let walkRead = "push_token_service_walk_installations_total"
     package static let walkChunks = "push_token_service_walk_chunks_total"
@@ -89,6 +90,7 @@ package enum MetricName {
         accepted,
         published,
         backlog,
+        publishRefused,
         walksLive,
         walkRead,
         walkChunks,

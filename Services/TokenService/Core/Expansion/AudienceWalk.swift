@@ -29,7 +29,8 @@ package struct AudienceWalk: Sendable {
         self.logger = logger
     }
 
-    /// Walks until the end, until a hold or the broker's absence stops it, or until the task is cancelled. What is left has its lease and is taken up again.
+    /// Walks until the end, until a hold, the broker's absence or its refusals stop it, or until the task is cancelled. What is left has its
+    /// lease and is taken up again. One page is made in any case: it asks the broker.
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }
@@ -50,9 +51,11 @@ package struct AudienceWalk: Sendable {
         }
         let names = DeliveryNames(notification)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            var underWay = 0
+            var (underWay, hasPage) = (0, false)
             var reading = try await read(audience, names)
-            while jobs.isReady, !isHeld(audience), !Task.isCancelled, !Task.isShuttingDownGracefully {
+            while jobs.isReady, !hasPage || jobs.isOpen(audience.template.lane), !isHeld(audience), !Task.isCancelled,
+                !Task.isShuttingDownGracefully
+            {
                 let (current, from) = (reading, audience)
                 // The database looks for the next page while this one is put together, written and waits for its turn.
                 async let following = next(after: current, of: from, names)
@@ -60,6 +63,7 @@ package struct AudienceWalk: Sendable {
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let page = try await commit(current, of: from, names)
                 audience.checkpoint = page.end
+                hasPage = true
                 watch.wrote(page)
                 let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publish(due) }

@@ -11,13 +11,17 @@ package final class JobPublisher: Sendable {
     private let topology: Topology
     private let lease: Duration
     private let settlements: PublishSettlements
+    private let window: RelayWindow
 
-    /// - Parameter lease: How long a notification is this process's alone before a relay may take it over.
-    package init(publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements) {
+    /// - Parameters:
+    ///   - lease: How long a notification is this process's alone before a relay may take it over.
+    ///   - window: Told what the broker says of jobs.
+    package init(publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow) {
         self.publisher = publisher
         self.topology = topology
         self.lease = lease
         self.settlements = settlements
+        self.window = window
     }
 
     /// The lease of a notification that is about to be accepted. Zero while the broker is away: a lease would only delay the relay,
@@ -25,6 +29,9 @@ package final class JobPublisher: Sendable {
     package var leaseForNewcomers: Double { publisher.state == .ready ? lease / .seconds(1) : 0 }
 
     package var isReady: Bool { publisher.state == .ready }
+
+    /// As far as is known, the broker takes the lane's jobs.
+    func isOpen(_ lane: Lane) -> Bool { window.isOpen(lane) }
 
     /// A committed notification with its deliveries.
     package struct Accepted: Sendable {
@@ -37,7 +44,7 @@ package final class JobPublisher: Sendable {
     /// Hands committed notifications' jobs to the broker, all in one go, and returns at once; the outcome is written down later.
     package func publish(_ accepted: [Accepted]) {
         guard !accepted.isEmpty else { return }
-        let ids = accepted.map(\.template.notification)
+        let ids = accepted.map { (id: $0.template.notification, lane: $0.template.lane) }
         let outbox = settlements.began(accepted)
         var messages: [OutgoingMessage] = []
         messages.reserveCapacity(accepted.count)
@@ -48,12 +55,15 @@ package final class JobPublisher: Sendable {
             for job in item.template.jobs(item.deliveries) { messages.append(message(job, item.template)) }
             ends.append(messages.count)
         }
-        publisher.publish(messages) { [settlements, ends] outcomes in
+        publisher.publish(messages) { [settlements, window, ends] outcomes in
             var start = 0
-            let settled = zip(ids, ends).map { id, end in
+            var told: [Lane: [PublishOutcome]] = [:]
+            let settled = zip(ids, ends).map { item, end in
                 defer { start = end }
-                return (id: id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
+                told[item.lane, default: []] += outcomes[start..<end]
+                return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
             }
+            for (lane, outcomes) in told { window.told(lane, outcomes) }
             settlements.ended(settled, outbox: outbox)
         }
     }
@@ -74,16 +84,21 @@ package final class JobPublisher: Sendable {
     package func publish(_ chunks: [PublishableChunk]) async {
         var messages: [OutgoingMessage] = []
         var chunkOf: [Int] = []
+        var jobs: [Lane: [Int]] = [:]
         for (index, chunk) in chunks.enumerated() {
-            if !chunk.deliveries.isEmpty { messages.append(message(chunk.template.encodedJob(chunk.deliveries), chunk.template)) }
+            if !chunk.deliveries.isEmpty {
+                jobs[chunk.template.lane, default: []].append(messages.count)
+                messages.append(message(chunk.template.encodedJob(chunk.deliveries), chunk.template))
+            }
             messages += chunk.stopped.map { message($0, chunk.template) }
             chunkOf += repeatElement(index, count: messages.count - chunkOf.count)
         }
         let ids = chunks.map(\.id)
-        let (indices, outgoing) = (chunkOf, messages)
+        let (indices, outgoing, jobsOfLanes) = (chunkOf, messages, jobs)
         settlements.began(ids)
         await withCheckedContinuation { continuation in
-            publisher.publish(outgoing) { [settlements] outcomes in
+            publisher.publish(outgoing) { [settlements, window] outcomes in
+                for (lane, jobs) in jobsOfLanes { window.told(lane, jobs.lazy.map { outcomes[$0] }) }
                 var isPublished = [Bool](repeating: true, count: ids.count)
                 for (index, outcome) in zip(indices, outcomes) where !outcome.isConfirmed { isPublished[index] = false }
                 settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) }, written: continuation)

@@ -24,7 +24,10 @@ package struct Outbox: Sendable {
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
             onSettled: { pulse.beat() })
-        jobs = JobPublisher(publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements)
+        let window = RelayWindow(logger: logger, onGrowth: { pulse.beat() })
+        metrics.observe(window)
+        jobs = JobPublisher(
+            publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window)
         let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
@@ -33,11 +36,8 @@ package struct Outbox: Sendable {
         holds = HoldDesk(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
-            settlements: settlements,
-            backlog: backlog,
-            pulse: pulse,
+            settlements: settlements, window: window, backlog: backlog, pulse: pulse,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), walkPage: configuration.walkPage,
-            watch: walks,
-            logger: logger)
+            watch: walks, logger: logger)
     }
 }

@@ -10,7 +10,6 @@ import Synchronization
 package final class Relay: Service {
     /// Notifications that may be under way before more are claimed: bounds memory whatever waits.
     static let maximumUnderWay = 1000
-    private static let maximumClaim = 200
     private static let maximumFences = 500
     /// Rows of the outbox that are taken over at once: each is a commit of many notifications.
     private static let maximumOutbox = 20
@@ -25,6 +24,7 @@ package final class Relay: Service {
     private let cancellation: Cancellation
     private let holds: HoldDesk
     private let settlements: PublishSettlements
+    private let window: RelayWindow
     private let backlog: PublishBacklog
     private let pulse: RelayPulse
     private let timing: Timing
@@ -46,8 +46,8 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldDesk, settlements: PublishSettlements, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing, walkPage: Int,
-        watch: WalkWatch, logger: Logger
+        holds: HoldDesk, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing,
+        walkPage: Int, watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -56,6 +56,7 @@ package final class Relay: Service {
         self.cancellation = cancellation
         self.holds = holds
         self.settlements = settlements
+        self.window = window
         self.backlog = backlog
         self.pulse = pulse
         self.timing = timing
@@ -129,7 +130,8 @@ package final class Relay: Service {
     private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
-            let (room, walkRoom) = (room, walkRoom(in: lane))
+            let isOpen = window.isOpen(lane)
+            let (room, walkRoom) = (room(in: lane), walkRoom(in: lane))
             let book = holds.book
             let (claimed, isFull) = try await pool.transaction { session in
                 let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
@@ -144,41 +146,46 @@ package final class Relay: Service {
             }
             holds.putAside(claimed.putAside)
             for notification in claimed.walks { begin(notification, in: lane, &group) }
-            try await publish(claimed.notifications)
-            try await publish(claimed.chunks, &group)
+            try await publish(claimed.notifications, isNews: isOpen)
+            try await publish(claimed.chunks, isNews: isOpen, &group)
             // What is held took the places of what is not.
-            guard isFull || claimed.putAside > 0 else { return }
+            guard isOpen && isFull || claimed.putAside > 0 else { return }
         }
     }
 
-    private var room: Int { max(0, min(Self.maximumClaim, Self.maximumUnderWay - settlements.underWayCount)) }
+    private func room(in lane: Lane) -> Int { max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount)) }
 
-    private func publish(_ notifications: [PushID]) async throws {
+    private func publish(_ notifications: [PushID], isNews: Bool) async throws {
         guard !notifications.isEmpty else { return }
         let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
         jobs.publish(
             resolved.filter { !$0.deliveries.isEmpty }.map {
                 JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, outbox: nil)
             })
-        logger.info("Notifications that were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
+        logger.log(
+            level: isNews ? .info : .debug, "Notifications that were left over are being published",
+            metadata: [LogKey.count: "\(resolved.count)"])
     }
 
-    private func publish(_ chunks: [AudienceStore.ClaimedChunk], _ group: inout DiscardingTaskGroup) async throws {
+    private func publish(_ chunks: [AudienceStore.ClaimedChunk], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
         guard !chunks.isEmpty else { return }
         let now = UnixTime.milliseconds()
         let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(chunks, now: now) }
         group.addTask { await self.jobs.publish(resolved) }
-        logger.info("Chunks that are due or were left over are being published", metadata: [LogKey.count: "\(resolved.count)"])
+        logger.log(
+            level: isNews ? .info : .debug, "Chunks that are due or were left over are being published",
+            metadata: [LogKey.count: "\(resolved.count)"])
     }
 
     // MARK: Walks
 
     private func walkRoom(in lane: Lane) -> Int {
-        walks.withLock { walks in
+        guard window.letsWalk(lane, now: .now) else { return 0 }
+        return walks.withLock { walks in
             // The last place is for what is urgent.
-            let free = Self.maximumWalks - walks.count - (lane == .now ? 0 : 1)
-            guard lane == .bulk else { return max(0, free) }
-            return max(0, min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk }))
+            let free = max(0, Self.maximumWalks - walks.count - (lane == .now ? 0 : 1))
+            let room = lane == .bulk ? max(0, min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk })) : free
+            return window.isOpen(lane) ? room : min(room, 1)
         }
     }
 

@@ -1,0 +1,92 @@
+import Broker
+package import Logging
+package import PushModel
+import Synchronization
+
+/// How much of what waits in a lane the relay hands to the broker in one go.
+///
+/// A queue that takes nothing (it is full, it was deleted, it died) would otherwise be offered everything that waits, again and again; each
+/// offer costs two transactions. It is asked with one notification a round instead, until that is confirmed.
+package final class RelayWindow: Sendable {
+    package static let maximum = 200
+    private static let growth = 8
+    /// What was refused comes again after a second and a round of the relay.
+    private static let silence = Duration.seconds(5)
+
+    fileprivate struct State {
+        var sizes = Dictionary(uniqueKeysWithValues: Lane.allCases.map { ($0, RelayWindow.maximum) })
+        /// From when the broker took nothing of what it was given until it took all of it.
+        var refused: Set<Lane> = []
+        var lastAnswers: [Lane: ContinuousClock.Instant] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let logger: Logger
+    private let onGrowth: @Sendable () -> Void
+
+    /// - Parameter onGrowth: More may be handed over than before: whoever does that need not wait for its next round.
+    package init(logger: Logger, onGrowth: @escaping @Sendable () -> Void) {
+        self.logger = logger
+        self.onGrowth = onGrowth
+    }
+
+    package func size(of lane: Lane) -> Int { state.withLock { $0.sizes[lane] ?? Self.maximum } }
+
+    /// The broker takes what the lane has, as far as is known.
+    package func isOpen(_ lane: Lane) -> Bool { size(of: lane) == Self.maximum }
+
+    package func isRefused(_ lane: Lane) -> Bool { state.withLock { $0.refused.contains(lane) } }
+
+    /// Whether a walk may begin: everything that it makes would be refused, so it asks only where nothing else does.
+    func letsWalk(_ lane: Lane, now: ContinuousClock.Instant) -> Bool {
+        state.withLock { state in
+            guard state.sizes[lane] != Self.maximum, let last = state.lastAnswers[lane] else { return true }
+            return last.duration(to: now) > Self.silence
+        }
+    }
+
+    /// What the broker said of messages that went to the lane's queue together, whoever published them.
+    func told(_ lane: Lane, _ outcomes: some Sequence<PublishOutcome>, at now: ContinuousClock.Instant = .now) {
+        var (confirmed, refused) = (0, 0)
+        for outcome in outcomes {
+            switch outcome {
+            case .confirmed: confirmed += 1
+            case .failed(.nacked), .failed(.unroutable): refused += 1
+            // Says nothing of the queue.
+            case .failed: break
+            }
+        }
+        guard confirmed + refused > 0 else { return }
+        let (hasGrown, news) = state.withLock { state in
+            state.lastAnswers[lane] = now
+            return state.told(lane, confirmed: confirmed, refused: refused)
+        }
+        switch news {
+        case .refuses:
+            logger.warning(
+                "The broker refuses the lane's jobs: what waits is kept, and one notification a round asks whether it takes them again",
+                metadata: [LogKey.lane: "\(lane.rawValue)"])
+        case .takes: logger.notice("The broker takes the lane's jobs again", metadata: [LogKey.lane: "\(lane.rawValue)"])
+        case nil: break
+        }
+        if hasGrown { onGrowth() }
+    }
+
+    fileprivate enum News { case refuses, takes }
+}
+
+extension RelayWindow.State {
+    fileprivate mutating func told(_ lane: Lane, confirmed: Int, refused: Int) -> (hasGrown: Bool, news: RelayWindow.News?) {
+        let before = sizes[lane] ?? RelayWindow.maximum
+        let after: Int
+        if refused == 0 {
+            after = min(RelayWindow.maximum, before * RelayWindow.growth)
+        } else {
+            after = confirmed == 0 ? 1 : max(1, before / 2)
+        }
+        sizes[lane] = after
+        if confirmed == 0, self.refused.insert(lane).inserted { return (false, .refuses) }
+        if refused == 0, self.refused.remove(lane) != nil { return (true, .takes) }
+        return (after > before, nil)
+    }
+}

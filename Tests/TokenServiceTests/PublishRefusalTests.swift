@@ -1,0 +1,152 @@
+import Broker
+import Logging
+import Observability
+import Postgres
+import PushModel
+import RabbitMQ
+import TestBroker
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+@Suite("A queue that takes nothing", .timeLimit(.minutes(5)))
+struct PublishRefusalTests {
+    private static let unpublished: PostgresStatement = "SELECT count(*) FROM notifications WHERE published_at IS NULL"
+
+    /// One row for each time that the relay took notifications over, with their number. A claim's lease is an hour here.
+    private static let countClaims: [PostgresStatement] = [
+        "CREATE TABLE claims (number bigint)",
+        """
+        CREATE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO claims SELECT count(*) FROM made WHERE free_from > now() + interval '30 minutes' HAVING count(*) > 0;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER count_claims AFTER UPDATE ON notifications REFERENCING NEW TABLE AS made
+        FOR EACH STATEMENT EXECUTE FUNCTION count_claims()
+        """,
+    ]
+
+    @Test("It is asked with one notification at a time, and gets all of them once it takes them") func isAskedWithOne() async throws {
+        try await RunningService.run(.init(settings: ["BROKER_TOPOLOGY": "operators", "RELAY_LEASE_SECONDS": "3600"])) { running in
+            let queue = running.topology.jobQueue(.now)
+            try await TestBroker.withConnection(running.broker) { connection in
+                try connection.deleteQueue(queue)
+                try connection.declareQueue(
+                    queue, arguments: ["x-queue-type": "quorum", "x-max-length": 0, "x-overflow": "reject-publish"])
+                try connection.bind(
+                    queue: queue, to: running.topology.jobsExchange, routingKey: running.topology.jobRoutingKey(.now))
+            }
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            for _ in 1...20 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
+            _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="now"} 1"#) ? true : nil }
+            #expect(running.metrics.render().contains(#"publish_refused{lane="bulk"} 0"#))
+            // What was accepted is the relay's now.
+            _ = try await eventually { try await running.count("SELECT count(*) FROM outbox") == 0 ? true : nil }
+            for statement in Self.countClaims { try await running.execute(statement) }
+            _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
+            #expect(try await running.count("SELECT max(number) FROM claims") == 1)
+            #expect(try await running.count(Self.unpublished) > 10)
+
+            try await TestBroker.withConnection(running.broker) { connection in
+                try connection.deleteQueue(queue)
+                try running.topology.declare(on: connection)
+            }
+            _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+            #expect(running.metrics.render().contains(#"publish_refused{lane="now"} 0"#))
+        }
+    }
+
+    /// Publishing shows what it was refused only when the page is written: two may be under way by then, and a third.
+    @Test("A walk stops within pages, and is finished once the queue takes jobs again") func walk() async throws {
+        try await RunningService.run(.init(settings: ["WALK_PAGE_INSTALLATIONS": "100", "BROKER_TOPOLOGY": "operators"])) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(2000, app: try await running.app())
+            try await TestBroker.withConnection(running.broker) { try $0.deleteQueue(running.topology.jobQueue(.bulk)) }
+            #expect(try await shop.send(#"{"all":true}"#).status == 202)
+            _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="bulk"} 1"#) ? true : nil }
+            // It has given itself back.
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
+            let chunks: PostgresStatement = "SELECT count(*) FROM chunks"
+            let made = try await running.count(chunks)
+            #expect(1...4 ~= made)
+            // While there are chunks to ask with, nothing more is made.
+            for statement in Self.countChunkClaims { try await running.execute(statement) }
+            _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
+            #expect(try await running.count("SELECT max(number) FROM claims") == 1)
+            #expect(try await running.count(chunks) == made)
+
+            try await TestBroker.withConnection(running.broker) { try running.topology.declare(on: $0) }
+            _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+            #expect(try await running.count(chunks) == 20)
+            #expect(try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0)
+        }
+    }
+
+    private static let countChunkClaims: [PostgresStatement] = [
+        "CREATE TABLE claims (number bigint)",
+        """
+        CREATE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO claims SELECT count(*) FROM made WHERE published_at IS NULL AND lease_until > now() + interval '10 seconds' HAVING count(*) > 0;
+            RETURN NULL;
+        END $$
+        """,
+        "CREATE TRIGGER count_claims AFTER UPDATE ON chunks REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION count_claims()",
+    ]
+}
+
+@Suite("How much the relay hands over at once")
+struct RelayWindowTests {
+    private let grown = Signal<Void>()
+
+    private func window() -> RelayWindow {
+        RelayWindow(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { [grown] in grown.send(()) }
+    }
+
+    @Test("Nothing taken: one; everything taken: soon as much as ever") func closesAndOpens() {
+        let window = window()
+        #expect(window.isOpen(.now))
+        window.told(.now, [.failed(.nacked), .failed(.unroutable)])
+        #expect(window.size(of: .now) == 1)
+        #expect(window.isRefused(.now))
+        #expect(window.isOpen(.bulk))
+        var sizes: [Int] = []
+        while !window.isOpen(.now) {
+            window.told(.now, [.confirmed])
+            sizes.append(window.size(of: .now))
+        }
+        #expect(sizes == [8, 64, 200])
+        #expect(!window.isRefused(.now))
+        #expect(grown.waiting.count == 3)
+    }
+
+    @Test("What is taken in part is offered in smaller parts") func halves() {
+        let window = window()
+        window.told(.soon, [.confirmed, .failed(.nacked)])
+        #expect(window.size(of: .soon) == 100)
+        #expect(!window.isRefused(.soon))
+        for _ in 1...20 { window.told(.soon, [.confirmed, .failed(.nacked)]) }
+        #expect(window.size(of: .soon) == 1)
+        #expect(!window.isRefused(.soon))
+    }
+
+    @Test("A walk begins where it is the only one to ask") func walks() {
+        let (window, start) = (window(), ContinuousClock.Instant.now)
+        #expect(window.letsWalk(.bulk, now: start))
+        window.told(.bulk, [.failed(.nacked)], at: start)
+        #expect(!window.letsWalk(.bulk, now: start + .seconds(1)))
+        #expect(window.letsWalk(.now, now: start + .seconds(1)))
+        #expect(window.letsWalk(.bulk, now: start + .seconds(6)))
+    }
+
+    @Test("What says nothing of the queue changes nothing") func others() {
+        let window = window()
+        window.told(.now, [.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)])
+        window.told(.now, [])
+        #expect(window.isOpen(.now))
+        #expect(grown.waiting.isEmpty)
+    }
+}
