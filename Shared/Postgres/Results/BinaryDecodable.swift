@@ -1,13 +1,21 @@
 /// A type that reads PostgreSQL's binary formats (`…_send` in src/backend/utils/adt).
 protocol BinaryDecodable {
-    /// The column types it reads, the usual one first.
-    static var types: [PostgresType] { get }
-    /// `type` is one of `types`. nil when the bytes are not what the type says.
+    /// The column type it is mostly read from: asked for first, because a list takes longer to go through than a number to be read.
+    static var usualType: PostgresType { get }
+    /// The others that it reads.
+    static var otherTypes: [PostgresType] { get }
+    /// It reads `type`. nil when the bytes are not what the type says.
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType)
 }
 
+extension BinaryDecodable {
+    static var otherTypes: [PostgresType] { [] }
+
+    static func reads(_ type: PostgresType) -> Bool { type == usualType || otherTypes.contains(type) }
+}
+
 extension Bool: BinaryDecodable {
-    static let types: [PostgresType] = [.bool]
+    static var usualType: PostgresType { .bool }
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         guard bytes.count == 1 else { return nil }
@@ -16,7 +24,8 @@ extension Bool: BinaryDecodable {
 }
 
 extension Int32: BinaryDecodable {
-    static let types: [PostgresType] = [.int32, .int16]
+    static var usualType: PostgresType { .int32 }
+    static let otherTypes: [PostgresType] = [.int16]
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         guard let value = type == .int16 ? bytes.bigEndian(Int16.self).map(Int32.init) : bytes.bigEndian(Int32.self) else { return nil }
@@ -25,7 +34,8 @@ extension Int32: BinaryDecodable {
 }
 
 extension Int64: BinaryDecodable {
-    static let types: [PostgresType] = [.int64, .int32, .int16]
+    static var usualType: PostgresType { .int64 }
+    static let otherTypes: [PostgresType] = [.int32, .int16]
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         if type == .int64 {
@@ -39,7 +49,8 @@ extension Int64: BinaryDecodable {
 }
 
 extension Double: BinaryDecodable {
-    static let types: [PostgresType] = [.double, .float]
+    static var usualType: PostgresType { .double }
+    static let otherTypes: [PostgresType] = [.float]
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         if type == .double {
@@ -53,7 +64,8 @@ extension Double: BinaryDecodable {
 }
 
 extension String: BinaryDecodable {
-    static let types: [PostgresType] = [.text, .varchar, .paddedText, .name, .char, .unknown, .json, .jsonb]
+    static var usualType: PostgresType { .text }
+    static let otherTypes: [PostgresType] = [.varchar, .paddedText, .name, .char, .unknown, .json, .jsonb]
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         // `jsonb_send` puts a version byte, 1, before the text.
@@ -67,13 +79,13 @@ extension String: BinaryDecodable {
 }
 
 extension [UInt8]: BinaryDecodable {
-    static var types: [PostgresType] { [.bytes] }
+    static var usualType: PostgresType { .bytes }
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) { self.init(bytes) }
 }
 
 extension PostgresUUID: BinaryDecodable {
-    static let types: [PostgresType] = [.uuid]
+    static var usualType: PostgresType { .uuid }
 
     init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
         guard bytes.count == 16, let high = UnsafeRawBufferPointer(rebasing: bytes[..<8]).bigEndian(UInt64.self),
@@ -85,7 +97,8 @@ extension PostgresUUID: BinaryDecodable {
 
 /// A point in time in UNIX milliseconds. A `timestamp` without zone is taken as UTC.
 struct DecodedTimestamp: BinaryDecodable {
-    static let types: [PostgresType] = [.timestamp, .timestampWithoutZone]
+    static var usualType: PostgresType { .timestamp }
+    static let otherTypes: [PostgresType] = [.timestampWithoutZone]
 
     let milliseconds: Int64
 

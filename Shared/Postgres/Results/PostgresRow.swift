@@ -6,7 +6,7 @@ package struct PostgresRow: Sendable {
     package var columnCount: Int { result.columnCount }
 
     package func isNull(_ column: Int) throws(PostgresError) -> Bool {
-        try cell(column, as: nil) { (bytes, _) throws(PostgresError) in bytes == nil }
+        try cell(column) { (bytes, _) throws(PostgresError) in bytes == nil }
     }
 
     package func bool(_ column: Int) throws(PostgresError) -> Bool { try required(column) }
@@ -45,7 +45,7 @@ package struct PostgresRow: Sendable {
     package func bytesArray(_ column: Int) throws(PostgresError) -> [[UInt8]] { try elements(column) }
     /// The same without an array for each.
     package func byteStrings(_ column: Int) throws(PostgresError) -> PostgresByteStrings {
-        try cell(column, as: nil) { (bytes, type) throws(PostgresError) in
+        try cell(column) { (bytes, type) throws(PostgresError) in
             guard let bytes else { throw failure(column, "is NULL") }
             guard let strings = PostgresByteStrings(bytes) else { throw failure(column, "is \(type.name), not a flat array of bytea") }
             return strings
@@ -75,7 +75,10 @@ extension PostgresRow {
     }
 
     private func optional<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> T? {
-        try cell(column, as: T.self) { (bytes, type) throws(PostgresError) -> T? in
+        try cell(column) { (bytes, type) throws(PostgresError) -> T? in
+            guard T.reads(type) else {
+                throw failure(column, "is \(type.name), not \(([T.usualType] + T.otherTypes).map(\.name).joined(separator: " or "))")
+            }
             guard let bytes else { return nil }
             guard let value = T(binary: bytes, type: type) else { throw failure(column, "holds a \(type.name) that \(T.self) cannot") }
             return value
@@ -84,8 +87,8 @@ extension PostgresRow {
 
     private func elements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T] {
         // Where all is well, without an optional for each.
-        let present = try cell(column, as: nil) { (bytes, _) throws(PostgresError) -> [T]? in
-            guard let bytes, var reader = BinaryArrayReader(bytes), T.types.contains(reader.elementType) else { return nil }
+        let present = try cell(column) { (bytes, _) throws(PostgresError) -> [T]? in
+            guard let bytes, var reader = BinaryArrayReader(bytes), T.reads(reader.elementType) else { return nil }
             return reader.present()
         }
         if let present { return present }
@@ -98,28 +101,24 @@ extension PostgresRow {
     }
 
     private func optionalElements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T?] {
-        try cell(column, as: nil) { (bytes, type) throws(PostgresError) -> [T?] in
+        try cell(column) { (bytes, type) throws(PostgresError) -> [T?] in
             guard let bytes else { throw failure(column, "is NULL") }
-            guard var reader = BinaryArrayReader(bytes), T.types.contains(reader.elementType) else {
-                throw failure(column, "is \(type.name), not a flat array of \(T.types[0].name)")
+            guard var reader = BinaryArrayReader(bytes), T.reads(reader.elementType) else {
+                throw failure(column, "is \(type.name), not a flat array of \(T.usualType.name)")
             }
             guard let values: [T?] = reader.elements() else { throw failure(column, "holds an element that \(T.self) cannot") }
             return values
         }
     }
 
-    /// Checks that the column exists and, unless `expected` is nil, that its type is one of `expected`'s.
+    /// Checks that the column exists.
     private func cell<R>(
-        _ column: Int, as expected: (any BinaryDecodable.Type)?,
-        _ body: (UnsafeRawBufferPointer?, PostgresType) throws(PostgresError) -> R
+        _ column: Int, _ body: (UnsafeRawBufferPointer?, PostgresType) throws(PostgresError) -> R
     ) throws(PostgresError) -> R {
         guard column >= 0, column < result.columnCount else {
             throw PostgresError(.decoding, operation: "decode", message: "there is no column \(column) among \(result.columnCount)")
         }
         let type = result.columnType(column)
-        if let expected, !expected.types.contains(type) {
-            throw failure(column, "is \(type.name), not \(expected.types.map(\.name).joined(separator: " or "))")
-        }
         return try result.withCell(row: row, column: column) { (bytes) throws(PostgresError) -> R in try body(bytes, type) }
     }
 

@@ -44,7 +44,8 @@ enum FuzzDatabase {
     private static func array<Element: BinaryDecodable & Equatable>(
         _ value: UnsafeRawBufferPointer, _ make: ([Element?]) -> PostgresValue
     ) {
-        guard var reader = BinaryArrayReader(value), reader.elementType == Element.types[0], let read: [Element?] = reader.elements() else {
+        guard var reader = BinaryArrayReader(value), reader.elementType == Element.usualType, let read: [Element?] = reader.elements()
+        else {
             return
         }
         var written: [UInt8] = []
