@@ -29,6 +29,8 @@ enum MetricName {
     static let connected = "push_broker_connected"
     /// Gauge: 1 while the broker's resource alarm blocks us.
     static let blocked = "push_broker_blocked"
+    /// Counter: connections that a consumer made anew because a queue was another one than before.
+    static let renewals = "push_broker_connection_renewals_total"
     /// Counter: hanging connections that the watchdog cut.
     static let watchdogCuts = "push_broker_watchdog_cuts_total"
 

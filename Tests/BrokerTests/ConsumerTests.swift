@@ -6,7 +6,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@Suite("A consumer", .timeLimit(.minutes(1)))
+@Suite("A consumer", .timeLimit(.minutes(5)))
 struct ConsumerTests {
     private func fill(_ configuration: RabbitMQConfiguration, _ topology: Topology, _ lane: Lane = .now, _ bodies: [[UInt8]]) async throws {
         let publisher = try makePublisher(configuration, topology)
@@ -291,6 +291,15 @@ struct ConsumerTests {
             }
             let left = try await TestBroker.messageCount(topology.jobQueue(.now), configuration)
             #expect(left == 0)
+        }
+    }
+
+    @Test func makesNoTopologyOnceAStopWasAskedFor() async throws {
+        try await withProxiedBroker { direct, proxied, _, proxy in
+            let topology = Topology(prefix: TestBroker.uniquePrefix())
+            let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 5)])
+            try await stopWhileConnecting(watching.consumer, through: proxy)
+            await #expect(throws: RabbitMQError.self) { try await TestBroker.messageCount(topology.jobQueue(.now), direct) }
         }
     }
 

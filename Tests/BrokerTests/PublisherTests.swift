@@ -8,7 +8,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@Suite("A publisher", .timeLimit(.minutes(1)))
+@Suite("A publisher", .timeLimit(.minutes(5)))
 struct PublisherTests {
     @Test func storesEveryMessageAndSaysSoInOrder() async throws {
         try await withTestBroker { configuration, topology in
@@ -110,6 +110,15 @@ struct PublisherTests {
             #expect(publisher.state == .stopped)
             #expect(await publisher.publish([.job(topology)], deadline: nil) == [.failed(.stopped)])
             #expect(try await TestBroker.messageCount(topology.jobQueue(.now), configuration) == 2001)
+        }
+    }
+
+    @Test func makesNoTopologyOnceAStopWasAskedForWhereNothingWaits() async throws {
+        try await withProxiedBroker { direct, proxied, _, proxy in
+            let topology = Topology(prefix: TestBroker.uniquePrefix())
+            let publisher = try makePublisher(proxied, topology)
+            try await stopWhileConnecting(publisher, through: proxy)
+            await #expect(throws: RabbitMQError.self) { try await TestBroker.messageCount(topology.jobQueue(.now), direct) }
         }
     }
 

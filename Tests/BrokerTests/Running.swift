@@ -3,6 +3,7 @@ import Logging
 import PushModel
 import RabbitMQ
 import ServiceLifecycle
+import ServiceLifecycleTestKit
 import TestBroker
 import TestSupport
 
@@ -93,5 +94,19 @@ func withProxiedBroker(
         // Silence is noticed after two of them.
         proxied.heartbeat = .seconds(1)
         try await body(direct, proxied, topology, proxy)
+    }
+}
+
+/// Asks for the stop while the service waits for the broker's first words, and lets these come then.
+func stopWhileConnecting(_ service: some Service, through proxy: FaultProxy) async throws {
+    proxy.set(.paused)
+    try await testGracefulShutdown { trigger in
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await service.run() }
+            _ = try await proxy.accepted.next()
+            trigger.triggerGracefulShutdown()
+            proxy.set(.forwarding)
+            try await group.waitForAll()
+        }
     }
 }

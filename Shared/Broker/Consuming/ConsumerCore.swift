@@ -72,6 +72,7 @@ struct ConsumerMetrics: Sendable {
     let oversized: Counter
     let connected: Gauge
     let connectionFailures: Counter
+    let renewals: Counter
 
     init(client: String) {
         let dimensions = [(MetricName.client, client)]
@@ -79,5 +80,6 @@ struct ConsumerMetrics: Sendable {
         oversized = Counter(label: MetricName.oversized, dimensions: dimensions)
         connected = Gauge(label: MetricName.connected, dimensions: dimensions)
         connectionFailures = Counter(label: MetricName.connectionFailures, dimensions: dimensions)
+        renewals = Counter(label: MetricName.renewals, dimensions: dimensions)
     }
 }

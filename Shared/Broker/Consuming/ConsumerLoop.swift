@@ -72,7 +72,10 @@ final class ConsumerLoop {
             configuration.connectionName += " \(core.settings.name)"
             let connection = try RabbitMQConnection.open(configuration)
             // Every call of these has a deadline of its own: the watchdog is for what comes after.
-            try core.settings.topology.establish(on: connection)
+            try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
+                // Nothing can be settled on a new connection.
+                guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
+            }
             try subscribe(connection)
             isCancelled = false
             self.connection = connection
@@ -103,6 +106,7 @@ final class ConsumerLoop {
         try awaitSettlements(connection)
         connection.close()
         forgetConnection()
+        core.metrics.renewals.increment()
         retryAt = .now
         setConnected(false)
     }

@@ -66,10 +66,7 @@ final class PublisherLoop {
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
             let stopAt = core.status.withLock { $0.stopAt }
-            if let stopAt {
-                core.inbox.close().forEach(accept)
-                if (backlog.isEmpty && tracker.count == 0) || .now >= stopAt { return }
-            }
+            if let stopAt, isOver(stopAt) { return }
             let patience = min(Self.longestWait, stopAt.map { ContinuousClock.now.duration(to: $0) } ?? Self.longestWait)
             if connection == nil {
                 let pause = ContinuousClock.now.duration(to: retryAt)
@@ -81,6 +78,12 @@ final class PublisherLoop {
             }
             if let connection { exchange(connection, patience) }
         }
+    }
+
+    /// A stop was asked for: whether everything is settled or its time is up.
+    private func isOver(_ stopAt: ContinuousClock.Instant) -> Bool {
+        core.inbox.close().forEach(accept)
+        return (backlog.isEmpty && tracker.count == 0) || .now >= stopAt
     }
 
     private func accept(_ submission: PublisherCore.Submission) {
@@ -99,7 +102,9 @@ final class PublisherLoop {
             configuration.connectionName += " \(core.settings.name)"
             let connection = try RabbitMQConnection.open(configuration)
             // Every call of these has a deadline of its own: the watchdog is for what comes after.
-            try core.settings.topology.establish(on: connection)
+            try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
+                if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
+            }
             try connection.selectConfirms()
             self.connection = connection
             core.pulse.connected(connection.breaker)

@@ -3,29 +3,52 @@ package import RabbitMQ
 extension Topology {
     /// Makes sure that everything is there, as ``ownership`` says. Declaring what exists with other arguments is a 406, missing what
     /// operators should have made a 404; both end the connection and name the object.
-    package func establish(on connection: RabbitMQConnection) throws(RabbitMQError) {
+    /// - Parameter beforeEach: Called before each of these dozens of calls, which may take seconds each; what it throws ends them.
+    package func establish(
+        on connection: RabbitMQConnection, beforeEach: () throws(RabbitMQError) -> Void = {}
+    ) throws(RabbitMQError) {
         switch ownership {
-        case .services: try declare(on: connection)
-        case .operators: try check(on: connection)
+        case .services: try declare(on: connection, beforeEach: beforeEach)
+        case .operators: try check(on: connection, beforeEach: beforeEach)
         }
     }
 
     /// Declares everything, idempotently. Dead-letter targets come before what points at them.
-    package func declare(on connection: RabbitMQConnection) throws(RabbitMQError) {
-        for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind) }
-        for queue in queues { try connection.declareQueue(queue.name, arguments: queue.arguments) }
-        for binding in bindings { try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey) }
+    package func declare(
+        on connection: RabbitMQConnection, beforeEach: () throws(RabbitMQError) -> Void = {}
+    ) throws(RabbitMQError) {
+        for exchange in exchanges {
+            try beforeEach()
+            try connection.declareExchange(exchange.name, exchange.kind)
+        }
+        for queue in queues {
+            try beforeEach()
+            try connection.declareQueue(queue.name, arguments: queue.arguments)
+        }
+        for binding in bindings {
+            try beforeEach()
+            try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey)
+        }
         // After the new ones: at no moment is a message without its way.
         for binding in formerBindings {
+            try beforeEach()
             try connection.unbind(queue: binding.queue, from: binding.exchange, routingKey: binding.routingKey)
         }
     }
 
     /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable
     /// publish.
-    package func check(on connection: RabbitMQConnection) throws(RabbitMQError) {
-        for exchange in exchanges { try connection.declareExchange(exchange.name, exchange.kind, passive: true) }
-        for queue in queues { try connection.declareQueue(queue.name, passive: true) }
+    package func check(
+        on connection: RabbitMQConnection, beforeEach: () throws(RabbitMQError) -> Void = {}
+    ) throws(RabbitMQError) {
+        for exchange in exchanges {
+            try beforeEach()
+            try connection.declareExchange(exchange.name, exchange.kind, passive: true)
+        }
+        for queue in queues {
+            try beforeEach()
+            try connection.declareQueue(queue.name, passive: true)
+        }
     }
 
     /// Deletes everything with all messages.

@@ -1,0 +1,6 @@
+import RabbitMQ
+
+extension RabbitMQError {
+    /// The owner of a connection is to stop and makes none any more.
+    static let stopped = RabbitMQError(.timedOut, "connect", "a stop was asked for")
+}
