@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A connection may break at any byte. Wherever it does, the caller is told in time, and told the truth about what was committed.
-@Suite("A connection to PostgreSQL that breaks after any number of bytes", .timeLimit(.minutes(2)))
+@Suite("A connection to PostgreSQL that breaks after any number of bytes", .timeLimit(.minutes(5)))
 struct ByteSweepTests {
     typealias Way = LinkConditions.Way
 

@@ -3,7 +3,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-@Suite("COMMIT may travel with the last statements", .timeLimit(.minutes(1)))
+@Suite("COMMIT may travel with the last statements", .timeLimit(.minutes(5)))
 struct CommitTests {
     private static let insert: PostgresStatement = "INSERT INTO note (id) VALUES ($1) RETURNING id"
     private static let count: PostgresStatement = "SELECT count(*) FROM note"

@@ -4,7 +4,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("A connection string is read as libpq reads it, and shows no secret", .timeLimit(.minutes(1)))
+@Suite("A connection string is read as libpq reads it, and shows no secret", .timeLimit(.minutes(5)))
 struct ConnectionTests {
     @Test func aDeadHostIsPassedOver() async throws {
         let server = try ServerURI(TestServer.uri())
@@ -119,11 +119,12 @@ struct ConnectionTests {
         let proxy = try FaultProxy(to: server.port, .silence)
         defer { proxy.stop() }
         try await withPool(server.with(port: proxy.port), { $0.connectTimeout = .milliseconds(50) }) { pool in
-            for _ in 0..<3 {
+            for _ in 0..<100 {
                 let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
                 #expect(error.code == .connectionFailed)
             }
         }
-        #expect(proxy.connections < 3)
+        // One each 25 ms at most, however busy the machine is.
+        #expect(proxy.connections < 50)
     }
 }

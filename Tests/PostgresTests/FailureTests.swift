@@ -3,7 +3,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("What fails is told apart", .timeLimit(.minutes(1)))
+@Suite("What fails is told apart", .timeLimit(.minutes(5)))
 struct FailureTests {
     @Test func aTerminatedSessionKeepsItsFirstCode() async throws {
         try await withServer { pool in

@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A server that stops answering stops nobody", .timeLimit(.minutes(1)))
+@Suite("A server that stops answering stops nobody", .timeLimit(.minutes(5)))
 struct FaultTests {
     @Test func aServerThatAcceptsAndNeverAnswersFailsTheConnect() async throws {
         try await withProxy(.silence, { $0.connectTimeout = .milliseconds(100) }) { pool, proxy in

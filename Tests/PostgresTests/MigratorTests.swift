@@ -3,7 +3,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("Migrations bring any database to this program's schema", .timeLimit(.minutes(1)))
+@Suite("Migrations bring any database to this program's schema", .timeLimit(.minutes(5)))
 struct MigratorTests {
     private static let first = Migration(version: 1, name: "create_a", sql: "CREATE TABLE a (n int4); INSERT INTO a VALUES (1);")
     private static let second = Migration(version: 2, name: "create_b", sql: "CREATE TABLE b (n int4); -- done")

@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A pipeline is one round trip and all or nothing", .timeLimit(.minutes(1)))
+@Suite("A pipeline is one round trip and all or nothing", .timeLimit(.minutes(5)))
 struct PipelineTests {
     private static let insert: PostgresStatement = "INSERT INTO item (id) VALUES ($1)"
     private static let count: PostgresStatement = "SELECT count(*) FROM item"

@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A plan does not outlive what it was made for", .timeLimit(.minutes(1)))
+@Suite("A plan does not outlive what it was made for", .timeLimit(.minutes(5)))
 struct PlanTests {
     /// An immutable function of constants is called when the statement is planned, and then no more (PostgreSQL manual 38.7).
     private static let setUp = """

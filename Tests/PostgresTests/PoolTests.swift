@@ -3,7 +3,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-@Suite("The pool lends each connection to one caller at a time", .timeLimit(.minutes(1)))
+@Suite("The pool lends each connection to one caller at a time", .timeLimit(.minutes(5)))
 struct PoolTests {
     @Test func itGrowsOnlyWhenNeeded() async throws {
         try await withPool { pool in

@@ -4,7 +4,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("With a server of its own", .timeLimit(.minutes(2)))
+@Suite("With a server of its own", .timeLimit(.minutes(5)))
 struct PrivateServerTests {
     @Test func tlsIsVerifiedInFull() async throws {
         try await PrivateServer.with { server in

@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("Statements are prepared once and prepared again when need be", .timeLimit(.minutes(1)))
+@Suite("Statements are prepared once and prepared again when need be", .timeLimit(.minutes(5)))
 struct StatementTests {
     private static let prepared: PostgresStatement = "SELECT statement, name FROM pg_prepared_statements ORDER BY name"
 

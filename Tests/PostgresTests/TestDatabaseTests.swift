@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("A test's database does not outlive the test", .timeLimit(.minutes(1)))
+@Suite("A test's database does not outlive the test", .timeLimit(.minutes(5)))
 struct TestDatabaseTests {
     private struct Failure: Error {}
 

@@ -3,7 +3,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-@Suite("A transaction is committed as a whole, or not at all", .timeLimit(.minutes(1)))
+@Suite("A transaction is committed as a whole, or not at all", .timeLimit(.minutes(5)))
 struct TransactionTests {
     private static let read: PostgresStatement = "SELECT balance FROM account WHERE id = $1"
     private static let add: PostgresStatement = "UPDATE account SET balance = balance + $2 WHERE id = $1"

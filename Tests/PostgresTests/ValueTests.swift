@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-@Suite("Values travel to the server and back in binary", .timeLimit(.minutes(1)))
+@Suite("Values travel to the server and back in binary", .timeLimit(.minutes(5)))
 struct ValueTests {
     /// Sends the value, and has the server say what it received, in its own words: a mistake in encoding cannot cancel one in decoding.
     @Test(arguments: [
