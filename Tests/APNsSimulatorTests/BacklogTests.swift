@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A client that does not read is not read from, until it reads again", .timeLimit(.minutes(2)))
+@Suite("A client that does not read is not read from, until it reads again", .timeLimit(.minutes(5)))
 struct BacklogTests {
     private static let endStream = RawFrame.endStream
 

@@ -63,7 +63,7 @@ struct ProviderCertificates {
         """
 }
 
-@Suite("A client's certificate stands for a provider token", .timeLimit(.minutes(1)))
+@Suite("A client's certificate stands for a provider token", .timeLimit(.minutes(5)))
 struct CertificateTests {
     private func with(
         _ body: (TestSimulator, ProviderCertificates) async throws -> Void

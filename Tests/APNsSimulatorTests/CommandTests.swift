@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("Live connections do as they are told", .timeLimit(.minutes(1)))
+@Suite("Live connections do as they are told", .timeLimit(.minutes(5)))
 struct CommandTests {
     /// A client whose connection is open and authenticated.
     private func authenticated(_ test: TestSimulator, _ environment: SimulatorEnvironment = .production) throws -> PushClient {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("The control API does what the README says", .timeLimit(.minutes(1)))
+@Suite("The control API does what the README says", .timeLimit(.minutes(5)))
 struct ControlAPITests {
     static let device = "/v1/devices/" + TestPush.token
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("A simulator that runs out of descriptors serves again when it has some", .timeLimit(.minutes(2)))
+@Suite("A simulator that runs out of descriptors serves again when it has some", .timeLimit(.minutes(5)))
 struct DescriptorTests {
     private static func connect(_ port: Int) throws -> TCPSocket {
         try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: port)[0], timeout: .seconds(5))

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("Devices answer for their state and show what arrives", .timeLimit(.minutes(1)))
+@Suite("Devices answer for their state and show what arrives", .timeLimit(.minutes(5)))
 struct DeviceTests {
     @Test("An uninstalled device is 410 with its moment in milliseconds; installed again it is well")
     func uninstalled() async throws {

@@ -3,7 +3,7 @@ import HTTP2
 import Testing
 
 /// Frames that are each allowed, and too many of them.
-@Suite("A flood ends the connection that it came over, and no other", .timeLimit(.minutes(2)))
+@Suite("A flood ends the connection that it came over, and no other", .timeLimit(.minutes(5)))
 struct FloodTests {
     private static let request = StrictnessTests.request
 

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("What a GOAWAY declares unprocessed is not processed", .timeLimit(.minutes(1)))
+@Suite("What a GOAWAY declares unprocessed is not processed", .timeLimit(.minutes(5)))
 struct GoAwayTests {
     private func with(_ body: (TestSimulator, PushClient) async throws -> Void) async throws {
         try await withSimulator {

@@ -2,7 +2,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("Hostile bytes at the control API end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(2)))
+@Suite("Hostile bytes at the control API end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(5)))
 struct HostileControlTests {
     private static let follower = "GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
     private static let device = ControlAPITests.device

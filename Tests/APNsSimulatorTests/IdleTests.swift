@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A connection that says nothing ends, whatever keeps it", .timeLimit(.minutes(1)))
+@Suite("A connection that says nothing ends, whatever keeps it", .timeLimit(.minutes(5)))
 struct IdleTests {
     private func with(_ scenario: String = "", _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {

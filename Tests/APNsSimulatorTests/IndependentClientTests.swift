@@ -5,7 +5,7 @@ import StrictJSON
 import Testing
 
 /// APNs clients and HTTP/2 stacks of other people, from the Python package index: what they take for APNs is what their users have seen.
-@Suite("Independent client libraries are served, and read the documented errors", .timeLimit(.minutes(2)))
+@Suite("Independent client libraries are served, and read the documented errors", .timeLimit(.minutes(5)))
 struct IndependentClientTests {
     enum Client: String, CaseIterable {
         case aioapns = "with_aioapns.py"

@@ -4,7 +4,7 @@ import StrictJSON
 import SystemIO
 import Testing
 
-@Suite("The journal's file holds every request, however small the journal in memory", .timeLimit(.minutes(1)))
+@Suite("The journal's file holds every request, however small the journal in memory", .timeLimit(.minutes(5)))
 struct JournalFileTests {
     private func withJournalFile(
         _ change: (inout APNsSimulatorConfiguration) -> Void = { _ in }, _ body: (TestSimulator, String) async throws -> Void

@@ -3,7 +3,7 @@ import HTTP2
 import StrictJSON
 import Testing
 
-@Suite("What a GOAWAY names as the last stream", .timeLimit(.minutes(1)))
+@Suite("What a GOAWAY names as the last stream", .timeLimit(.minutes(5)))
 struct LastStreamTests {
     /// As a server that goes down begins (RFC 9113 section 6.8): nothing is refused yet.
     private static let notice = #"{"v":1,"name":"test","events":[{"at_ms":0,"action":"goaway","last_stream":2147483647}]}"#

@@ -2,7 +2,7 @@ import APNsSimulator
 import Foundation
 import Testing
 
-@Suite("The program says in one sentence what is wrong, and where", .timeLimit(.minutes(2)))
+@Suite("The program says in one sentence what is wrong, and where", .timeLimit(.minutes(5)))
 struct ProgramTests {
     private static let good = ["TLS_CERTIFICATE_FILE": "C", "TLS_KEY_FILE": "K", "KEYS_FILE": "J"]
 

@@ -1,7 +1,7 @@
 import APNsSimulator
 import Testing
 
-@Suite("Every refusal comes from its real cause", .timeLimit(.minutes(2)))
+@Suite("Every refusal comes from its real cause", .timeLimit(.minutes(5)))
 struct RejectionTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let name: String

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A script decides what happens to a token's pushes", .timeLimit(.minutes(1)))
+@Suite("A script decides what happens to a token's pushes", .timeLimit(.minutes(5)))
 struct ScriptTests {
     @Test("Answers come in order, and then the device's own state")
     func order() async throws {

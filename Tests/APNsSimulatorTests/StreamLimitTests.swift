@@ -3,7 +3,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("One stream until authenticated, one after a rejection", .timeLimit(.minutes(1)))
+@Suite("One stream until authenticated, one after a rejection", .timeLimit(.minutes(5)))
 struct StreamLimitTests {
     @Test("The limit opens with the first valid token, not before")
     func gate() async throws {

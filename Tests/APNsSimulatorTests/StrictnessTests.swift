@@ -3,7 +3,7 @@ import HTTP2
 import Testing
 
 /// RFC 9113 from the side of a client that breaks it. The frames are made by hand, see `RawFrame`.
-@Suite("A violation of HTTP/2 gets the error that RFC 9113 asks for, and harms nobody else", .timeLimit(.minutes(2)))
+@Suite("A violation of HTTP/2 gets the error that RFC 9113 asks for, and harms nobody else", .timeLimit(.minutes(5)))
 struct StrictnessTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A connection may break at any byte, in either direction: nothing hangs, nothing that was taken is lost.
-@Suite("A connection to RabbitMQ that breaks after any number of bytes", .timeLimit(.minutes(2)))
+@Suite("A connection to RabbitMQ that breaks after any number of bytes", .timeLimit(.minutes(5)))
 struct ByteSweepTests {
     /// Every number of bytes from 0 to 400 is somebody's; several sweep beside each other, because each break costs a pause.
     private static let lanes = 8

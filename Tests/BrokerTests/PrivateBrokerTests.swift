@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// One private broker for all of them, because it takes ten seconds to start; one after another, because they freeze and starve it.
-@Suite("With a broker that is frozen, starved or guarded", .serialized, .timeLimit(.minutes(2)))
+@Suite("With a broker that is frozen, starved or guarded", .serialized, .timeLimit(.minutes(5)))
 struct PrivateBrokerTests {
     @Test func clientsKeepTheirPromises() async throws {
         let broker = try await PrivateBroker.start()

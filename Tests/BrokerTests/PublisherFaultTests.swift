@@ -5,7 +5,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@Suite("A publisher whose connection breaks", .timeLimit(.minutes(1)))
+@Suite("A publisher whose connection breaks", .timeLimit(.minutes(5)))
 struct PublisherFaultTests {
     @Test func losesNothingThroughManyCuts() async throws {
         try await withProxiedBroker { direct, proxied, topology, proxy in

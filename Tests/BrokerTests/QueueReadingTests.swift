@@ -6,7 +6,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@Suite("Reading a queue without taking anything away", .timeLimit(.minutes(1)))
+@Suite("Reading a queue without taking anything away", .timeLimit(.minutes(5)))
 struct QueueReadingTests {
     private func fill(_ configuration: RabbitMQConfiguration, _ topology: Topology, _ count: Int) async throws {
         let publisher = try makePublisher(configuration, topology)

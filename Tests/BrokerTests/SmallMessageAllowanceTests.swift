@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("More than the prefetch while messages are small", .timeLimit(.minutes(1)))
+@Suite("More than the prefetch while messages are small", .timeLimit(.minutes(5)))
 struct SmallMessageAllowanceTests {
     private func allowance(after sizes: [Int], more: UInt16 = 300) -> SmallMessageAllowance {
         var allowance = SmallMessageAllowance(prefetch: 200, more: more)

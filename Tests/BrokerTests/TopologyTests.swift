@@ -7,7 +7,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("The broker's topology", .timeLimit(.minutes(1)))
+@Suite("The broker's topology", .timeLimit(.minutes(5)))
 struct TopologyTests {
     @Test func isDeclaredAsOftenAsOneLikes() async throws {
         try await withTestBroker { configuration, topology in

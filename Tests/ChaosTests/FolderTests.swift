@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("A run's folder is judged like the same ledgers in memory, and told without a whole token", .timeLimit(.minutes(1)))
+@Suite("A run's folder is judged like the same ledgers in memory, and told without a whole token", .timeLimit(.minutes(5)))
 struct FolderTests {
     private func withFolder(_ body: (RunFolder) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "chaos-" + PushID.random().description)

@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("A clock that was set excuses as much as it was set by, and only while it was", .timeLimit(.minutes(1)))
+@Suite("A clock that was set excuses as much as it was set by, and only while it was", .timeLimit(.minutes(5)))
 struct ClockJudgementTests {
     /// A clock is wrong from 20 to 40 s, by so many milliseconds.
     private func judge(step: Int64, _ tell: (inout Story) -> Void) throws -> [Promise: Int] {
@@ -102,7 +102,7 @@ struct ClockJudgementTests {
     }
 }
 
-@Suite("What must be spoken in TLS is spoken in nothing else", .timeLimit(.minutes(1)))
+@Suite("What must be spoken in TLS is spoken in nothing else", .timeLimit(.minutes(5)))
 struct WireJudgementTests {
     @Test("One connection in the clear is found; a run without TLS shows nothing") func inTheClear() throws {
         func judge(_ inClear: Int?) throws -> Verdict {

@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("Under overload what can be done is done, and the rest is told when to come back", .timeLimit(.minutes(1)))
+@Suite("Under overload what can be done is done, and the rest is told when to come back", .timeLimit(.minutes(5)))
 struct OverloadJudgementTests {
     /// Ten requests a second are accepted while it is saturated, from 10 to 20 s; `goodput` a second under an overload from 30 to 40 s.
     private func story(goodput: Int, shed: Int = 30, unsent: Int = 0) -> Story {

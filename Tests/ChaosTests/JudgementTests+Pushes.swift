@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("Pushes that nobody may get are found, and what only looks like them is not", .timeLimit(.minutes(1)))
+@Suite("Pushes that nobody may get are found, and what only looks like them is not", .timeLimit(.minutes(5)))
 struct PushJudgementTests {
     private func judge(_ change: (inout Story) -> Void) throws -> [Promise: Int] {
         var story = Story.ordinary

@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("What the API says in the end is held against everything else", .timeLimit(.minutes(1)))
+@Suite("What the API says in the end is held against everything else", .timeLimit(.minutes(5)))
 struct ReportedJudgementTests {
     private func judge(_ change: (inout Story) -> Void) throws -> [Promise: Int] {
         var story = Story.ordinary

@@ -18,7 +18,7 @@ private func expect(
     #expect(twinVerdict.isKept, "\(twinVerdict.examples)", sourceLocation: sourceLocation)
 }
 
-@Suite("Each fault alone is found, and what only looks like it is not", .timeLimit(.minutes(1)))
+@Suite("Each fault alone is found, and what only looks like it is not", .timeLimit(.minutes(5)))
 struct JudgementTests {
     @Test("What is in order passes") func whatIsInOrderPasses() throws {
         let verdict = try Story.ordinary.judge()

@@ -3,7 +3,7 @@ import FoundationEssentials
 import PushModel
 import Testing
 
-@Suite("Ledgers come back as they were written, and say where they are wrong", .timeLimit(.minutes(1)))
+@Suite("Ledgers come back as they were written, and say where they are wrong", .timeLimit(.minutes(5)))
 struct LedgerTests {
     private func withFile(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "ledger-" + PushID.random().description)

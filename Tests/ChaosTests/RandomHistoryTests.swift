@@ -3,7 +3,7 @@ import ChaosLedger
 import PushModel
 import Testing
 
-@Suite("Random histories of a platform that keeps its promises pass, and each of them fails with one fault put in", .timeLimit(.minutes(2)))
+@Suite("Random histories of a platform that keeps its promises pass, and each of them fails with one fault put in", .timeLimit(.minutes(5)))
 struct RandomHistoryTests {
     @Test("A history without a fault of the platform passes", arguments: [false, true]) func correctHistoriesPass(isFaulty: Bool) throws {
         for seed in 0..<300 as Range<UInt64> {

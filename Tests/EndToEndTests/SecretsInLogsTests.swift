@@ -5,7 +5,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("No secret stands in a log", .timeLimit(.minutes(3)))
+@Suite("No secret stands in a log", .timeLimit(.minutes(5)))
 struct SecretsInLogsTests {
     /// The words that this test plants where clients plant theirs.
     private static let text = "a-very-private-text"

@@ -2,7 +2,7 @@ import HTTP2
 import Testing
 
 /// What `forEachEvent` tells in short, `takeEvents` spells out: both must be the same story.
-@Suite("HTTP/2: answers that are but a status", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: answers that are but a status", .timeLimit(.minutes(5)))
 struct AnswerNoteTests {
     private enum Told: Equatable {
         case answered(Int32, Int)

@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-@Suite("HTTP/2: how streams and connections end", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: how streams and connections end", .timeLimit(.minutes(5)))
 struct ConnectionEndTests {
     @Test func goAwayRefusesWhatIsAboveTheLastStreamAndTheRestIsAnswered() throws {
         let wire = try Wire()

@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-@Suite("HTTP/2: prepared headers", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: prepared headers", .timeLimit(.minutes(5)))
 struct HeaderTests {
     @Test func aReplacedValueIsSentAndTheOthersStay() throws {
         let wire = try Wire()

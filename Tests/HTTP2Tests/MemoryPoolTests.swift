@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP2
 
-@Suite("HTTP/2: a session's memory", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: a session's memory", .timeLimit(.minutes(5)))
 struct MemoryPoolTests {
     /// A block in use, filled with one byte from end to end.
     private struct Block {

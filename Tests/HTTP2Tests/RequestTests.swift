@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-@Suite("HTTP/2: requests and answers", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: requests and answers", .timeLimit(.minutes(5)))
 struct RequestTests {
     @Test func aRequestArrivesWholeAndItsAnswerComesBack() throws {
         let wire = try Wire(wantedHeaders: ["apns-id", "retry-after"])

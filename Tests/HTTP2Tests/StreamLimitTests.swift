@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-@Suite("HTTP/2: the peer's stream limit", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: the peer's stream limit", .timeLimit(.minutes(5)))
 struct StreamLimitTests {
     @Test func onlyTheInitialNumberOpensBeforeSettingsArrive() throws {
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 1)

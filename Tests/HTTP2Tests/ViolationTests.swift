@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-@Suite("HTTP/2: a peer that breaks the rules", .timeLimit(.minutes(1)))
+@Suite("HTTP/2: a peer that breaks the rules", .timeLimit(.minutes(5)))
 struct ViolationTests {
     private func connectedClient() throws -> (HTTP2ClientSession, stream: Int32) {
         let client = try HTTP2ClientSession(maximumResponseBody: 1000)

@@ -1,7 +1,7 @@
 import OpenSSL
 import Testing
 
-@Suite("A certificate that a client shows", .timeLimit(.minutes(1)))
+@Suite("A certificate that a client shows", .timeLimit(.minutes(5)))
 final class ClientCertificateTests {
     private let scratch: Scratch
 

@@ -1,7 +1,7 @@
 import OpenSSL
 import Testing
 
-@Suite("ES256 keys and signatures", .timeLimit(.minutes(1)))
+@Suite("ES256 keys and signatures", .timeLimit(.minutes(5)))
 final class ES256Tests {
     private let scratch: Scratch
     private let message = Array("eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0".utf8)

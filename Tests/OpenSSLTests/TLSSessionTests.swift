@@ -2,7 +2,7 @@ import Testing
 
 @testable import OpenSSL
 
-@Suite("TLS over memory", .timeLimit(.minutes(1)))
+@Suite("TLS over memory", .timeLimit(.minutes(5)))
 final class TLSSessionTests {
     private let scratch: Scratch
 

@@ -4,7 +4,7 @@ import SystemIO
 import TestSupport
 import Testing
 
-@Suite("A connection to the broker", .timeLimit(.minutes(1)))
+@Suite("A connection to the broker", .timeLimit(.minutes(5)))
 struct ConnectionTests {
     @Test func isRefusedWithAWrongPasswordAndSaysSo() throws {
         let uri = try testURI().replacing("guest:guest", with: "guest:wrong")

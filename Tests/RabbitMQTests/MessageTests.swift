@@ -2,7 +2,7 @@ import PushModel
 import RabbitMQ
 import Testing
 
-@Suite("A message through the real broker", .timeLimit(.minutes(1)))
+@Suite("A message through the real broker", .timeLimit(.minutes(5)))
 struct MessageTests {
     @Test(arguments: [0, 1, 131_064, 131_065, 1 << 20, 3 << 20])
     func keepsEveryByteOfItsBody(count: Int) async throws {

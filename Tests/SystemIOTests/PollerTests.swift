@@ -1,7 +1,7 @@
 import SystemIO
 import Testing
 
-@Suite("The poller and what wakes it", .timeLimit(.minutes(1)))
+@Suite("The poller and what wakes it", .timeLimit(.minutes(5)))
 struct PollerTests {
     @Test func eventsBearTheKeyAndAreLevelTriggered() throws {
         let poller = try Poller()

@@ -1,7 +1,7 @@
 import SystemIO
 import Testing
 
-@Suite("TCP sockets over the loopback", .timeLimit(.minutes(1)))
+@Suite("TCP sockets over the loopback", .timeLimit(.minutes(5)))
 struct SocketTests {
     /// A connection through the kernel, both ends, and a poller to wait with.
     private struct Pair {

@@ -3,7 +3,7 @@ import Synchronization
 import SystemIO
 import Testing
 
-@Suite("Threads, mailboxes and executors", .timeLimit(.minutes(1)))
+@Suite("Threads, mailboxes and executors", .timeLimit(.minutes(5)))
 struct ThreadTests {
     @Test func aThreadBearsItsNameAndCanBeJoined() throws {
         let name = Mutex("")

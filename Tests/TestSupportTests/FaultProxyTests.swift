@@ -2,7 +2,7 @@ import SystemIO
 import TestSupport
 import Testing
 
-@Suite("The fault proxy is a link like any other until it is told to break it", .timeLimit(.minutes(1)))
+@Suite("The fault proxy is a link like any other until it is told to break it", .timeLimit(.minutes(5)))
 struct FaultProxyTests {
     @Test func bytesAndEndsOfStreamGoThroughInBothDirections() async throws {
         try await withLink { link in

@@ -3,7 +3,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Apps change while they are in use", .serialized, .timeLimit(.minutes(1)))
+@Suite("Apps change while they are in use", .serialized, .timeLimit(.minutes(5)))
 struct AppTests {
     private static let path = "/v1/admin/apps/shop"
 

@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("Bad input", .serialized, .timeLimit(.minutes(2)))
+@Suite("Bad input", .serialized, .timeLimit(.minutes(5)))
 struct BadInputTests {
     struct Case: Sendable {
         let body: String

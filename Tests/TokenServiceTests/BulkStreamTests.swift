@@ -10,7 +10,7 @@ import Testing
 @testable import TokenService
 
 /// The streams alone, with a registry that the test plays.
-@Suite("What a bulk stream holds and waits for", .timeLimit(.minutes(1)))
+@Suite("What a bulk stream holds and waits for", .timeLimit(.minutes(5)))
 struct BulkStreamTests {
     private static func app() throws -> App {
         App(

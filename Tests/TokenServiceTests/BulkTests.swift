@@ -5,7 +5,7 @@ import TestDatabase
 import TestSupport
 import Testing
 
-@Suite("Many installations at once", .serialized, .timeLimit(.minutes(2)))
+@Suite("Many installations at once", .serialized, .timeLimit(.minutes(5)))
 struct BulkTests {
     @Test func aBulkRegistrationAnswersEachItemInOrderAndABadOneHarmsNoOther() async throws {
         try await RunningService.run { running in

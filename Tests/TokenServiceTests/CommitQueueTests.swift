@@ -4,7 +4,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Whoever waits while a commit is under way shares the next one", .timeLimit(.minutes(1)))
+@Suite("Whoever waits while a commit is under way shares the next one", .timeLimit(.minutes(5)))
 struct CommitQueueTests {
     private struct Refused: Error {}
 

@@ -5,7 +5,7 @@ import Testing
 import TokenService
 
 /// `HTTP_MAX_CONNECTIONS`, heads that are too large, clients that are too slow.
-@Suite("A connection is held to limits", .serialized, .timeLimit(.minutes(1)))
+@Suite("A connection is held to limits", .serialized, .timeLimit(.minutes(5)))
 struct ConnectionTests {
     private static func options(_ settings: [String: String]) -> RunningService.Options { RunningService.Options(settings: settings) }
 

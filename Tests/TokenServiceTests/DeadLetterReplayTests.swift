@@ -7,7 +7,7 @@ import Testing
 import TokenService
 
 /// A replay opens a delivery a second time, under its old id: what was told of its first life must not be taken for the second.
-@Suite("A replayed delivery's second life", .serialized, .timeLimit(.minutes(2)))
+@Suite("A replayed delivery's second life", .serialized, .timeLimit(.minutes(5)))
 struct DeadLetterReplayTests {
     /// Two devices of one user, of whom the first failed and the other has no outcome yet.
     private struct Scene {

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Dead letters: seen, replayed, dropped", .serialized, .timeLimit(.minutes(2)))
+@Suite("Dead letters: seen, replayed, dropped", .serialized, .timeLimit(.minutes(5)))
 struct DeadLetterTests {
     static let path = "/v1/admin/dead-letters"
 

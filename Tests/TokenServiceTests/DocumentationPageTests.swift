@@ -2,7 +2,7 @@ import OpenSSL
 import Testing
 import TokenService
 
-@Suite("The description is served to whoever may reach the port", .timeLimit(.minutes(1)))
+@Suite("The description is served to whoever may reach the port", .timeLimit(.minutes(5)))
 struct DocumentationPageTests {
     private static let paths = ["/openapi.yaml", "/docs"]
 

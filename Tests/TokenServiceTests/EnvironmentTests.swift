@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("An environment is the client's word until APNs has accepted the token", .serialized, .timeLimit(.minutes(2)))
+@Suite("An environment is the client's word until APNs has accepted the token", .serialized, .timeLimit(.minutes(5)))
 struct EnvironmentTests {
     /// Installation 1 registers token 1 for production, and a notification is on its way to it.
     private static func sent(_ running: RunningService) async throws -> (shop: APITestClient, job: PushJob) {

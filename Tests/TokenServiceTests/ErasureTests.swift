@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Erasing a user", .serialized, .timeLimit(.minutes(2)))
+@Suite("Erasing a user", .serialized, .timeLimit(.minutes(5)))
 struct ErasureTests {
     @Test func nothingOfTheUserStaysButEmptyShellsWithTheirEpochs() async throws {
         try await RunningService.run { running in

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What `deploy/fuzz` has found or was given: replayed on every run, so that a change cannot bring an old crash back.
-@Suite("The fuzzer's corpus does the token service no harm", .timeLimit(.minutes(2)))
+@Suite("The fuzzer's corpus does the token service no harm", .timeLimit(.minutes(5)))
 struct FuzzCorpusTests {
     @Test("Every input is survived", arguments: FuzzTarget.allCases)
     func replay(_ target: FuzzTarget) throws {

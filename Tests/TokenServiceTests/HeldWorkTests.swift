@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("What is held is kept in the outbox, and goes when the hold is over", .serialized, .timeLimit(.minutes(2)))
+@Suite("What is held is kept in the outbox, and goes when the hold is over", .serialized, .timeLimit(.minutes(5)))
 struct HeldWorkTests {
     private static let heldBy: PostgresStatement =
         "SELECT count(*) FROM notifications WHERE held_by = $1::text::uuid AND published_at IS NULL"

@@ -2,7 +2,7 @@ import Postgres
 import PushModel
 import Testing
 
-@Suite("History tells what happened to an installation and why", .serialized, .timeLimit(.minutes(1)))
+@Suite("History tells what happened to an installation and why", .serialized, .timeLimit(.minutes(5)))
 struct HistoryTests {
     @Test func aRefreshLeavesNoTraceAndEverythingElseDoes() async throws {
         try await RunningService.run { running in

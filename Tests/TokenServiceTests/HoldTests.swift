@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Holds: set, told, listed, lifted; what is held is kept", .serialized, .timeLimit(.minutes(2)))
+@Suite("Holds: set, told, listed, lifted; what is held is kept", .serialized, .timeLimit(.minutes(5)))
 struct HoldTests {
     /// Every hold and every lifting on the control stream at this moment, in its order.
     private func told(_ running: RunningService) async throws -> [ControlMessage] {

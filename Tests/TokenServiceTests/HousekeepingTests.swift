@@ -6,7 +6,7 @@ import TestDatabase
 import Testing
 import TokenService
 
-@Suite("Stale installations and retention", .serialized, .timeLimit(.minutes(2)))
+@Suite("Stale installations and retention", .serialized, .timeLimit(.minutes(5)))
 struct HousekeepingTests {
     /// No housekeeping but what the test asks for.
     private static let still = RunningService.Options(without: { $0 is Housekeeper })

@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Keys are rotated without downtime", .serialized, .timeLimit(.minutes(1)))
+@Suite("Keys are rotated without downtime", .serialized, .timeLimit(.minutes(5)))
 struct KeyTests {
     private static let path = "/v1/apps/shop/users/ada/installations"
 

@@ -8,7 +8,7 @@ import Testing
 import TokenService
 
 /// The grants that the runbook names are run as they stand there, with names of the test's own.
-@Suite("The service works with the least rights that the runbook grants at the database", .serialized, .timeLimit(.minutes(2)))
+@Suite("The service works with the least rights that the runbook grants at the database", .serialized, .timeLimit(.minutes(5)))
 struct LeastPrivilegeTests {
     private struct Accounts {
         let owner: String

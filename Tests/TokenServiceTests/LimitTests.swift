@@ -7,7 +7,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Nobody takes more than a share", .serialized, .timeLimit(.minutes(1)))
+@Suite("Nobody takes more than a share", .serialized, .timeLimit(.minutes(5)))
 struct LimitTests {
     private static let path = "/v1/apps/shop/users/ada/installations"
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(2)))
+@Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationTests {
     @Test func aUsersEveryTokenGetsADeliveryInOneJob() async throws {
         try await RunningService.run { running in

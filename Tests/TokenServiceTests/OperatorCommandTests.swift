@@ -8,7 +8,7 @@ import TokenService
 
 @testable import PushCtl
 
-@Suite("pushctl quarantine, users, installations and notifications, against a service", .serialized, .timeLimit(.minutes(2)))
+@Suite("pushctl quarantine, users, installations and notifications, against a service", .serialized, .timeLimit(.minutes(5)))
 struct OperatorCommandTests {
     /// The options that name a service and a key.
     private static func connection(_ running: RunningService, _ client: APITestClient, _ body: ([String]) async throws -> Void) async throws

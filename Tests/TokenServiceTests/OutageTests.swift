@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("When something is down (DESIGN.md section 9)", .serialized, .timeLimit(.minutes(3)))
+@Suite("When something is down (DESIGN.md section 9)", .serialized, .timeLimit(.minutes(5)))
 struct OutageTests {
     @Test func withoutABrokerNotificationsAreAcceptedUpToALimitAndSentLater() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))

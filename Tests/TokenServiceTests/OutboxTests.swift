@@ -9,7 +9,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(2)))
+@Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(5)))
 struct OutboxTests {
     private static let rows: PostgresStatement = "SELECT count(*) FROM outbox"
     private static let listed: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"

@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("Single fields change without undoing what others changed", .serialized, .timeLimit(.minutes(2)))
+@Suite("Single fields change without undoing what others changed", .serialized, .timeLimit(.minutes(5)))
 struct PatchTests {
     private let path = "/v1/apps/shop/installations/\(installation(1))"
 

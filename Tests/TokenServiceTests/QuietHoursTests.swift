@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Quiet hours", .serialized, .timeLimit(.minutes(2)))
+@Suite("Quiet hours", .serialized, .timeLimit(.minutes(5)))
 struct QuietHoursTests {
     private static let path = "/v1/apps/shop/users/ada/quiet-hours"
     private static let hour: Int64 = 3_600_000

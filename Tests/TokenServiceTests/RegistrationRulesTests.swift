@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 
 /// DESIGN.md section 3, one test per rule, through HTTP.
-@Suite("The rules of registration", .serialized, .timeLimit(.minutes(2)))
+@Suite("The rules of registration", .serialized, .timeLimit(.minutes(5)))
 struct RegistrationRulesTests {
     @Test func everyCallStampsTheRegistration() async throws {
         try await RunningService.run { running in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Changes that share a commit are as if they had come one after another", .timeLimit(.minutes(1)))
+@Suite("Changes that share a commit are as if they had come one after another", .timeLimit(.minutes(5)))
 struct RegistryBatchTests {
     @Test func anInstallationMayChangeHandsTwiceInOneBatch() async throws {
         try await withRegistry { registry in

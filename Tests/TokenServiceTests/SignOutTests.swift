@@ -5,7 +5,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Logging out and deregistering (rule 7)", .serialized, .timeLimit(.minutes(2)))
+@Suite("Logging out and deregistering (rule 7)", .serialized, .timeLimit(.minutes(5)))
 struct SignOutTests {
     @Test func theFenceStandsOnTheControlStreamBeforeTheAnswer() async throws {
         try await RunningService.run { running in

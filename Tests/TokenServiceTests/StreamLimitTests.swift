@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Streams are limited and counted", .serialized, .timeLimit(.minutes(1)))
+@Suite("Streams are limited and counted", .serialized, .timeLimit(.minutes(5)))
 struct StreamLimitTests {
     private static let one = RunningService.Options(settings: ["HTTP_MAX_CONCURRENT_STREAMS": "1"])
 

@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("The single policy for users of very many installations (rule 5)", .serialized, .timeLimit(.minutes(2)))
+@Suite("The single policy for users of very many installations (rule 5)", .serialized, .timeLimit(.minutes(5)))
 struct SupersessionTests {
     /// An app that has just become `single`, where one user has as many installations as nobody should.
     private static func crowded(_ running: RunningService, users: [String] = ["ada"], count: Int) async throws -> APITestClient {

@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("What nothing refers to any more is swept in bounded steps", .serialized, .timeLimit(.minutes(1)))
+@Suite("What nothing refers to any more is swept in bounded steps", .serialized, .timeLimit(.minutes(5)))
 struct SweepTests {
     private static let fill: [(Sweep, index: PostgresValue, PostgresStatement)] = [
         (

@@ -3,7 +3,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("What a user's export tells of the past", .serialized, .timeLimit(.minutes(1)))
+@Suite("What a user's export tells of the past", .serialized, .timeLimit(.minutes(5)))
 struct UserExportTests {
     /// Each user's own time at one device, whoever has it now: by the epochs that the deliveries carry.
     @Test func whatWasSentToAnInstallationThatTheUserHasLeftIsThere() async throws {

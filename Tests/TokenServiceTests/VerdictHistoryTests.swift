@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("What APNs says about tokens is done, and written down with its reason", .serialized, .timeLimit(.minutes(2)))
+@Suite("What APNs says about tokens is done, and written down with its reason", .serialized, .timeLimit(.minutes(5)))
 struct VerdictHistoryTests {
     private static func registeredAt(_ running: RunningService) async throws -> Int64 {
         try await running.count("SELECT (extract(epoch FROM registered_at) * 1000)::bigint FROM tokens")

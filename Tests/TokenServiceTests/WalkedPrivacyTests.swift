@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Erasing a user from what is sent to many", .serialized, .timeLimit(.minutes(2)))
+@Suite("Erasing a user from what is sent to many", .serialized, .timeLimit(.minutes(5)))
 struct WalkedPrivacyTests {
     /// Nothing walks but what the test asks for.
     private static let still = RunningService.Options(without: { $0 is Relay || $0 is Housekeeper })

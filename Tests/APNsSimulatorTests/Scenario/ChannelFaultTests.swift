@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A scenario's rules strike requests about channels, and broadcasts, as they strike pushes", .timeLimit(.minutes(1)))
+@Suite("A scenario's rules strike requests about channels, and broadcasts, as they strike pushes", .timeLimit(.minutes(5)))
 struct ChannelFaultTests {
     private static let path = "/1/apps/\(TestPush.topic)/channels"
     private static let listPath = "/1/apps/\(TestPush.topic)/all-channels"

@@ -4,7 +4,7 @@ import OpenSSL
 import SystemIO
 import Testing
 
-@Suite("A scenario's rules strike connections, and its events live ones", .timeLimit(.minutes(1)))
+@Suite("A scenario's rules strike connections, and its events live ones", .timeLimit(.minutes(5)))
 struct ConnectionFaultTests {
     private func with(_ members: String, _ body: (TestSimulator) async throws -> Void) async throws {
         try await withSimulator {

@@ -2,7 +2,7 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-@Suite("A scenario's rules strike requests", .timeLimit(.minutes(1)))
+@Suite("A scenario's rules strike requests", .timeLimit(.minutes(5)))
 struct RequestFaultTests {
     /// Answers that differ say which request was struck.
     private func with(

@@ -3,7 +3,7 @@ import StrictJSON
 import SystemIO
 import Testing
 
-@Suite("Scenario files are read strictly, and ready-made ones are files", .timeLimit(.minutes(1)))
+@Suite("Scenario files are read strictly, and ready-made ones are files", .timeLimit(.minutes(5)))
 struct ScenarioFileTests {
     @Test("Every ready-made scenario is a good file of its name", arguments: ReadyScenario.allCases)
     func ready(_ ready: ReadyScenario) throws {

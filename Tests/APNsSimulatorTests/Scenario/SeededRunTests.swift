@@ -2,7 +2,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("The same scenario gives the same run", .timeLimit(.minutes(1)))
+@Suite("The same scenario gives the same run", .timeLimit(.minutes(5)))
 struct SeededRunTests {
     private static func text(seed: Int) -> String {
         #"""

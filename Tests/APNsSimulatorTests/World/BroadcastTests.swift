@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-@Suite("Channels and broadcasts follow Apple's pages", .timeLimit(.minutes(1)))
+@Suite("Channels and broadcasts follow Apple's pages", .timeLimit(.minutes(5)))
 struct BroadcastTests {
     private static let app = TestPush.topic
 

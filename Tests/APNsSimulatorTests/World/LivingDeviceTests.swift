@@ -2,7 +2,7 @@ import APNsSimulator
 import StrictJSON
 import Testing
 
-@Suite("Devices go off and on, lose apps and change tokens", .timeLimit(.minutes(1)))
+@Suite("Devices go off and on, lose apps and change tokens", .timeLimit(.minutes(5)))
 struct LivingDeviceTests {
     private let old = TestPush.token
     private let new = String(repeating: "ff00", count: 16)

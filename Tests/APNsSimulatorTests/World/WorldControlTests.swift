@@ -3,7 +3,7 @@ import StrictJSON
 import Synchronization
 import Testing
 
-@Suite("The world of devices over HTTP, and followed from a terminal", .timeLimit(.minutes(1)))
+@Suite("The world of devices over HTTP, and followed from a terminal", .timeLimit(.minutes(5)))
 struct WorldControlTests {
     private static let device = "/v1/devices/" + TestPush.token
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Answers", .timeLimit(.minutes(1)))
+@Suite("Answers", .timeLimit(.minutes(5)))
 struct AnswerTests {
     struct Case: CustomTestStringConvertible, Sendable {
         let testDescription: String
@@ -118,7 +118,7 @@ struct AnswerTests {
     }
 }
 
-@Suite("Silence", .timeLimit(.minutes(1)))
+@Suite("Silence", .timeLimit(.minutes(5)))
 struct SilenceTests {
     @Test func anUnansweredRequestIsUnknownAtItsDeadlineAndItsStreamIsReset() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in

@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 
 /// A connection may break at any byte, in either direction, before, in and after its handshake.
-@Suite("A connection to APNs that breaks after any number of bytes", .timeLimit(.minutes(2)))
+@Suite("A connection to APNs that breaks after any number of bytes", .timeLimit(.minutes(5)))
 struct ByteSweepTests {
     private static let lanes = 4
     private static let requests = 5

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("A client certificate instead of a key", .timeLimit(.minutes(1)))
+@Suite("A client certificate instead of a key", .timeLimit(.minutes(5)))
 struct CertificateCredentialTests {
     @Test func isShownInTheHandshakeAndNoTokenIsSent() async throws {
         let identity = try TestIdentity.shared.get()

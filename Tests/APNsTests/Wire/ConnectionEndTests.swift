@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("The end of a connection", .timeLimit(.minutes(1)))
+@Suite("The end of a connection", .timeLimit(.minutes(5)))
 struct ConnectionEndTests {
     /// A server whose first connection answers only the request that opens the gate, and whose others answer everything.
     private func holdingServer() throws -> ScriptedServer {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Refused credentials", .timeLimit(.minutes(1)))
+@Suite("Refused credentials", .timeLimit(.minutes(5)))
 struct CredentialTests {
     @Test(arguments: ["InvalidProviderToken", "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken", "BadCertificate"])
     func aCredentialFaultPausesThePool(reason: String) async throws {
@@ -204,7 +204,7 @@ final class TestTime: Sendable {
     }
 }
 
-@Suite("Whom we speak to", .timeLimit(.minutes(1)))
+@Suite("Whom we speak to", .timeLimit(.minutes(5)))
 struct PeerTests {
     @Test func aCertificateForAnotherNameIsRefusedWithoutAByte() async throws {
         let server = try ScriptedServer()

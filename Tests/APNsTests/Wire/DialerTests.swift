@@ -6,7 +6,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Dialling", .timeLimit(.minutes(1)))
+@Suite("Dialling", .timeLimit(.minutes(5)))
 struct DialerTests {
     /// A name whose addresses a test decides, and how often it was asked for.
     private final class Names: Sendable {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Connections come and go", .timeLimit(.minutes(1)))
+@Suite("Connections come and go", .timeLimit(.minutes(5)))
 struct PoolGrowthTests {
     @Test func streamsThatAreUsedUpOpenAnotherConnectionAndRestClosesIt() async throws {
         let held = Mutex<[ScriptedRequest]?>([])

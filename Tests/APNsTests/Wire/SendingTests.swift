@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Sending", .timeLimit(.minutes(1)))
+@Suite("Sending", .timeLimit(.minutes(5)))
 struct SendingTests {
     @Test func aRequestCarriesExactlyWhatApplesTableSays() async throws {
         let server = try ScriptedServer()

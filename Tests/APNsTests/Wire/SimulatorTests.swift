@@ -9,7 +9,7 @@ import Testing
 @testable import APNs
 
 /// Against the whole simulator: its rules are Apple's, and it was written from the same fact sheet by other hands.
-@Suite("Against the simulator", .timeLimit(.minutes(1)))
+@Suite("Against the simulator", .timeLimit(.minutes(5)))
 struct SimulatorTests {
     private func with(
         _ changeSimulator: (inout APNsSimulatorConfiguration) -> Void = { _ in },

@@ -7,7 +7,7 @@ import Testing
 
 @testable import APNs
 
-@Suite("Waiting and stopping", .timeLimit(.minutes(1)))
+@Suite("Waiting and stopping", .timeLimit(.minutes(5)))
 struct WaitingTests {
     /// Answers nothing until told, one stream at a time.
     private func narrowServer() throws -> ScriptedServer {

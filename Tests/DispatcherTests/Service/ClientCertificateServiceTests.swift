@@ -9,7 +9,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("A client certificate between a real broker and Apple's protocol", .timeLimit(.minutes(1)))
+@Suite("A client certificate between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct ClientCertificateServiceTests {
     private static let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     /// Marked for the sandbox alone, as Apple marks them.

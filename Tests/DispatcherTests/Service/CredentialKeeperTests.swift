@@ -8,7 +8,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("Files of credentials that change", .timeLimit(.minutes(1)))
+@Suite("Files of credentials that change", .timeLimit(.minutes(5)))
 final class CredentialKeeperTests: Sendable {
     private let folder: String
     private let adopted = Mutex<[CredentialPlan]>([])

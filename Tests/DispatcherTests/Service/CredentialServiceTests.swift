@@ -11,7 +11,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("Credentials between a real broker and Apple's protocol", .timeLimit(.minutes(1)))
+@Suite("Credentials between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct CredentialServiceTests {
     private static let noDevice = String(repeating: "0", count: 64)
 

@@ -7,7 +7,7 @@ import SystemIO
 import TestSupport
 import Testing
 
-@Suite("The dispatcher between a real broker and Apple's protocol", .timeLimit(.minutes(1)))
+@Suite("The dispatcher between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct DispatcherServiceTests {
     private func job(
         _ deliveries: [PushJob.Delivery], app: AppSlug = Fixture.shop, lane: Lane = .now, notification: PushID = .random()

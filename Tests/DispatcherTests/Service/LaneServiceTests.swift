@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Promise 9 of DESIGN.md section 8.
-@Suite("Lanes between a real broker and Apple's protocol", .timeLimit(.minutes(2)))
+@Suite("Lanes between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct LaneServiceTests {
     private static let each = 20
     /// More than the prefetch of its lane, and more deliveries than the connection has streams for it.

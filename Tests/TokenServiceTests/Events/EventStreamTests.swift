@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("State changes are told on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(2)))
+@Suite("State changes are told on push.outcomes as CloudEvents", .serialized, .timeLimit(.minutes(5)))
 struct EventStreamTests {
     /// Binds a queue to what `key` says of everything, as a team would, and reads it.
     private static func listen<R: Sendable>(

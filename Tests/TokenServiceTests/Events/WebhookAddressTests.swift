@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Webhooks lead to the public internet alone", .serialized, .timeLimit(.minutes(2)))
+@Suite("Webhooks lead to the public internet alone", .serialized, .timeLimit(.minutes(5)))
 struct WebhookAddressTests {
     private static func message(_ url: String) -> WebhookMessage.Claimed {
         WebhookMessage.Claimed(

@@ -6,7 +6,7 @@ import TokenService
 
 @testable import PushCtl
 
-@Suite("pushctl webhooks, against a service", .serialized, .timeLimit(.minutes(2)))
+@Suite("pushctl webhooks, against a service", .serialized, .timeLimit(.minutes(5)))
 struct WebhookCommandTests {
     private static func run<Command: AsyncParsableCommand>(_: Command.Type, _ arguments: [String]) async throws {
         var command = try Command.parse(arguments)

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Webhooks that fail", .serialized, .timeLimit(.minutes(2)))
+@Suite("Webhooks that fail", .serialized, .timeLimit(.minutes(5)))
 struct WebhookFailureTests {
     /// Answers the first so many requests with something else.
     private static func failing(_ times: Int, _ reply: WebhookReceiver.Reply) -> WebhookReceiver.Answering {

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(2)))
+@Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(5)))
 struct WebhookRetryTests {
     private static let now: Int64 = 784_111_777_000
 

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Webhooks carry events, signed, to those who asked", .serialized, .timeLimit(.minutes(2)))
+@Suite("Webhooks carry events, signed, to those who asked", .serialized, .timeLimit(.minutes(5)))
 struct WebhookTests {
     private static func expectSigned(_ received: WebhookReceiver.Received, with secrets: [String], _ scratch: Scratch) throws {
         let expected = try secrets.map { secret in

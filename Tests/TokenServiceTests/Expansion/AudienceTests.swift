@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Whom a notification is for", .serialized, .timeLimit(.minutes(2)))
+@Suite("Whom a notification is for", .serialized, .timeLimit(.minutes(5)))
 struct AudienceTests {
     /// Installation n has token n. 1 and 2 are ada's, 3 is grace's, 4 nobody's.
     private static func people(_ running: RunningService) async throws -> APITestClient {

@@ -5,7 +5,7 @@ import Testing
 import TokenService
 
 /// Most pages of everybody are read in columns. Quiet hours of anybody, though it be nobody here, have them read row by row.
-@Suite("Everybody, read in columns", .serialized, .timeLimit(.minutes(2)))
+@Suite("Everybody, read in columns", .serialized, .timeLimit(.minutes(5)))
 struct EverybodyTests {
     /// 250 installations with all that may make a difference, and everybody's notification.
     private static func people(_ running: RunningService, more: String = "") async throws -> PushID {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A token that moves while an audience is walked is met once, whatever is kept of its delivery", .serialized, .timeLimit(.minutes(2)))
+@Suite("A token that moves while an audience is walked is met once, whatever is kept of its delivery", .serialized, .timeLimit(.minutes(5)))
 struct MovedTokenTests {
     /// Every way in which a page is read.
     enum Target: String, CaseIterable {

@@ -3,7 +3,7 @@ import TestDatabase
 import Testing
 import TokenService
 
-@Suite("The migration that gives installations their order", .timeLimit(.minutes(2)))
+@Suite("The migration that gives installations their order", .timeLimit(.minutes(5)))
 struct WalkOrderMigrationTests {
     private static let before = 12
 

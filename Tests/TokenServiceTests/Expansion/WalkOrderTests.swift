@@ -6,7 +6,7 @@ import Testing
 import TokenService
 
 /// What a walk goes by: the order in which installations were made, which nothing that happens to them changes.
-@Suite("A walk goes in the order in which installations were made, and stays in it", .serialized, .timeLimit(.minutes(2)))
+@Suite("A walk goes in the order in which installations were made, and stays in it", .serialized, .timeLimit(.minutes(5)))
 struct WalkOrderTests {
     /// Every way in which a page is read.
     enum Way: String, CaseIterable {

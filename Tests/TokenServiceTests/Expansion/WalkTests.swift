@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A walk through a large audience (DESIGN.md section 4)", .serialized, .timeLimit(.minutes(2)))
+@Suite("A walk through a large audience (DESIGN.md section 4)", .serialized, .timeLimit(.minutes(5)))
 struct WalkTests {
     /// Promise 1 for large audiences: the first process makes a page and dies before it publishes; the second goes on.
     @Test func anotherProcessGoesOnFromTheCheckpoint() async throws {

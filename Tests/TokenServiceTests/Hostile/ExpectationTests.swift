@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// curl and others wait a second for this word before they send a large body.
-@Suite("A client that asks whether it may send its body is told", .serialized, .timeLimit(.minutes(1)))
+@Suite("A client that asks whether it may send its body is told", .serialized, .timeLimit(.minutes(5)))
 struct ExpectationTests {
     private static let registration = #"{"user":"ada","tokens":[]}"#
     private static let go = "HTTP/1.1 100 Continue\r\n\r\n"

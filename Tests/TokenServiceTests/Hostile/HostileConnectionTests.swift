@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Beside `ConnectionTests`, which has the plain cases.
-@Suite("A connection that means harm costs no more than itself", .serialized, .timeLimit(.minutes(2)))
+@Suite("A connection that means harm costs no more than itself", .serialized, .timeLimit(.minutes(5)))
 struct HostileConnectionTests {
     private static let short = RunningService.Options(settings: ["HTTP_BODY_TIMEOUT_SECONDS": "1", "HTTP_IDLE_TIMEOUT_SECONDS": "1"])
 

@@ -4,7 +4,7 @@ import PushModel
 import TestSupport
 import Testing
 
-@Suite("Hostile bytes end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(2)))
+@Suite("Hostile bytes end in one clear answer or a closed connection", .serialized, .timeLimit(.minutes(5)))
 struct HostileRequestTests {
     @Test(arguments: HostileRequest.Group.allCases)
     func nothingIsReadInTwoWaysAndNoRequestIsInvented(group: HostileRequest.Group) async throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("What an acceptance reads", .timeLimit(.minutes(1)))
+@Suite("What an acceptance reads", .timeLimit(.minutes(5)))
 struct AcceptancePlanTests {
     /// A new database, or a restored one: PostgreSQL knows of no table how its values are spread.
     @Test func isItsUsersTokensAlsoWhereNobodyHasAnalyzedTheTables() async throws {

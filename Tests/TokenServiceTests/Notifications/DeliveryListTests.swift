@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("What became of a notification, device by device", .serialized, .timeLimit(.minutes(2)))
+@Suite("What became of a notification, device by device", .serialized, .timeLimit(.minutes(5)))
 struct DeliveryListTests {
     private static func rows(_ client: APITestClient, _ path: String, _ query: String) async throws -> [[String]] {
         var pages: [[String]] = []

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Why a notification reached a user, or did not", .serialized, .timeLimit(.minutes(2)))
+@Suite("Why a notification reached a user, or did not", .serialized, .timeLimit(.minutes(5)))
 struct ExplanationTests {
     private static let still = RunningService.Options(without: { $0 is Relay })
 

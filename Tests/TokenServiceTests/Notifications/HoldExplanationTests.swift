@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Why: a hold that keeps a notification back is named, wherever the notification waits", .serialized, .timeLimit(.minutes(2)))
+@Suite("Why: a hold that keeps a notification back is named, wherever the notification waits", .serialized, .timeLimit(.minutes(5)))
 struct HoldExplanationTests {
     private static func why(_ id: String, _ client: APITestClient) async throws -> JSONValue {
         let answer = try await client.get("/v1/apps/shop/notifications/\(id)/why?user=ada")

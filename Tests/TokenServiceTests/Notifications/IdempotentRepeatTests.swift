@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A repeat with the same Idempotency-Key says what the first answer said", .serialized, .timeLimit(.minutes(2)))
+@Suite("A repeat with the same Idempotency-Key says what the first answer said", .serialized, .timeLimit(.minutes(5)))
 struct IdempotentRepeatTests {
     private static let path = "/v1/apps/shop/notifications"
     private static let key = ["idempotency-key": "order-1"]

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Lists of notifications", .serialized, .timeLimit(.minutes(2)))
+@Suite("Lists of notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationListTests {
     private static let path = "/v1/apps/shop/notifications"
     /// 2026-01-01T00:00:00Z

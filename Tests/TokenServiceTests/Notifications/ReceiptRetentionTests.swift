@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Receipts go in bounded steps", .serialized, .timeLimit(.minutes(2)))
+@Suite("Receipts go in bounded steps", .serialized, .timeLimit(.minutes(5)))
 struct ReceiptRetentionTests {
     @Test("A step takes no more than its batch, what is left still adds up, and the last step takes the notification along")
     func boundedSteps() async throws {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Walks by tags, and what the metrics say of walks", .serialized, .timeLimit(.minutes(2)))
+@Suite("Walks by tags, and what the metrics say of walks", .serialized, .timeLimit(.minutes(5)))
 struct WalkIndexTests {
     private static func tokens(_ expression: String, _ count: Int, _ running: RunningService, _ shop: APITestClient) async throws -> Set<
         String

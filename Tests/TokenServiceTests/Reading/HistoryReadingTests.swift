@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("An installation's history, and why it stopped getting pushes", .serialized, .timeLimit(.minutes(2)))
+@Suite("An installation's history, and why it stopped getting pushes", .serialized, .timeLimit(.minutes(5)))
 struct HistoryReadingTests {
     private static let path = "/v1/apps/shop/installations/\(installation(1))/history"
     /// 2026-01-01T00:00:00Z

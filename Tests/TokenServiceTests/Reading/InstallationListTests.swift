@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Lists of installations", .serialized, .timeLimit(.minutes(2)))
+@Suite("Lists of installations", .serialized, .timeLimit(.minutes(5)))
 struct InstallationListTests {
     /// One installation as the database is told, and as a filter should see it.
     private struct Sample {

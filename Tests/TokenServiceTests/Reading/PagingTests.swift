@@ -3,7 +3,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Pages and their cursors", .serialized, .timeLimit(.minutes(2)))
+@Suite("Pages and their cursors", .serialized, .timeLimit(.minutes(5)))
 struct PagingTests {
     @Test("While installations come and go, no row is twice and none lost that was there all along") func underConcurrentChanges()
         async throws

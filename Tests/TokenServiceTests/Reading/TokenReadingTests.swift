@@ -4,7 +4,7 @@ import StrictJSON
 import Testing
 import TokenService
 
-@Suite("Who sees a token, and who has it", .serialized, .timeLimit(.minutes(2)))
+@Suite("Who sees a token, and who has it", .serialized, .timeLimit(.minutes(5)))
 struct TokenReadingTests {
     @Test("Hints for all; the whole token for a key with the scope devices that asks for it") func masking() async throws {
         try await RunningService.run { running in

@@ -8,7 +8,7 @@ import TokenService
 
 @testable import PushCtl
 
-@Suite("pushctl send and validate", .serialized, .timeLimit(.minutes(2)))
+@Suite("pushctl send and validate", .serialized, .timeLimit(.minutes(5)))
 struct SendCommandTests {
     /// Runs a command against the service as that client.
     private static func pushctl(_ client: APITestClient, _ arguments: String...) async throws {

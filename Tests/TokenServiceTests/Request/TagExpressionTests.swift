@@ -3,7 +3,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Tag expressions", .timeLimit(.minutes(1)))
+@Suite("Tag expressions", .timeLimit(.minutes(5)))
 struct TagExpressionTests {
     @Test(
         "NOT binds closest, then AND, then OR, and parentheses before all",

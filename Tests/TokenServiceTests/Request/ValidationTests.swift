@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenService
 
-@Suite("Saying what a notification would do", .serialized, .timeLimit(.minutes(2)))
+@Suite("Saying what a notification would do", .serialized, .timeLimit(.minutes(5)))
 struct ValidationTests {
     /// Seven installations: ada's phone and tablet (in both environments), one without tokens, one throttled, one whose token is retired, one in
     /// quarantine; and one that nobody is signed in on.
