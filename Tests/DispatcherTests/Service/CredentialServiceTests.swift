@@ -185,7 +185,7 @@ struct CredentialServiceTests {
     @Test("After the signal the process is not ready at once, while what is in flight is still answered; and nothing is sent twice")
     func stopsReadinessFirst() async throws {
         try await withServiceBench { bench in
-            for number in 1...5 { try bench.simulator.script(Fixture.token(number).hex, [.accept.delayed(by: .seconds(2))]) }
+            for number in 1...5 { try bench.simulator.script(Fixture.token(number).hex, [.accept.delayed(by: .seconds(6))]) }
             let dispatcher = try bench.startDispatcher()
             let port = try await dispatcher.operationsPort.next()
             try await bench.publish(Self.job((0...5).map { Fixture.delivery($0) }))
