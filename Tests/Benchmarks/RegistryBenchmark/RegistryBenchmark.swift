@@ -60,7 +60,7 @@ struct RegistryBenchmark: ParsableCommand {
             if number == 0 { try database.copyOut() }
             try database.empty()
             let copied = Double(count) / (try database.copyIn())
-            print("import, \(Self.label(number)): \(Int(imported.rate))/s, \(Int(imported.peak)) MiB above idle; COPY \(Int(copied))/s")
+            progress("import, \(Self.label(number)): \(Int(imported.rate))/s, \(Int(imported.peak)) MiB above idle; COPY \(Int(copied))/s")
             guard number > 0 else { continue }
             imports.append(imported)
             copies.append(copied)
@@ -85,7 +85,7 @@ struct RegistryBenchmark: ParsableCommand {
         var fresh = 1_000_000_000
         var stored = 0
         return try sizes.map { size in
-            print("filling up to \(size) installations")
+            progress("filling up to \(size) installations")
             try database.psql(Population.fill(from: stored, to: size, app: app))
             try database.settle()
             stored = size
@@ -104,9 +104,9 @@ struct RegistryBenchmark: ParsableCommand {
             let writing = mix.registrations(requests)
             let (registrations, shares) = try processors.measure { try load.run(writing) }
             let refreshes = try database.pgbench(refresh, transactions: requests, connections: databaseConnections)
-            print(
-                "\(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s (\(shares.perOperation(requests))),",
-                "bare refresh \(Int(refreshes))/s")
+            progress(
+                "\(level.size) stored, \(Self.label(number)): registrations \(Int(registrations.rate))/s (\(shares.perOperation(requests))),"
+                    + " bare refresh \(Int(refreshes))/s")
             if number > 0 {
                 level.registrations.append(registrations)
                 level.refreshes.append(refreshes)
@@ -115,7 +115,7 @@ struct RegistryBenchmark: ParsableCommand {
             let reading = mix.reads(requests)
             let reads = try load.run(reading)
             let queries = try database.pgbench(read, transactions: requests, connections: databaseConnections)
-            print("\(level.size) stored, \(Self.label(number)): reads \(Int(reads.rate))/s, bare query \(Int(queries))/s")
+            progress("\(level.size) stored, \(Self.label(number)): reads \(Int(reads.rate))/s, bare query \(Int(queries))/s")
             guard number > 0 else { continue }
             level.reads.append(reads)
             level.queries.append(queries)
