@@ -118,7 +118,12 @@ struct FailureTests {
     }
 
     @Test func isHealthyTellsWhetherTheDatabaseAnswers() async throws {
-        try await withServer { pool in #expect(await pool.isHealthy()) }
+        // An answer that takes over a second is none: on a busy machine the first may be late.
+        try await withServer { pool in
+            var answers: [Bool] = []
+            while answers.last != true, answers.count < 30 { answers.append(await pool.isHealthy()) }
+            #expect(answers.last == true)
+        }
         try await withPool("postgresql://postgres@127.0.0.1:\(FreePorts.closed)/postgres") { pool in
             #expect(await pool.isHealthy() == false)
         }

@@ -80,9 +80,13 @@ struct PublishRefusalTests {
             #expect(try await running.count(chunks) == made)
 
             try await TestBroker.withConnection(running.broker) { try running.topology.declare(on: $0) }
-            _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+            // A walk has come to its end with its last page, whose chunks are still to be confirmed then.
+            _ = try await eventually {
+                let isWalked = try await running.count(Self.unpublished) == 0
+                let isPublished = try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0
+                return isWalked && isPublished ? true : nil
+            }
             #expect(try await running.count(chunks) == 20)
-            #expect(try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0)
         }
     }
 
