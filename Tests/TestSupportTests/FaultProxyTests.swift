@@ -31,8 +31,8 @@ struct FaultProxyTests {
     @Test func aClientOfAServerThatIsNotThereIsReset() async throws {
         try await withLink { link in
             link.listener.close()
-            let client = try link.dial()
-            #expect(try client.receiveAll() == ([], .reset))
+            let dialled = try link.dialInVain()
+            #expect(dialled == ([], .reset))
         }
     }
 
@@ -102,13 +102,25 @@ struct FaultProxyTests {
         try await withLink { link in
             let (client, server) = try link.connect()
             link.proxy.set(.resetting, for: .new)
-            let reset = try link.dial()
-            #expect(try reset.receiveAll() == ([], .reset))
+            #expect(try link.dialInVain() == ([], .reset))
             link.proxy.set(.refusing, for: .new)
-            let refused = try link.dial()
-            #expect(try refused.receiveAll().bytes.isEmpty)
+            let refused = try link.dialInVain()
+            #expect(refused.bytes.isEmpty)
             try client.send([7])
             #expect(try server.receive(1) == [7])
+        }
+    }
+
+    /// Also where the proxy is just accepting the one before.
+    @Test func whatIsSaidBeforeAClientConnectsHoldsForThatClient() async throws {
+        try await withLink { link in
+            for _ in 0..<300 {
+                link.proxy.set(.forwarding, for: .new)
+                let before = try link.dial()
+                link.proxy.set(.resetting, for: .new)
+                #expect(try link.dialInVain() == ([], .reset))
+                before.socket.close()
+            }
         }
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import SystemIO
 import TestSupport
 
@@ -19,6 +20,15 @@ final class ProxiedServer: Sendable {
 
     func dial() throws -> Peer {
         Peer(try TCPSocket.connect(to: SocketAddress.resolve(host: "127.0.0.1", port: proxy.port)[0], timeout: .seconds(30)))
+    }
+
+    /// What comes over a connection that nobody takes, and how it ends: a reset may come while it is still being made.
+    func dialInVain() throws -> (bytes: [UInt8], ending: Peer.Ending) {
+        let peer: Peer
+        do { peer = try dial() } catch let error as SystemError where error.operation == "connect" && error.code == ECONNRESET {
+            return ([], .reset)
+        }
+        return try peer.receiveAll()
     }
 
     func accept() throws -> TCPSocket {

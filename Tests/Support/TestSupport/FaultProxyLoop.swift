@@ -17,6 +17,7 @@ final class FaultProxyLoop {
     /// Of new connections.
     private var conditions = LinkConditions.forwarding
     private var lastPair: UInt64 = 0
+    private var isStopped = false
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     private var diary = LinkDiary()
     private var generator: LinkDraws
@@ -43,19 +44,20 @@ final class FaultProxyLoop {
             let timeout = diary.next.map { max(.zero, $0 - ContinuousClock.now) }
             for event in try poller.wait(timeout: timeout) {
                 if event.key == Self.wakeUpKey { wakeUp.clear() }
-                // Before anything else: what was said before a client connected holds for that client.
-                for command in commands.takeAll() {
-                    if case .stop = command { return end() }
-                    obey(command)
-                }
+                obeyAll()
                 switch event.key {
                 case Self.wakeUpKey: break
                 case Self.listenerKey: try acceptAll()
                 default: move(event)
                 }
+                if isStopped { return end() }
             }
             writeWhatIsDue()
         }
+    }
+
+    private func obeyAll() {
+        for command in commands.takeAll() { obey(command) }
     }
 
     private func obey(_ command: FaultProxy.Command) {
@@ -74,7 +76,7 @@ final class FaultProxyLoop {
         case .cut: for pair in Array(pairs.values) { drop(pair) }
         case .lose(let side): for pair in Array(pairs.values) { lose(side == .client ? pair.client : pair.server, of: pair) }
         case .redirect(let address): server = address
-        case .stop: break
+        case .stop: isStopped = true
         }
     }
 
@@ -85,6 +87,9 @@ final class FaultProxyLoop {
 
     private func acceptAll() throws {
         while let client = try listener.accept() {
+            // What was said before a client connected holds for that client, also where it came while others were accepted.
+            obeyAll()
+            if isStopped { return }
             if conditions.refusesNew { continue }
             lastPair += 1
             // The server does not even learn of a client whose bytes vanish. One that cannot be connected to resets its client.
