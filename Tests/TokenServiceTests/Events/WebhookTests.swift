@@ -29,6 +29,7 @@ struct WebhookTests {
                     running, url: receiver.url, events: ["notification.*", "delivery.accepted", "installation.registered"])
                 try await world.shop.register(installation(1), user: "somebody", token: token(1))
                 let job = try await running.sendAndTake(#"{"user":"somebody"}"#, with: world.shop)
+                try await running.sending(job.notification, world.shop)
                 try await running.report(.accepted, of: job, status: 200, sentAt: UnixClock.now())
                 var types: [String: JSONValue] = [:]
                 while types.count < 5 {

@@ -91,6 +91,11 @@ extension RunningService {
         }
     }
 
+    /// Returns when the notification is `sending`: one whose outcomes are quicker than the note that it was published never is.
+    func sending(_ id: PushID, _ client: APITestClient) async throws {
+        _ = try await eventually { try await client.status(id.description).text("state") == "sending" ? true : nil }
+    }
+
     /// The status document when every delivery has its outcome.
     func completed(_ id: PushID, _ client: APITestClient) async throws -> APITestClient.Answer {
         try await eventually {

@@ -106,7 +106,7 @@ package final class EventFeed: Service {
         }
         now.see(horizon)
         if interest.isEmpty {
-            // Nobody listens: whoever begins to is told what happens from then on.
+            // Nobody listens: whoever begins to is told what happens from then on, and of some seconds before.
             if now.settled > now.position, ContinuousClock.now - now.renewed > .seconds(5) || now.settled > now.position + Self.stride {
                 try await advance(&now, to: now.settled)
             }
