@@ -103,7 +103,9 @@ struct ConnectionTests {
         try Data("\n".utf8).write(to: file)
         #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: "postgresql://h/d", passwordFile: file.path) }
         try Data("secret\n".utf8).write(to: file)
-        let pool = try PostgresPool(PostgresConfiguration(uri: TestServer.uri(), passwordFile: file.path))
+        var configuration = try PostgresConfiguration(uri: TestServer.uri(), passwordFile: file.path)
+        configuration.connectTimeout = TestServer.connectTimeout
+        let pool = PostgresPool(configuration)
         try await pool.session { session in
             try session.execute("SELECT 1")
             session.discardConnection()

@@ -97,6 +97,7 @@ struct StatementTests {
         let uri = try TestServer.uri()
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push settings"
+        configuration.connectTimeout = TestServer.connectTimeout
         let pool = PostgresPool(configuration)
         let settings = try await pool.session { session in
             let row = try session.execute(

@@ -106,7 +106,7 @@ struct LeastPrivilegeTests {
     }
 
     private static func configuration(_ uri: String, _ user: String) throws -> PostgresConfiguration {
-        try PostgresConfiguration(uri: RunningService.replaceUser(of: uri, with: user))
+        try TestServer.configuration(uri: RunningService.replaceUser(of: uri, with: user))
     }
 
     private static func execute(_ pool: PostgresPool, _ sql: String) async throws {

@@ -146,6 +146,7 @@ struct RegistryBatchTests {
             _ = try await registry.apply([.put(1, "ada", token: 1)])
             var impatient = try PostgresConfiguration(uri: registry.uri)
             impatient.lockTimeout = .milliseconds(100)
+            impatient.connectTimeout = TestServer.connectTimeout
             let pool = PostgresPool(impatient)
             let transactions = InstallationRegistration.Transactions(pool: pool)
             let changes = [1, 2, 3].map { RegistryChange(app: registry.app, .put($0, "grace", token: $0)) }

@@ -36,6 +36,8 @@ package enum TestBroker {
                     with: Result {
                         let connection = try RabbitMQConnection.open(configuration)
                         defer { connection.close() }
+                        // Hundreds of tests declare queues at the same time: patient, because the broker may be busy.
+                        connection.waitForAnswers(atMost: .seconds(40))
                         return try body(connection)
                     })
             }

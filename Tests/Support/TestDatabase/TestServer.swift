@@ -30,11 +30,13 @@ package enum TestServer {
         return "\(uri[..<scheme.upperBound])\(authority)/\(database)\(parameters)"
     }
 
+    package static let connectTimeout = Duration.seconds(20)
+
     /// A configuration for tests: patient, because the machine may be busy.
     package static func configuration(uri: String) throws(PostgresError) -> PostgresConfiguration {
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push-tests"
-        configuration.connectTimeout = .seconds(20)
+        configuration.connectTimeout = connectTimeout
         configuration.checkOutTimeout = .seconds(20)
         configuration.statementTimeout = .seconds(20)
         configuration.lockTimeout = .seconds(10)
