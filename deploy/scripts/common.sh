@@ -24,8 +24,14 @@ begin_run() {
     trap 'exit 143' TERM HUP
 }
 
-# Sets memory to a folder of this run for what shall not go to the disk; where there is no such file system, to the run's own folder.
-memory_folder() { memory=$(mktemp -d /dev/shm/push.XXXXXX 2>/dev/null) || memory=$work; }
+# Sets memory to a folder of this run for what shall not go to the disk; where there is no such file system with so many MiB free, to the run's
+# own folder.
+memory_folder() {
+    local free
+    free=$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+    memory=$work
+    [ "${free:-0}" -lt "$1" ] || memory=$(mktemp -d /dev/shm/push.XXXXXX 2>/dev/null) || memory=$work
+}
 
 end_run() {
     local status=$? index id

@@ -42,9 +42,10 @@ start_postgres() {
     POSTGRES_URL="postgresql://postgres@127.0.0.1:$postgres_port/postgres"
 }
 
-# begin_rabbitmq starts it, finish_rabbitmq waits for it and sets RABBITMQ_URL: it takes ten seconds that something else can use.
+# begin_rabbitmq starts it (its files are in $rabbitmq_folder, where that is set), finish_rabbitmq waits for it and sets RABBITMQ_URL: it takes ten
+# seconds that something else can use.
 begin_rabbitmq() {
-    local home="$data/rabbitmq"
+    local home="${rabbitmq_folder:-$data/rabbitmq}"
     mkdir -p "$home/log"
     echo '[].' >"$home/enabled_plugins"
     : >"$home/rabbitmq.conf"
