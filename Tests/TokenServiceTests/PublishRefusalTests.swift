@@ -113,13 +113,13 @@ struct RelayWindowTests {
     @Test("Nothing taken: one; everything taken: soon as much as ever") func closesAndOpens() {
         let window = window()
         #expect(window.isOpen(.now))
-        window.told(.now, [.failed(.nacked), .failed(.unroutable)])
+        window.told(.now, RelayWindow.Answers([.failed(.nacked), .failed(.unroutable)]))
         #expect(window.size(of: .now) == 1)
         #expect(window.isRefused(.now))
         #expect(window.isOpen(.bulk))
         var sizes: [Int] = []
         while !window.isOpen(.now) {
-            window.told(.now, [.confirmed])
+            window.told(.now, RelayWindow.Answers([.confirmed]))
             sizes.append(window.size(of: .now))
         }
         #expect(sizes == [8, 64, 200])
@@ -129,10 +129,10 @@ struct RelayWindowTests {
 
     @Test("What is taken in part is offered in smaller parts") func halves() {
         let window = window()
-        window.told(.soon, [.confirmed, .failed(.nacked)])
+        window.told(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)]))
         #expect(window.size(of: .soon) == 100)
         #expect(!window.isRefused(.soon))
-        for _ in 1...20 { window.told(.soon, [.confirmed, .failed(.nacked)]) }
+        for _ in 1...20 { window.told(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)])) }
         #expect(window.size(of: .soon) == 1)
         #expect(!window.isRefused(.soon))
     }
@@ -140,7 +140,7 @@ struct RelayWindowTests {
     @Test("A walk begins where it is the only one to ask") func walks() {
         let (window, start) = (window(), ContinuousClock.Instant.now)
         #expect(window.letsWalk(.bulk, now: start))
-        window.told(.bulk, [.failed(.nacked)], at: start)
+        window.told(.bulk, RelayWindow.Answers([.failed(.nacked)]), at: start)
         #expect(!window.letsWalk(.bulk, now: start + .seconds(1)))
         #expect(window.letsWalk(.now, now: start + .seconds(1)))
         #expect(window.letsWalk(.bulk, now: start + .seconds(6)))
@@ -148,8 +148,8 @@ struct RelayWindowTests {
 
     @Test("What says nothing of the queue changes nothing") func others() {
         let window = window()
-        window.told(.now, [.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)])
-        window.told(.now, [])
+        window.told(.now, RelayWindow.Answers([.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)]))
+        window.told(.now, RelayWindow.Answers([]))
         #expect(window.isOpen(.now))
         #expect(grown.waiting.isEmpty)
     }

@@ -57,13 +57,13 @@ package final class JobPublisher: Sendable {
         }
         publisher.publish(messages) { [settlements, window, ends] outcomes in
             var start = 0
-            var told: [Lane: [PublishOutcome]] = [:]
+            var answers: [Lane: RelayWindow.Answers] = [:]
             let settled = zip(ids, ends).map { item, end in
                 defer { start = end }
-                told[item.lane, default: []] += outcomes[start..<end]
+                for outcome in outcomes[start..<end] { answers[item.lane, default: RelayWindow.Answers()].count(outcome) }
                 return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
             }
-            for (lane, outcomes) in told { window.told(lane, outcomes) }
+            for (lane, answers) in answers { window.told(lane, answers) }
             settlements.ended(settled, outbox: outbox)
         }
     }
@@ -98,7 +98,7 @@ package final class JobPublisher: Sendable {
         settlements.began(ids)
         await withCheckedContinuation { continuation in
             publisher.publish(outgoing) { [settlements, window] outcomes in
-                for (lane, jobs) in jobsOfLanes { window.told(lane, jobs.lazy.map { outcomes[$0] }) }
+                for (lane, jobs) in jobsOfLanes { window.told(lane, RelayWindow.Answers(jobs.lazy.map { outcomes[$0] })) }
                 var isPublished = [Bool](repeating: true, count: ids.count)
                 for (index, outcome) in zip(indices, outcomes) where !outcome.isConfirmed { isPublished[index] = false }
                 settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) }, written: continuation)

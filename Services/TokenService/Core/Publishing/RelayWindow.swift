@@ -20,6 +20,25 @@ package final class RelayWindow: Sendable {
         var lastAnswers: [Lane: ContinuousClock.Instant] = [:]
     }
 
+    /// What the broker said of messages that went to one lane's queue together.
+    struct Answers {
+        fileprivate var confirmed = 0
+        fileprivate var refused = 0
+
+        init(_ outcomes: some Sequence<PublishOutcome> = []) {
+            for outcome in outcomes { count(outcome) }
+        }
+
+        mutating func count(_ outcome: PublishOutcome) {
+            switch outcome {
+            case .confirmed: confirmed += 1
+            case .failed(.nacked), .failed(.unroutable): refused += 1
+            // Says nothing of the queue.
+            case .failed: break
+            }
+        }
+    }
+
     private let state = Mutex(State())
     private let logger: Logger
     private let onGrowth: @Sendable () -> Void
@@ -45,21 +64,12 @@ package final class RelayWindow: Sendable {
         }
     }
 
-    /// What the broker said of messages that went to the lane's queue together, whoever published them.
-    func told(_ lane: Lane, _ outcomes: some Sequence<PublishOutcome>, at now: ContinuousClock.Instant = .now) {
-        var (confirmed, refused) = (0, 0)
-        for outcome in outcomes {
-            switch outcome {
-            case .confirmed: confirmed += 1
-            case .failed(.nacked), .failed(.unroutable): refused += 1
-            // Says nothing of the queue.
-            case .failed: break
-            }
-        }
-        guard confirmed + refused > 0 else { return }
+    /// Whoever published the messages.
+    func told(_ lane: Lane, _ answers: Answers, at now: ContinuousClock.Instant = .now) {
+        guard answers.confirmed + answers.refused > 0 else { return }
         let (hasGrown, news) = state.withLock { state in
             state.lastAnswers[lane] = now
-            return state.told(lane, confirmed: confirmed, refused: refused)
+            return state.told(lane, answers)
         }
         switch news {
         case .refuses:
@@ -76,17 +86,17 @@ package final class RelayWindow: Sendable {
 }
 
 extension RelayWindow.State {
-    fileprivate mutating func told(_ lane: Lane, confirmed: Int, refused: Int) -> (hasGrown: Bool, news: RelayWindow.News?) {
+    fileprivate mutating func told(_ lane: Lane, _ answers: RelayWindow.Answers) -> (hasGrown: Bool, news: RelayWindow.News?) {
         let before = sizes[lane] ?? RelayWindow.maximum
         let after: Int
-        if refused == 0 {
+        if answers.refused == 0 {
             after = min(RelayWindow.maximum, before * RelayWindow.growth)
         } else {
-            after = confirmed == 0 ? 1 : max(1, before / 2)
+            after = answers.confirmed == 0 ? 1 : max(1, before / 2)
         }
         sizes[lane] = after
-        if confirmed == 0, self.refused.insert(lane).inserted { return (false, .refuses) }
-        if refused == 0, self.refused.remove(lane) != nil { return (true, .takes) }
+        if answers.confirmed == 0, refused.insert(lane).inserted { return (false, .refuses) }
+        if answers.refused == 0, refused.remove(lane) != nil { return (true, .takes) }
         return (after > before, nil)
     }
 }
