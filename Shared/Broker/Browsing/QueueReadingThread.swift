@@ -10,9 +10,10 @@ final class QueueReadingThread: Sendable {
     }
 
     /// A queue that said it has more and gives nothing for so long has none for us.
-    private static let patience = Duration.seconds(2)
+    private static let patience = Duration.seconds(10)
     /// Heartbeats are answered only when somebody looks.
     private static let longestWait = Duration.milliseconds(500)
+    private static let doubts = 3
     private static let burst = 30
     private static let applyTime = Duration.milliseconds(10)
     private static let maximumPasses = 5
@@ -70,11 +71,11 @@ final class QueueReadingThread: Sendable {
     private func work() throws(RabbitMQError) -> QueueIsBeingRead? {
         let connection = try RabbitMQConnection.open(configuration)
         defer { connection.close() }
-        let (ready, others) = try connection.queueState(queue)
+        let (ready, others) = try state(connection)
         guard others == 0 else { return QueueIsBeingRead() }
         try subscribe(connection)
         // Two that begin at once see each other here, if not before.
-        guard try connection.queueState(queue).consumers == 1 else { return QueueIsBeingRead() }
+        guard try state(connection).consumers == 1 else { return QueueIsBeingRead() }
         let sight = try look(connection, ready: ready)
         seen.give(.success(sight))
         let receipts = try waitForOrder(connection)
@@ -86,6 +87,16 @@ final class QueueReadingThread: Sendable {
         let taken = Set(receipts)
         try takeAgain(sight.messages.filter { taken.contains($0.receipt) }, among: sight.seen)
         return nil
+    }
+
+    /// RabbitMQ answers with zeros for a quorum queue that does not tell it its numbers at once (`rabbit_quorum_queue:stat`), so they are not
+    /// believed the first time.
+    private func state(_ connection: RabbitMQConnection) throws(RabbitMQError) -> (ready: Int, consumers: Int) {
+        for _ in 0..<Self.doubts {
+            let state = try connection.queueState(queue)
+            if state.ready > 0 || state.consumers > 0 { return state }
+        }
+        return try connection.queueState(queue)
     }
 
     private func subscribe(_ connection: RabbitMQConnection) throws(RabbitMQError) {
@@ -120,7 +131,7 @@ final class QueueReadingThread: Sendable {
             try subscribe(connection)
             var back: [UInt64] = []
             var left = missing
-            try receive(min(try connection.queueState(queue).ready + count, count), connection) { message in
+            try receive(min(try state(connection).ready + count, count), connection) { message in
                 guard let number = left[Print(message)], number > 0 else { return }
                 left[Print(message)] = number - 1
                 back.append(message.receipt.tag)
@@ -201,7 +212,7 @@ final class QueueReadingThread: Sendable {
         defer { connection.close() }
         let end = ContinuousClock.now + Self.patience
         while true {
-            let (ready, consumers) = try connection.queueState(queue)
+            let (ready, consumers) = try state(connection)
             if ready >= count && consumers == 0 || .now >= end { return ready }
             try connection.wait(orUntil: wakeUp.descriptor, timeout: .milliseconds(10))
         }
