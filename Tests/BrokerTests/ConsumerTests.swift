@@ -181,7 +181,7 @@ struct ConsumerTests {
     }
 
     @Test func comesBackFromANetworkThatIsGoneWithoutSayingSo() async throws {
-        try await withProxiedBroker { direct, proxied, topology, proxy in
+        try await withProxiedBroker(heartbeat: .seconds(2)) { direct, proxied, topology, proxy in
             let watching = try Watching(proxied, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 20)])
             try await whileRunning(watching.consumer) {
                 _ = try await watching.connections.first { $0 }

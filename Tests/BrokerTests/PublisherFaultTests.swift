@@ -56,7 +56,7 @@ struct PublisherFaultTests {
     }
 
     @Test func noticesANetworkThatIsGoneWithoutSayingSo() async throws {
-        try await withProxiedBroker { direct, proxied, topology, proxy in
+        try await withProxiedBroker(heartbeat: .seconds(2)) { direct, proxied, topology, proxy in
             let publisher = try makePublisher(proxied, topology)
             let ids = (0..<20).map { _ in PushID.random() }
             try await whileRunning(publisher) {
@@ -65,7 +65,7 @@ struct PublisherFaultTests {
                 proxy.set(.blackHole)
                 let outcomes = Signal<[PublishOutcome]>()
                 publisher.publish(ids.dropFirst().map { .job(topology, id: $0) }) { outcomes.send($0) }
-                // A second connection means that the first one was given up: two heartbeats of a second without a sign of life.
+                // A second connection means that the first one was given up: two heartbeats without a sign of life.
                 _ = try await proxy.accepted.next()
                 #expect(publisher.state == .connecting)
                 #expect(outcomes.waiting.isEmpty)

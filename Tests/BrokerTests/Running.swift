@@ -72,7 +72,7 @@ final class Watching: Sendable {
 }
 
 func makePublisher(
-    _ configuration: RabbitMQConfiguration, _ topology: Topology, maximumPending: Int = 10_000, drainTimeout: Duration = .seconds(10),
+    _ configuration: RabbitMQConfiguration, _ topology: Topology, maximumPending: Int = 10_000, drainTimeout: Duration = .seconds(120),
     watchdogLimit: Duration = .seconds(20)
 ) throws -> Publisher {
     try Publisher(
@@ -82,7 +82,9 @@ func makePublisher(
 }
 
 /// Gives a test a topology on the real broker and a fault proxy on the way to it.
+/// - Parameter heartbeat: Silence is noticed after two of them, also that of a busy machine.
 func withProxiedBroker(
+    heartbeat: Duration = .seconds(10),
     _ body: (_ direct: RabbitMQConfiguration, _ proxied: RabbitMQConfiguration, Topology, FaultProxy) async throws -> Void
 ) async throws {
     try await withTestBroker { direct, topology in
@@ -91,8 +93,7 @@ func withProxiedBroker(
         var proxied = direct
         proxied.host = "127.0.0.1"
         proxied.port = proxy.port
-        // Silence is noticed after two of them.
-        proxied.heartbeat = .seconds(1)
+        proxied.heartbeat = heartbeat
         try await body(direct, proxied, topology, proxy)
     }
 }

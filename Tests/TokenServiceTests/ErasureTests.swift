@@ -156,7 +156,7 @@ struct ErasureTests {
     }
 
     @Test func whatTheRelayStillHasToPublishNeverReachesTheDevice() async throws {
-        let unpublished = RunningService.Options(without: { $0 is Publisher || $0 is Relay })
+        let unpublished = RunningService.Options(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })
         try await RunningService.run(unpublished) { dead in
             let shop = try await dead.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -177,7 +177,7 @@ struct ErasureTests {
     }
 
     @Test func aDeliveryWhoseTokenIsGoneEndsAsFenced() async throws {
-        let unpublished = RunningService.Options(without: { $0 is Publisher || $0 is Relay })
+        let unpublished = RunningService.Options(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })
         try await RunningService.run(unpublished) { dead in
             let shop = try await dead.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

@@ -121,7 +121,7 @@ struct NotificationTests {
 
     @Test func whatADeadProcessLeftIsPublishedByAnother() async throws {
         // This process commits and dies: nothing in it ever publishes.
-        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dying in
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
             let shop = try await dying.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             try await shop.register(installation(2), user: "ada", token: token(2))
@@ -165,7 +165,7 @@ struct NotificationTests {
     }
 
     @Test func whatExpiredBeforeItWasPublishedIsNotSent() async throws {
-        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dying in
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in
             let shop = try await dying.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let sent = try await shop.send(#"{"user":"ada"}"#)

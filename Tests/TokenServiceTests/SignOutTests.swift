@@ -122,7 +122,7 @@ struct SignOutTests {
     }
 
     @Test func aRepetitionAnswersForFencesThatAreStillOpen() async throws {
-        try await RunningService.run(.init(without: { $0 is Publisher || $0 is Relay })) { dead in
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dead in
             let shop = try await dead.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             for number in [Int64(1), 0] {

@@ -92,7 +92,7 @@ struct Client {
     func completed(_ id: String) async throws -> JSONValue {
         try await eventually("notification \(id) is completed") {
             let status = try await status(id)
-            return status["state"]?.stringValue == "completed" ? status : nil
+            return ["completed", "expired"].contains(status["state"]?.stringValue) ? status : nil
         }
     }
 

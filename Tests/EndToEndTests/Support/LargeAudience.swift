@@ -10,7 +10,7 @@ struct LargeAudience {
 
     /// - Parameter platform: Its token service has made the tables, and the app of ``Client`` in them.
     static func register(_ count: Int, on platform: Platform) async throws -> LargeAudience {
-        let step = 20_000
+        let step = 4_000
         for first in stride(from: 0, to: count, by: step) {
             let end = min(first + step, count)
             try await platform.database.session { session in try session.simple(fill(from: first, to: end)) }

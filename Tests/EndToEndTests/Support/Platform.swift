@@ -84,7 +84,8 @@ final class Platform {
             "token-service",
             [
                 "HTTP_PORT": "\(port(of: url))", "POSTGRES_URL": databaseURI, "RABBITMQ_URL": brokerURI, "BROKER_PREFIX": brokerPrefix,
-                "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key",
+                // Where the broker is there, its word comes, however busy the machine is.
+                "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key", "FENCE_TIMEOUT_MS": "10000",
             ].merging(settings) { _, given in given })
         try await waitUntilAnswers("\(url)/readyz", process)
         return RunningService(process: process, url: url)

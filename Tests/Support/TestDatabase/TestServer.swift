@@ -36,10 +36,18 @@ package enum TestServer {
     package static func configuration(uri: String) throws(PostgresError) -> PostgresConfiguration {
         var configuration = try PostgresConfiguration(uri: uri)
         configuration.applicationName = "push-tests"
-        configuration.connectTimeout = connectTimeout
-        configuration.checkOutTimeout = .seconds(20)
-        configuration.statementTimeout = .seconds(20)
-        configuration.lockTimeout = .seconds(10)
+        configuration.bePatient()
         return configuration
+    }
+}
+
+extension PostgresConfiguration {
+    /// Waits where production would give up: for what is no test of that.
+    package mutating func bePatient() {
+        connectTimeout = TestServer.connectTimeout
+        checkOutTimeout = .seconds(20)
+        statementTimeout = .seconds(20)
+        lockTimeout = .seconds(10)
+        idleInTransactionTimeout = .seconds(60)
     }
 }

@@ -5,6 +5,7 @@ import Postgres
 import PushModel
 import RabbitMQ
 import StrictJSON
+import TestBroker
 import TestSupport
 import Testing
 import TokenService
@@ -16,11 +17,15 @@ struct EventStreamTests {
         _ key: String, _ running: RunningService, _ body: @Sendable (Signal<ReceivedMessage>) async throws -> R
     ) async throws -> R {
         let queue = "\(running.topology.prefix).team"
-        let connection = try RabbitMQConnection.open(running.broker)
-        try connection.declareQueue(queue, arguments: ["x-queue-type": "quorum"])
-        try connection.bind(queue: queue, to: "\(running.topology.prefix).outcomes", routingKey: key)
-        defer { try? connection.deleteQueue(queue) }
-        return try await running.tap(Subscription(queue: queue, prefetch: 100), body)
+        let exchange = "\(running.topology.prefix).outcomes"
+        try await TestBroker.withConnection(running.broker) { connection in
+            try connection.declareQueue(queue, arguments: ["x-queue-type": "quorum"])
+            try connection.bind(queue: queue, to: exchange, routingKey: key)
+        }
+        let result: Result<R, any Error>
+        do { result = .success(try await running.tap(Subscription(queue: queue, prefetch: 100), body)) } catch { result = .failure(error) }
+        try await TestBroker.withConnection(running.broker) { try $0.deleteQueue(queue) }
+        return try result.get()
     }
 
     private static func stream(_ logs: String, _ running: RunningService) async throws {
@@ -28,13 +33,14 @@ struct EventStreamTests {
         try #require(changed.status == 200)
     }
 
-    /// Events until all of these have come; each may come more than once, with the same id.
+    /// Events until all of these have come; each may come more than once, with the same id, also one of those that are known.
     private static func events(
-        _ keys: Set<String>, from signal: Signal<ReceivedMessage>
+        _ keys: Set<String>, after known: Set<String?> = [], from signal: Signal<ReceivedMessage>
     ) async throws -> [String: JSONValue] {
         var found: [String: JSONValue] = [:]
         while Set(found.keys) != keys {
             let message = try await signal.next()
+            if known.contains(message.messageID?.description) { continue }
             let event = try JSONValue.parse(message.body)
             #expect(message.contentType == "application/cloudevents+json")
             #expect(event.text("id") == message.messageID?.description)
@@ -50,6 +56,8 @@ struct EventStreamTests {
         }
         return found
     }
+
+    private static func ids(_ events: [String: JSONValue]) -> Set<String?> { Set(events.values.map { $0.text("id") }) }
 
     @Test func aNotificationsLife() async throws {
         try await RunningService.run { running in
@@ -79,7 +87,7 @@ struct EventStreamTests {
             try await shop.register(installation(1), user: "somebody", token: token(1), more: #","tags":["beta"]"#)
             try await Self.listen("shop.notification.#", running) { signal in
                 #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
-                _ = try await Self.events(["shop.notification.no_targets"], from: signal)
+                var known = Self.ids(try await Self.events(["shop.notification.no_targets"], from: signal))
 
                 let scheduled = try await shop.send(#"{"user":"somebody"}"#, more: #","not_before":"2099-01-01T00:00:00Z""#)
                 #expect(scheduled.status == 400)
@@ -89,12 +97,16 @@ struct EventStreamTests {
                         try await shop.send(#"{"user":"somebody"}"#, more: #","not_before":"\#(soon)","supersede_key":"eta"\#(key)"#).status
                             == 202)
                 }
-                _ = try await Self.events(["shop.notification.scheduled", "shop.notification.superseded"], from: signal)
+                let superseded = try await Self.events(
+                    ["shop.notification.scheduled", "shop.notification.superseded"], after: known, from: signal)
+                known.formUnion(Self.ids(superseded))
 
                 let later = try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(soon)""#)
                 let id = try #require(later.json.text("id"))
                 #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").status == 200)
-                let cancelled = try await Self.events(["shop.notification.scheduled", "shop.notification.cancelled"], from: signal)
+                let cancelled = try await Self.events(
+                    ["shop.notification.scheduled", "shop.notification.cancelled"], after: known, from: signal)
+                known.formUnion(Self.ids(cancelled))
                 #expect(cancelled["shop.notification.cancelled"]?.text("subject") == "notifications/\(id)")
 
                 let job = try await running.jobs(.bulk) { jobs in
@@ -107,7 +119,7 @@ struct EventStreamTests {
                     [
                         "shop.notification.accepted", "shop.notification.expanding", "shop.notification.sending",
                         "shop.notification.completed",
-                    ], from: signal)
+                    ], after: known, from: signal)
                 #expect(walked["shop.notification.completed"]?["data"]?["counts"]?.number("rejected") == 1)
                 #expect(walked["shop.notification.accepted"]?["data"]?["total"] == nil)
             }
@@ -144,9 +156,9 @@ struct EventStreamTests {
             try await shop.register(installation(1), user: "somebody", token: token(1))
             // Once it has taken one, it is connected, and takes no binding away any more.
             try await Self.settleOne(running, shop)
-            let connection = try RabbitMQConnection.open(running.broker)
-            try connection.bind(
-                queue: running.topology.tokenServiceOutcomesQueue, to: "\(running.topology.prefix).outcomes", routingKey: "#")
+            try await TestBroker.withConnection(running.broker) { [topology = running.topology] connection in
+                try connection.bind(queue: topology.tokenServiceOutcomesQueue, to: "\(topology.prefix).outcomes", routingKey: "#")
+            }
             try await Self.stream(#""installations""#, running)
             try await shop.register(installation(2), user: "somebody", token: token(2))
             // One, or two: that of the first installation too, if the feed had not got so far yet.
@@ -154,7 +166,7 @@ struct EventStreamTests {
             _ = try await eventually { told.contains { running.metrics.render().contains($0) } ? true : nil }
             try await Self.settleOne(running, shop)
             #expect(!running.metrics.render().contains("push_token_service_outcomes_undecodable_total 1"))
-            #expect(try connection.messageCount(running.topology.deadQueue) == 0)
+            #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
         }
     }
 

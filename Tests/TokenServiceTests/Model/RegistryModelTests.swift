@@ -15,7 +15,7 @@ struct RegistryModelTests {
     @Test(arguments: [[RegistryModel.Policy.multi, .single, .multi, .single], [.multi]])
     func everyRoundHasAnOrderThatExplainsIt(policies: [RegistryModel.Policy]) async throws {
         let seed = Self.environment("PUSH_MODEL_SEED") ?? UInt64.random(in: 0..<1_000_000_000)
-        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "10000", "POSTGRES_POOL_SIZE": "8"])) { running in
+        try await RunningService.run(.init(settings: ["POSTGRES_POOL_SIZE": "8"])) { running in
             let begin = ContinuousClock.now
             let repeated = Counter()
             var totals = Totals()

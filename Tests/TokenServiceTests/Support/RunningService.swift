@@ -83,6 +83,8 @@ struct RunningService {
             "POSTGRES_URL": options.postgresPort.map { replacePort(of: uri, with: $0) } ?? uri,
             "RABBITMQ_URL": options.brokerPort.map { replacePort(of: amqp, with: $0) } ?? amqp,
             "RELAY_INTERVAL_MS": "50", "POSTGRES_POOL_SIZE": "4",
+            // Where the broker is there, its word comes, however busy the machine is.
+            "FENCE_TIMEOUT_MS": "10000",
         ]
         if let user = options.postgresUser { variables["POSTGRES_URL"] = replaceUser(of: uri, with: user) }
         variables.merge(options.settings) { $1 }
@@ -91,8 +93,10 @@ struct RunningService {
         logger.logLevel = .error
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
         let listening = Signal<Int>()
+        var configuration = try TokenServiceConfiguration(config, logger: logger)
+        if options.postgresPort == nil { configuration.database.bePatient() }
         let service = try TokenService(
-            TokenServiceConfiguration(config, logger: logger), metrics: metrics, logger: logger, onListening: { listening.send($0) })
+            configuration, metrics: metrics, logger: logger, onListening: { listening.send($0) })
         let running = service.services.filter { !options.without($0) }
         var group = ServiceGroupConfiguration(services: running, logger: logger)
         group.maximumGracefulShutdownDuration = .seconds(30)
