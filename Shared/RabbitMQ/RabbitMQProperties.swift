@@ -4,7 +4,7 @@ package struct RabbitMQProperties: Sendable, Equatable {
     /// Flag word and fields, as on the wire.
     let encoded: [UInt8]
 
-    init(encoded: [UInt8]) { self.encoded = encoded }
+    package init(encoded: [UInt8]) { self.encoded = encoded }
 
     private enum Flag {
         static let contentType: UInt16 = 1 << 15

@@ -201,7 +201,9 @@ final class ConsumerLoop {
     private func obey(_ command: ConsumerCore.Command) {
         switch command {
         case .acknowledge(let receipts):
-            for receipt in receipts where receipt.generation == generation && connection != nil { batcher.finish(receipt.tag) }
+            for receipt in receipts where receipt.generation == generation && connection != nil {
+                batcher.finish(receipt.tag, part: receipt.part, into: &actions)
+            }
         case .giveBack(let receipts): refuse(receipts, requeue: true)
         case .discard(let receipts): refuse(receipts, requeue: false)
         case .stopTaking: isTaking = false
@@ -210,7 +212,7 @@ final class ConsumerLoop {
 
     private func refuse(_ receipts: [Receipt], requeue: Bool) {
         for receipt in receipts where receipt.generation == generation && connection != nil {
-            batcher.refuse(receipt.tag, requeue: requeue, into: &actions)
+            batcher.refuse(receipt.tag, part: receipt.part, requeue: requeue, into: &actions)
         }
     }
 
@@ -223,7 +225,7 @@ final class ConsumerLoop {
         for event in events {
             switch event {
             case .delivery(let delivery):
-                if let message = received(delivery, now) { messages.append(message) }
+                receive(delivery, now, into: &messages)
             case .consumerCancelled(let consumer):
                 end = RabbitMQError(.channelClosed(404), "consume", "the broker cancelled the consumer of \(queueName(consumer))")
             case .confirmed, .refused, .returned, .blocked, .unblocked: break
@@ -239,14 +241,16 @@ final class ConsumerLoop {
         subscriptionIndex(of: consumer).map { subscribed[$0].subscription.queue } ?? "?"
     }
 
-    /// - Returns: nil when the message is not for the caller: it is answered for here.
-    private func received(_ delivery: RabbitMQDelivery, _ now: ContinuousClock.Instant) -> ReceivedMessage? {
+    /// What is not for the caller is answered for here.
+    private func receive(_ delivery: RabbitMQDelivery, _ now: ContinuousClock.Instant, into messages: inout [ReceivedMessage]) {
         let index = subscriptionIndex(of: delivery.consumer)
-        batcher.delivered(of: index ?? 0)
+        let parts = delivery.properties.hasContentType(Parcel.contentType) ? Parcel.parts(of: delivery.body) : nil
         guard wantsMessages, let index else {
+            batcher.delivered(of: index ?? 0)
             batcher.refuse(delivery.tag, requeue: true, into: &actions)
-            return nil
+            return
         }
+        batcher.delivered(of: index, parts: parts?.count ?? 1)
         let subscription = subscribed[index].subscription
         subscribed[index].silentSince = now
         if delivery.isOversized {
@@ -255,7 +259,7 @@ final class ConsumerLoop {
             core.logger.error(
                 "A message is too large and was dead-lettered",
                 metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
-            return nil
+            return
         }
         subscribed[index].allowance.received(delivery.body.count)
         var offset: Int64?
@@ -266,12 +270,18 @@ final class ConsumerLoop {
                 delivery.consumer == subscribed[index].consumer
                 && offset.flatMap { subscribed[index].streamPosition?.arrived($0, messageID: delivery.properties.messageID) } ?? true
             guard isNew else {
-                batcher.finish(delivery.tag)
-                return nil
+                batcher.finish(delivery.tag, into: &actions)
+                return
             }
         }
-        return ReceivedMessage(
-            receipt: Receipt(generation: generation, tag: delivery.tag), queue: subscription.queue, routingKey: delivery.routingKey,
-            redelivered: delivery.isRedelivered, body: delivery.body, streamOffset: offset, properties: delivery.properties)
+        func message(_ body: [UInt8], _ properties: RabbitMQProperties, part: Int = 0, _ parcel: ParcelStanding? = nil) -> ReceivedMessage {
+            ReceivedMessage(
+                receipt: Receipt(generation: generation, tag: delivery.tag, part: UInt8(part)), queue: subscription.queue,
+                routingKey: delivery.routingKey, redelivered: delivery.isRedelivered, body: body, streamOffset: offset,
+                properties: properties, parcel: parcel)
+        }
+        guard let parts else { return messages.append(message(delivery.body, delivery.properties)) }
+        let standing = ParcelStanding(earlierDeliveries: delivery.properties.header("x-delivery-count")?.integer ?? 0)
+        for (index, part) in parts.enumerated() { messages.append(message(part.body, part.properties, part: index, standing)) }
     }
 }

@@ -42,9 +42,10 @@ final class PublisherLoop {
     private let rest: Rest
     private var connection: RabbitMQConnection?
     private var backlog = FIFO<Pending>()
-    private var tracker = ConfirmTracker<Pending>()
+    /// What each publish held: one message, or a parcel's.
+    private var tracker = ConfirmTracker<[Pending]>()
     private var events: [RabbitMQEvent] = []
-    private var settled: [ConfirmTracker<Pending>.Settled] = []
+    private var settled: [ConfirmTracker<[Pending]>.Settled] = []
     private var isBlocked = false
     /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
     /// (RELIABILITY.md 1.2): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
@@ -124,7 +125,7 @@ final class PublisherLoop {
     private func lost(_ error: RabbitMQError) {
         core.pulse.disconnected()
         connection = nil
-        let unconfirmed = tracker.reset()
+        let unconfirmed = Array(tracker.reset().joined())
         backlog.prepend(unconfirmed)
         core.metrics.republished.increment(by: unconfirmed.count)
         core.metrics.connectionFailures.increment()
@@ -148,7 +149,7 @@ final class PublisherLoop {
     }
 
     private func end() {
-        let left = tracker.reset() + remaining()
+        let left = tracker.reset().joined() + remaining()
         for pending in left { settle(pending, .failed(.stopped)) }
         report()
         core.pulse.disconnected()
@@ -197,16 +198,41 @@ final class PublisherLoop {
         if isBurst { connection.holdSegments(true) }
         defer { if isBurst { connection.holdSegments(false) } }
         for _ in 0..<Self.burst {
-            guard canPublish, let pending = backlog.popFirst() else { return }
-            let message = pending.message.wireMessage
-            guard message.isEncodable else {
-                settle(pending, .failed(.invalid))
+            guard canPublish else { return }
+            guard let (company, message) = nextMessage() else { continue }
+            // Before the write: a message whose write failed half way is unconfirmed too.
+            tracker.published(company, id: company[0].message.messageID, bytes: message.body.count)
+            try connection.publish(message, mandatory: company[0].message.isMandatory)
+        }
+    }
+
+    /// The first message of the backlog, with those behind it that may travel with it.
+    /// - Returns: nil where none of them can go to the wire.
+    private func nextMessage() -> (of: [Pending], RabbitMQMessage)? {
+        var company: [Pending] = []
+        var parts: [RabbitMQMessage] = []
+        var bytes = 0
+        while let next = backlog.first, company.isEmpty || joins(next.message, company, bytes) {
+            _ = backlog.popFirst()
+            let part = next.message.wireMessage
+            guard part.isEncodable else {
+                settle(next, .failed(.invalid))
                 continue
             }
-            // Before the write: a message whose write failed half way is unconfirmed too.
-            tracker.published(pending, id: pending.message.messageID, bytes: message.body.count)
-            try connection.publish(message, mandatory: pending.message.isMandatory)
+            bytes += part.body.count
+            company.append(next)
+            parts.append(part)
+            guard next.message.company != nil else { break }
         }
+        guard let first = parts.first else { return nil }
+        return (company, parts.count == 1 ? first : Parcel.packed(parts))
+    }
+
+    private func joins(_ message: OutgoingMessage, _ company: [Pending], _ bytes: Int) -> Bool {
+        let first = company[0].message
+        return company.count < Parcel.maximumParts && bytes + message.body.count <= Parcel.maximumBytes
+            && message.company == first.company && message.routingKey == first.routingKey && message.exchange == first.exchange
+            && message.isMandatory == first.isMandatory
     }
 
     private func handleEvents() {
@@ -226,7 +252,7 @@ final class PublisherLoop {
     private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool) {
         isProven = true
         tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
-        for item in settled { settle(item.entry, item.outcome) }
+        for item in settled { for pending in item.entry { settle(pending, item.outcome) } }
         settled.removeAll(keepingCapacity: true)
     }
 

@@ -23,7 +23,11 @@ extension DispatcherCore {
             noteQueueAge(of: job, headers, at: now)
             var progress = JobInProgress(
                 number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(headers), takenAt: now,
-                pending: DeliverySet(all: job.deliveries.count))
+                hasCompany: message.parcel != nil, pending: DeliverySet(all: job.deliveries.count))
+            guard (message.parcel?.earlierDeliveries ?? 0) < rules.maximumParcelDeliveries else {
+                putOff(consume progress, at: now)
+                continue
+            }
             var next = NextSteps()
             sift(progress.pending, of: &progress, at: now)
             spareThrottled(progress.pending, of: &progress, next: &next, at: now)

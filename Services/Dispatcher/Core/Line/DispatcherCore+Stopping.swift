@@ -20,11 +20,16 @@ extension DispatcherCore {
     mutating func handOver(_ job: JobInProgress, at now: Int64) {
         gate.forget(job.number)
         guard !job.isStale else { return ledger.pay(job.number) }
-        if !job.hasResults {
+        if !job.hasResults && !job.hasCompany {
             guard let receipt = ledger.withdraw(job.number) else { return }
             tally.givenBack += 1
             return actions.append(.giveBack([receipt]))
         }
+        putOff(job, at: now)
+    }
+
+    /// What is pending of it comes again in a while, alone.
+    mutating func putOff(_ job: consuming JobInProgress, at now: Int64) {
         var job = job
         retryLater(job.pending.indices, of: &job, after: .atLeast(.seconds(1)), countsAsAttempt: false, at: now)
         ledger.pay(job.number)

@@ -106,6 +106,9 @@ struct CoreRules: Sendable {
     var retries = RetryPlan(maximumAttempts: 10)
     /// How many jobs of a lane may be here unsettled: what one app may hold of it while its pool is slow is half of this.
     var prefetch = Lane.allCases.map { ($0, 200) }.reduce(into: [Lane: Int]()) { $0[$1.0] = $1.1 }
+    /// A parcel that came so often, and whose dispatcher ended each time, is taken apart: what is wrong with one job shall not bring the others
+    /// to the dead letters.
+    var maximumParcelDeliveries: Int64 = 3
     /// A job that a pool has had for longer tells that the pool is slow.
     var crowdingPatience: Int64 = 2_000
     /// How often a job's deliveries that certainly did not leave are handed to a pool again before they wait in a delayed queue.
