@@ -1,4 +1,4 @@
-import Broker
+import Logging
 import Postgres
 import PushModel
 import StrictJSON
@@ -7,6 +7,7 @@ import TestBroker
 import TestSupport
 import Testing
 
+@testable import Broker
 @testable import TokenService
 
 @Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(5)))
@@ -42,6 +43,40 @@ struct OutboxTests {
             #expect(try await running.count("SELECT count(*) FROM notifications WHERE state = 'sending'") == 40)
             #expect(try await running.count(Self.listed) == 0)
             _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
+        }
+    }
+
+    @Test(
+        "Small jobs of one app share a message, each with its own trace, unless parcels are off", arguments: JobPublisher.Parcels.allCases)
+    func company(parcels: JobPublisher.Parcels) async throws {
+        try await RunningService.run { running in
+            let settlements = try #require(running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first)
+            let jobs = JobPublisher(
+                publisher: running.service.publisher, topology: running.topology, parcels: parcels, lease: .seconds(30),
+                settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}))
+            let delivery = PushJob.Delivery(
+                id: .random(), token: try #require(DeviceToken(bytes: [1])), environment: .production, installation: .random(),
+                ownerEpoch: 1)
+            let slugs = try ["other", "shop"].map { try #require(AppSlug($0)) }
+            let accepted = (0..<40).map { number in
+                let template = JobTemplate(
+                    notification: PushID(high: 7, low: UInt64(number)), app: slugs[number % 2], lane: .now, pushType: .alert, topic: "t",
+                    priority: 10, apnsExpiration: 0, expiresAt: .max, acceptedAt: 0, onUnknown: .resend,
+                    payload: [UInt8](repeating: 32, count: number < 38 ? 2 : 3000), traceparent: "trace \(number)")
+                return JobPublisher.Accepted(template: template, deliveries: [delivery], outbox: nil)
+            }
+            jobs.publish(accepted)
+            let messages = try await running.jobs { try await $0.next(40) }
+            var apps: [UInt64: Set<AppSlug>] = [:]
+            for message in messages {
+                let job = try PushJob(decoding: message.body)
+                #expect(message.header("traceparent") == "trace \(job.notification.low)")
+                apps[message.receipt.tag, default: []].insert(job.app)
+            }
+            #expect(Set(messages.compactMap(\.messageID)).count == 40)
+            // Of each app sixteen, three, and the large one.
+            #expect(apps.count == (parcels == .on ? 6 : 40))
+            #expect(apps.values.map(\.count) == [Int](repeating: 1, count: apps.count))
         }
     }
 

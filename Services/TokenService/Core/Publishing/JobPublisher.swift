@@ -6,9 +6,19 @@ import SystemIO
 /// Deliveries → jobs → confirms → settlement (DESIGN.md section 4, step 2). What it cannot publish is left to the ``Relay``.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
+    /// Bytes of a job that gains from company: the broker's work for a larger one is in its bytes.
+    private static let smallJob = 2048
+
+    /// Whether small jobs of one app may share a message.
+    package enum Parcels: String, Sendable, CaseIterable {
+        case on
+        /// For dispatchers that cannot read parcels.
+        case off
+    }
 
     private let publisher: Publisher
     private let topology: Topology
+    private let parcels: Parcels
     private let lease: Duration
     private let settlements: PublishSettlements
     private let window: RelayWindow
@@ -16,9 +26,12 @@ package final class JobPublisher: Sendable {
     /// - Parameters:
     ///   - lease: How long a notification is this process's alone before a relay may take it over.
     ///   - window: Told what the broker says of jobs.
-    package init(publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow) {
+    package init(
+        publisher: Publisher, topology: Topology, parcels: Parcels, lease: Duration, settlements: PublishSettlements, window: RelayWindow
+    ) {
         self.publisher = publisher
         self.topology = topology
+        self.parcels = parcels
         self.lease = lease
         self.settlements = settlements
         self.window = window
@@ -43,7 +56,10 @@ package final class JobPublisher: Sendable {
 
     /// Hands committed notifications' jobs to the broker, all in one go, and returns at once; the outcome is written down later.
     package func publish(_ accepted: [Accepted]) {
-        guard !accepted.isEmpty else { return }
+        guard let first = accepted.first?.template else { return }
+        // Side by side they find company.
+        let isMixed = accepted.contains { $0.template.app != first.app || $0.template.lane != first.lane }
+        let accepted = isMixed ? accepted.sorted { $0.template.company < $1.template.company } : accepted
         let ids = accepted.map { (id: $0.template.notification, lane: $0.template.lane) }
         let outbox = settlements.began(accepted)
         var messages: [OutgoingMessage] = []
@@ -118,11 +134,16 @@ package final class JobPublisher: Sendable {
 
     private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
         var headers = [TraceContext.headerName: template.traceparent]
+        let hasCompany = parcels == .on && job.count <= Self.smallJob && earlierAttempts == 0
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
         var random = PooledRandom()
         return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(template.lane),
             messageID: .timeOrdered(milliseconds: UnixTime.milliseconds(), using: &random), contentType: PushJob.contentType,
-            headers: headers, body: job)
+            headers: headers, body: job, company: hasCompany ? template.app.text : nil)
     }
+}
+
+extension JobTemplate {
+    fileprivate var company: (String, String) { (lane.rawValue, app.text) }
 }

@@ -27,7 +27,8 @@ package struct Outbox: Sendable {
         let window = RelayWindow(logger: logger, onGrowth: { pulse.beat() })
         metrics.observe(window)
         jobs = JobPublisher(
-            publisher: publisher, topology: topology, lease: configuration.relayLease, settlements: settlements, window: window)
+            publisher: publisher, topology: topology, parcels: configuration.jobParcels, lease: configuration.relayLease,
+            settlements: settlements, window: window)
         let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
