@@ -38,7 +38,7 @@ package final class Consumer: Service, Sendable {
     /// second settlement.
     package func acknowledge(_ receipts: [Receipt]) { core.inbox.post(.acknowledge(receipts)) }
 
-    /// Back to their queues, to be delivered again, here or elsewhere.
+    /// Back to their queues, to be delivered again, here or elsewhere. Of a parcel all comes again, also what was acknowledged of it.
     package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
 
     /// To the queue's dead-letter exchange: for a message that nobody can read.
@@ -50,7 +50,7 @@ package final class Consumer: Service, Sendable {
     /// Whether all subscriptions are in place.
     package var isConnected: Bool { core.status.withLock { $0.isConnected } }
 
-    /// Received and not settled yet.
+    /// Received and not settled yet; a parcel counts as one until all of it is settled.
     package var unsettled: Int { core.status.withLock { $0.unsettled } }
 
     /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for

@@ -104,7 +104,7 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
-    /// How many jobs of a lane may be here unsettled: what one app may hold of it while its pool is slow is half of this.
+    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half as many of its jobs.
     var prefetch = Lane.allCases.map { ($0, 200) }.reduce(into: [Lane: Int]()) { $0[$1.0] = $1.1 }
     /// A parcel that came so often, and whose dispatcher ended each time, is taken apart: what is wrong with one job shall not bring the others
     /// to the dead letters.
