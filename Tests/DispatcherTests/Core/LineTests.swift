@@ -65,7 +65,7 @@ struct LineTests {
         #expect(bench.acknowledged.map(\.part) == [0, 1])
     }
 
-    @Test("A parcel that came again and again is taken apart: each job goes on alone, and one that is not to be taken would go alone too")
+    @Test("A parcel that came again and again is taken apart: each of its jobs goes on alone")
     func takesAParcelApart() throws {
         let bench = try CoreBench()
         let jobs = [1, 2].map { Fixture.job([Fixture.delivery(Int($0))], notification: $0) }
