@@ -6,6 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work= memory=
 owned_processes=()   # SIGNAL:ID of the processes this run started, oldest first
 claimed_ports=()     # folders that tell a second run which ports are taken
+changed_settings=()  # FILE=VALUE of the machine's settings that this run changed, as they were
 
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'; else bold= dim= red= plain=; fi
 say()  { printf '%s\n' "$*"; }
@@ -34,7 +35,7 @@ memory_folder() {
 }
 
 end_run() {
-    local status=$? index id
+    local status=$? index id setting
     trap - EXIT
     # A second Ctrl-C would end this half-way, and leave behind what is not stopped yet. Each stop has its own bound.
     trap '' INT TERM HUP
@@ -43,6 +44,7 @@ end_run() {
         stop_process "${owned_processes[index]}"
     done
     for id in "${claimed_ports[@]+"${claimed_ports[@]}"}"; do rmdir "$id" 2>/dev/null; done
+    for setting in "${changed_settings[@]+"${changed_settings[@]}"}"; do echo "${setting#*=}" >"${setting%%=*}"; done
     [ -z "$memory" ] || [ "$memory" = "$work" ] || rm -rf "$memory"
     # Ctrl-C is a person who has seen enough; after a failure the logs stay.
     if [ "$status" = 0 ] || [ "$status" = 130 ] || [ "${CI:-}" = true ]; then

@@ -42,8 +42,8 @@ start_postgres() {
     POSTGRES_URL="postgresql://postgres@127.0.0.1:$postgres_port/postgres"
 }
 
-# begin_rabbitmq starts it (its files are in $rabbitmq_folder, where that is set), finish_rabbitmq waits for it and sets RABBITMQ_URL: it takes ten
-# seconds that something else can use.
+# begin_rabbitmq starts it (its files are in $rabbitmq_folder, where that is set; rabbitmq_arguments may hold settings for its command line),
+# finish_rabbitmq waits for it and sets RABBITMQ_URL: it takes ten seconds that something else can use.
 begin_rabbitmq() {
     local home="${rabbitmq_folder:-$data/rabbitmq}"
     mkdir -p "$home/log"
@@ -60,7 +60,7 @@ begin_rabbitmq() {
         RABBITMQ_NODENAME="push$rabbitmq_port@localhost" RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_NODE_PORT="$rabbitmq_port"
         RABBITMQ_DIST_PORT="$distribution_port" RABBITMQ_MNESIA_BASE="$home/mnesia" RABBITMQ_LOG_BASE="$home/log"
         RABBITMQ_ENABLED_PLUGINS_FILE="$home/enabled_plugins" RABBITMQ_CONFIG_FILE="$home/rabbitmq" RABBITMQ_CONF_ENV_FILE="$home/none"
-        RABBITMQ_PID_FILE="$home/pid" RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+        RABBITMQ_PID_FILE="$home/pid" RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 2:2 +sbwt none ${rabbitmq_arguments:-} -kernel inet_dist_use_interface {127,0,0,1}"
     )
     start rabbitmq env "${rabbitmq_environment[@]}" /usr/lib/rabbitmq/bin/rabbitmq-server
     rabbitmq_id=$started

@@ -18,6 +18,8 @@ struct BacklogRounds {
     struct Sample {
         var alone: [Double]
         var beside: [Double]
+        /// How late calls left beside the backlog, seconds: the benchmark's own fault.
+        var lateness: [Double]
         var dispatchRate: Double
         var outcomeRate: Double
         /// Seconds from the last push to the last outcome.
@@ -34,7 +36,8 @@ struct BacklogRounds {
             let sample = try beside(clients.bulk, clients.now, from: &next, &arrivals, alone: alone)
             let text =
                 "now p99 \(milliseconds(percentile(alone, 0.99))) alone, \(milliseconds(percentile(sample.beside, 0.99))) beside the backlog"
-                + " (\(sample.beside.count) calls); \(Int(sample.dispatchRate)) pushes/s, lag \(milliseconds(sample.lag))"
+                + " (\(sample.beside.count) calls, p99 \(milliseconds(percentile(sample.lateness, 0.99))) late when they left);"
+                + " \(Int(sample.dispatchRate)) pushes/s, lag \(milliseconds(sample.lag))"
             return (sample, text)
         }
         return Self.measures(of: samples, devices: audience.devices)
@@ -68,7 +71,8 @@ struct BacklogRounds {
         let devices = Double(audience.devices)
         try platform.forget()
         return Sample(
-            alone: alone, beside: times, dispatchRate: devices / (last - first), outcomeRate: devices / (completed - first),
+            alone: alone, beside: times, lateness: calls.map { $0.sent - $0.due }, dispatchRate: devices / (last - first),
+            outcomeRate: devices / (completed - first),
             lag: max(0, completed - last))
     }
 
