@@ -179,7 +179,7 @@ struct RegistryBatchTests {
     @Test func readsNoMovesOfOthersAlsoWhereNobodyHasAnalyzedTheTables() async throws {
         try await withRegistry { registry in
             let read = try await registry.pool.session { session in
-                // 2,000 installations whose tokens moved on to the next one each, and one with a token that is about to move.
+                // 2,000 installations whose tokens moved on to the next one each.
                 try session.execute(
                     """
                     WITH made AS (

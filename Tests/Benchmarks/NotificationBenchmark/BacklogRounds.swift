@@ -18,7 +18,7 @@ struct BacklogRounds {
     struct Sample {
         var alone: [Double]
         var beside: [Double]
-        /// How late calls left beside the backlog, seconds: the benchmark's own fault.
+        /// How late calls left beside the backlog, seconds: the benchmark had no processor, or all of its connections waited for answers.
         var lateness: [Double]
         var dispatchRate: Double
         var outcomeRate: Double

@@ -21,6 +21,7 @@ struct PacedLoad {
     ) throws -> Calls {
         let question = Question(goesOn)
         defer { question.end() }
+        // After the question's thread, which would inherit it.
         let precedence = Precedence()
         defer { precedence.end() }
         var (idle, busy): ([HTTPConnection], [HTTPConnection]) = ([], [])
@@ -43,7 +44,7 @@ struct PacedLoad {
             }
             let connection = idle.removeLast()
             try connection.send(request(first + calls.count))
-            calls.append((first + calls.count, due, now))
+            calls.append((first + calls.count, due, Date().timeIntervalSince1970))
             busy.append(connection)
         }
         for connection in busy { try Self.check(connection.receive()) }
