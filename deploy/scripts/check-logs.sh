@@ -39,7 +39,7 @@ look() {
     shift
     places=$(LC_ALL=C grep -HnaoE "$@" -- "${logs[@]}" | cut -d: -f1,2 | uniq) || [ $? = 1 ]
     [ -n "$places" ] || return 0
-    printf '%s\n' "$places" | head -n 20 | sed "s|\$|: $kind|" >&2
+    printf '%s\n' "$places" | sed -n 1,20p | sed "s|\$|: $kind|" >&2
     found=$((found + $(printf '%s\n' "$places" | wc -l)))
 }
 
@@ -54,7 +54,7 @@ look 'a password in a URL' -e '(postgres|postgresql|amqp|amqps|https?)://[^/@: "
 if [ -n "$markers" ]; then
     places=$(LC_ALL=C grep -HnaF -f "$markers" -- "${logs[@]}" | cut -d: -f1,2) || [ $? = 1 ]
     if [ -n "$places" ]; then
-        printf '%s\n' "$places" | head -n 20 | sed 's|$|: a marker of this run|' >&2
+        printf '%s\n' "$places" | sed -n 1,20p | sed 's|$|: a marker of this run|' >&2
         found=$((found + $(printf '%s\n' "$places" | wc -l)))
     fi
 fi

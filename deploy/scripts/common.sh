@@ -5,6 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work= memory=
 owned_processes=()   # SIGNAL:ID of the processes this run started, oldest first
+foreground_group=    # process group of what this run waits for
 claimed_ports=()     # folders that tell a second run which ports are taken
 changed_settings=()  # FILE=VALUE of the machine's settings that this run changed, as they were
 
@@ -40,6 +41,7 @@ end_run() {
     # A second Ctrl-C would end this half-way, and leave behind what is not stopped yet. Each stop has its own bound.
     trap '' INT TERM HUP
     set +e
+    stop_foreground
     for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
         stop_process "${owned_processes[index]}"
     done
@@ -55,7 +57,25 @@ end_run() {
     exit "$status"
 }
 
-# SIGNAL:ID, up to ten seconds of grace, then SIGKILL; always by id, and only what this run started.
+# Runs COMMAND and waits for it. In a process group of its own, with what it starts: bash acts on a signal only when a command that it did not put
+# in the background has ended, which may take minutes, and whoever stops this run may not wait so long before SIGKILL.
+foreground() {
+    local status=0
+    set -m
+    "$@" </dev/null &
+    foreground_group=$!
+    set +m
+    wait "$foreground_group" || status=$?
+    foreground_group=
+    return "$status"
+}
+
+stop_foreground() {
+    [ -z "$foreground_group" ] || stop_process "TERM:-$foreground_group"
+    foreground_group=
+}
+
+# SIGNAL:ID, up to ten seconds of grace, then SIGKILL; always by id, and only what this run started. A negative ID is that of a process group.
 stop_process() {
     local signal=${1%%:*} id=${1##*:} tick
     kill -CONT "$id" 2>/dev/null
@@ -151,15 +171,23 @@ build() {
     shift
     step "Building $name"
     local status=0
+    foreground build_with_progress "$log" "$@" || status=$?
+    [ "$status" = 0 ] || { grep -E 'error:' "$log" | sort -u | sed -n 1,20p >&2 || tail -n 20 "$log" >&2; fail "the build failed (errors above, everything in $log)."; }
+    note "built in $((SECONDS - began)) s"
+}
+
+# build_with_progress LOG ARGUMENT…
+build_with_progress() {
+    local log=$1
+    shift
+    cd "$root"
     if [ -t 1 ]; then
-        (cd "$root" && swift build "$@") 2>&1 | tee "$log" || status=$?
+        swift build "$@" 2>&1 | tee "$log"
     else
         # One line each time another twentieth of the steps is done.
-        (cd "$root" && swift build "$@") 2>&1 | tee "$log" | awk '
+        swift build "$@" 2>&1 | tee "$log" | awk '
             match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); if (part[2] < 10) next; share = int(20 * part[1] / part[2])
                 if (share != last) { last = share; printf "    %3d %% (%s of %s)\n", share * 5, part[1], part[2]; fflush() } next }
-            /error:|\.swift:[0-9]+:[0-9]+: warning:|^Build / { print; fflush() }' || status=$?
+            /error:|\.swift:[0-9]+:[0-9]+: warning:|^Build / { print; fflush() }'
     fi
-    [ "$status" = 0 ] || { grep -E 'error:' "$log" | sort -u | head -n 20 >&2 || tail -n 20 "$log" >&2; fail "the build failed (errors above, everything in $log)."; }
-    note "built in $((SECONDS - began)) s"
 }

@@ -42,10 +42,10 @@ control() {
     cp "$run/admin.key" "$folder/"
     # The leftovers of this run, should it be interrupted.
     run="$folder"
-    "$programs/ChaosRun" --size control --seed "$seed" --only "$shows" --folder "$folder" --data "$data/$name" --credentials "$work/credentials" \
+    foreground "$programs/ChaosRun" --size control --seed "$seed" --only "$shows" --folder "$folder" --data "$data/$name" --credentials "$work/credentials" \
         --programs "$faulty" ${fault[@]+"${fault[@]}"} --commit "$commit" --call "deploy/chaos --controls --seed $seed" >"$folder/progress.log" 2>&1 ||
         { tail -n 20 "$folder/progress.log" >&2; fail "the run with $name did not come to its end; there is nothing to judge."; }
-    "$programs/ChaosChecker" "$folder" >"$folder/judgement.log" 2>&1 || status=$?
+    foreground "$programs/ChaosChecker" "$folder" >"$folder/judgement.log" 2>&1 || status=$?
     [ "$status" -lt 2 ] || { tail -n 5 "$folder/judgement.log" >&2; fail "the checker could not judge the run with $name."; }
     found=$(broken_promises "$folder/report.json" | paste -sd, | sed 's/,/, /g')
     if [ "$name" = honest ]; then
@@ -56,7 +56,7 @@ control() {
             complain "with no fault switched on the checker finds: $found"
             return 1
         fi
-    elif printf '%s\n' "$found" | sed 's/, /\n/g' | grep -qxE "$breaks"; then
+    elif printf '%s\n' "$found" | sed 's/, /\n/g' | grep -xE "$breaks" >/dev/null; then
         note "$(printf '%-24s found: %s (%s s)' "$name" "$found" $((SECONDS - began)))"
     else
         complain "$name was NOT FOUND; it breaks ${breaks/|/ or }, and the checker says: ${found:-nothing is broken} (the ledgers are in $folder)"
