@@ -24,6 +24,7 @@ final class PoolSupervisor {
     private var connections: [ConnectionID: Mailbox<ConnectionCommand>] = [:]
     /// Opened and not yet closed: they may hold requests, which a connection being dialled cannot.
     private var opened: Set<ConnectionID> = []
+    private var refused: [(share: Share, reason: NotSentReason)] = []
     private var now: ContinuousClock.Instant
     private var lastArrival: ContinuousClock.Instant
     private var nextSweep: ContinuousClock.Instant?
@@ -50,10 +51,13 @@ final class PoolSupervisor {
     /// The thread's work, until the pool is shut down and no request is left with it.
     func run() {
         while true {
+            let messages = mailbox.takeAll()
+            // Not before: a pause that was over when a message was sent is over when it is handled.
             now = context.clock.now()
-            for message in mailbox.takeAll() { handle(message) }
+            for message in messages { handle(message) }
             perform(lifecycle.tick(now: now, lastArrival: lastArrival))
             lookAfterParking()
+            settleRefused()
             announce()
             if isStopping, opened.isEmpty { break }
             cutOffIfDue()
@@ -61,13 +65,14 @@ final class PoolSupervisor {
         }
         for message in mailbox.close() { handle(message) }
         lookAfterParking()
+        settleRefused()
     }
 
     private func handle(_ message: PoolMessage) {
         switch message {
         case .connection(let report): handle(report)
         case .workWaits: nextSweep = nextSweep ?? now + Self.sweepInterval
-        case .refused(let share, let reason): settle(share, .notSent(reason))
+        case .refused(let share, let reason): refused.append((share, reason))
         case .shutDown(let cutOff):
             isStopping = true
             self.cutOff = min(self.cutOff ?? cutOff, cutOff)
@@ -154,6 +159,12 @@ final class PoolSupervisor {
         for share in context.parking.remove(where: { wall >= $0.batch.expiresAt || now >= $0.parkedAt + longest }) {
             settle(share, wall >= share.batch.expiresAt ? .stopped(.expired) : .notSent(.congested))
         }
+    }
+
+    /// After newcomers meet what the refused themselves may have changed: who tries again at once is not refused for what is over.
+    private func settleRefused() {
+        for (share, reason) in refused { settle(share, .notSent(reason)) }
+        refused.removeAll()
     }
 
     private func settle(_ share: Share, _ result: APNsAnswer.Result) {

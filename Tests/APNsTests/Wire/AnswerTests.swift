@@ -124,8 +124,12 @@ struct SilenceTests {
         let server = try ScriptedServer(ScriptedServer.Behaviour(streams: 1)) { request, hand in
             if request.index != 1 { hand.accept(request) }
         }
-        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(3))
+            _ = try await server.requests.next(2)
+            time.set(.seconds(60))
+            try await server.connections.next().roundTrip()
             let batch = try await bench.next()[1]
             #expect(batch?[1] == .unknown(.timedOut))
             // With one stream allowed, the third went out only because the second was reset.
@@ -138,8 +142,18 @@ struct SilenceTests {
 
     @Test func theBatchsExpiryIsADeadlineToo() async throws {
         let server = try ScriptedServer { _, _ in }
-        try await withPool(server, { $0.requestTimeout = .seconds(50) }) { bench in
-            bench.submit(.make(1, expiresIn: 2_000))
+        let time = TestTime()
+        try await withPool(
+            server,
+            {
+                $0.clock = time.clock
+                $0.requestTimeout = .seconds(3600)
+            }
+        ) { bench in
+            bench.submit(.make(1, expiresIn: 60_000))
+            _ = try await server.requests.next()
+            time.set(.seconds(60))
+            try await server.connections.next().roundTrip()
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?[0] == .unknown(.timedOut))
         }
@@ -147,10 +161,13 @@ struct SilenceTests {
 
     @Test func aLateAnswerChangesNothing() async throws {
         let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
-        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(2))
             let connection = try await server.connections.next()
             let late = try await server.requests.next(2)[1]
+            time.set(.seconds(60))
+            try await connection.roundTrip()
             let firstBatch = try await bench.next()[1]
             #expect(firstBatch?[1] == .unknown(.timedOut))
             connection.tell { $0.accept(late) }
@@ -163,8 +180,13 @@ struct SilenceTests {
 
     @Test func repeatedTimeoutsReplaceTheConnection() async throws {
         let server = try ScriptedServer { request, hand in if request.connection > 1 || request.index == 0 { hand.accept(request) } }
-        try await withPool(server, { $0.requestTimeout = .seconds(1) }) { bench in
+        let time = TestTime()
+        try await withPool(server, { $0.clock = time.clock }) { bench in
             bench.submit(.make(4))
+            _ = try await server.requests.next(4)
+            time.set(.seconds(60))
+            let connection = try await server.connections.next()
+            connection.tell { $0.session.ping(1) }
             let batch = try await bench.next()[1]
             #expect(batch?.answers.count { $0.result == .unknown(.timedOut) } == 3)
             try await bench.events.first { if case .connectionRetired(_, "timeouts") = $0 { true } else { false } }
@@ -177,19 +199,26 @@ struct SilenceTests {
     @Test func aDeadPeerIsNoticedByPing() async throws {
         let server = try ScriptedServer()
         let proxy = try FaultProxy(port: server.port)
-        let bench = try PoolBench(port: proxy.port) {
-            $0.pingAfter = .milliseconds(50)
-            $0.pingTimeout = .milliseconds(100)
-        }
+        let time = TestTime()
+        let bench = try PoolBench(port: proxy.port) { $0.clock = time.clock }
         bench.pool.start()
         bench.submit(.make(1))
         _ = try await bench.next()
         proxy.set(.blackHole)
+        time.set(.seconds(31))
+        // The next request makes the connection look at its clock: its PING goes out before it.
+        bench.submit(.make(1, tag: 2))
+        while bench.pool.snapshot().totals.submitted < 2 { await Task.yield() }
+        time.set(.seconds(31 + 11))
+        bench.submit(.make(1, tag: 3))
         try await bench.events.first { if case .connectionClosed(_, "ping_timeout") = $0 { true } else { false } }
         proxy.set(.forwarding)
-        bench.submit(.make(1, tag: 2))
-        let secondBatch = try await bench.next()[2]
-        #expect(secondBatch?[0] == .accepted)
+        // Where the connection looked at its clock just before that was changed, it took the third too.
+        let lost = try await bench.next(2)[2]
+        #expect(lost?[0] == .unknown(.connectionLost))
+        bench.submit(.make(1, tag: 4))
+        let last = try await bench.next()[4]
+        #expect(last?[0] == .accepted)
         await bench.pool.shutdown(deadline: .zero)
         server.stop()
         proxy.stop()

@@ -30,9 +30,14 @@ struct CredentialTests {
     }
 
     @Test func theProbeIsOneRequestOnOneConnectionAndSuccessResumes() async throws {
-        let isFixed = Mutex(false)
+        enum Mood { case refusing, holding, accepting }
+        let mood = Mutex(Mood.refusing)
         let server = try ScriptedServer { request, hand in
-            if isFixed.withLock({ $0 }) { hand.accept(request) } else { hand.answer(request.stream, 403, "InvalidProviderToken") }
+            switch mood.withLock({ $0 }) {
+            case .refusing: hand.answer(request.stream, 403, "InvalidProviderToken")
+            case .holding: break
+            case .accepting: hand.accept(request)
+            }
         }
         try await withPool(
             server,
@@ -46,20 +51,27 @@ struct CredentialTests {
             try await bench.state(.paused(reason: "InvalidProviderToken"))
             _ = try await bench.next()
             let before = server.requests.waiting.count
-            isFixed.withLock { $0 = true }
-            // Nothing tells when the pause is over, so batches are offered until one is let through.
-            var tag: UInt64 = 2
-            var probe: APNsFinishedBatch?
-            repeat {
-                bench.submit(.make(10, tag: tag))
-                probe = try await bench.next()[tag]
+            mood.withLock { $0 = .holding }
+            // Nothing tells when the pause is over, so batches are offered until a request is let through.
+            var tag: UInt64 = 1
+            while server.requests.waiting.count == before {
                 tag += 1
+                bench.submit(.make(10, tag: tag))
                 await Task.yield()
-            } while probe?.acceptedCount == 0
-            #expect(probe?.acceptedCount == 10)
-            let probes = server.requests.waiting.dropFirst(before)
-            #expect(Set(probes.map(\.connection)).count == 1)
+            }
+            let probe = try #require(server.requests.waiting.last)
+            let connection = try #require(server.connections.waiting.first { $0.number == probe.connection })
+            tag += 1
+            bench.submit(.make(10, tag: tag))
+            try await connection.roundTrip()
+            #expect(server.requests.waiting.count == before + 1)
+            #expect(bench.pool.state == .paused(reason: "InvalidProviderToken"))
+
+            mood.withLock { $0 = .accepting }
+            connection.tell { $0.accept(probe) }
             try await bench.state(.ready)
+            let last = try await bench.finished.first { $0.batch.tag == tag }
+            #expect(last.acceptedCount == 10)
         }
     }
 
