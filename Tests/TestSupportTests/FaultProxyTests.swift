@@ -86,8 +86,9 @@ struct FaultProxyTests {
             link.proxy.set(.deafClient)
             try client.send([1])
             #expect(try server.receive(1) == [1])
+            #expect(link.proxy.losses.waiting.isEmpty)
             try server.send([2])
-            try eventually { link.proxy.bytesFromServer == 1 }
+            try eventually { link.proxy.losses.waiting == [1] }
             link.proxy.set(.deafServer)
             #expect(try client.receiveAll() == ([], .reset))
             link.proxy.set(.forwarding)

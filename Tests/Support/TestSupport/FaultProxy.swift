@@ -37,6 +37,8 @@ package final class FaultProxy: Sendable {
     package let port: Int
     /// A value for each connection that a client made: how many there have been.
     package let accepted = Signal<Int>()
+    /// A value for each connection of which a byte has vanished: from then on it can only be cut.
+    package let losses = Signal<Int>()
 
     /// How many bytes clients have sent, up to now.
     package var bytesFromClients: Int { traffic.fromClients.load(ordering: .relaxed) }
@@ -66,14 +68,15 @@ package final class FaultProxy: Sendable {
         let wakeUp = try WakeUp()
         let commands = Mailbox<Command>(wakeUp: wakeUp)
         let accepted = accepted
+        let losses = losses
         let traffic = traffic
         port = listener.port
         self.commands = commands
         thread = SystemThread.start(name: "fault-proxy") {
             do {
                 let loop = try FaultProxyLoop(
-                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, traffic: traffic,
-                    opening: opening, seed: seed
+                    server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, losses: losses,
+                    traffic: traffic, opening: opening, seed: seed
                 )
                 try loop.run()
             } catch {

@@ -10,6 +10,7 @@ final class FaultProxyLoop {
     private let wakeUp: WakeUp
     private let commands: Mailbox<FaultProxy.Command>
     private let accepted: Signal<Int>
+    private let losses: Signal<Int>
     private let traffic: LinkTraffic
     private let opening: FaultProxy.Opening?
     private let poller: Poller
@@ -24,13 +25,14 @@ final class FaultProxyLoop {
 
     init(
         server: SocketAddress, listener: TCPListener, wakeUp: WakeUp, commands: Mailbox<FaultProxy.Command>, accepted: Signal<Int>,
-        traffic: LinkTraffic, opening: FaultProxy.Opening?, seed: UInt64
+        losses: Signal<Int>, traffic: LinkTraffic, opening: FaultProxy.Opening?, seed: UInt64
     ) throws {
         self.server = server
         self.listener = listener
         self.wakeUp = wakeUp
         self.commands = commands
         self.accepted = accepted
+        self.losses = losses
         self.traffic = traffic
         self.opening = opening
         generator = LinkDraws(seed: seed)
@@ -127,11 +129,17 @@ final class FaultProxyLoop {
                 traffic.count(count, fromClient: fromClient)
                 if fromClient { watch(pair, count) }
                 guard let sink, !sink.isGone else { return }
-                if try !passage.take(count, of: buffer, to: sink.socket, drawing: &generator) { pair.hasLostBytes = true }
+                if try !passage.take(count, of: buffer, to: sink.socket, drawing: &generator) { haveVanished(from: pair) }
             }
         } catch {
             broken(source, passage, of: pair)
         }
+    }
+
+    private func haveVanished(from pair: ProxiedPair) {
+        guard !pair.hasLostBytes else { return }
+        pair.hasLostBytes = true
+        losses.send(Int(pair.key >> 1))
     }
 
     private func watch(_ pair: ProxiedPair, _ count: Int) {
@@ -185,7 +193,7 @@ extension FaultProxyLoop {
     private func write(_ passage: Passage, to end: ProxiedPair.End, of pair: ProxiedPair, key: UInt64, now: ContinuousClock.Instant) throws
     {
         if passage.way.flow == .vanishing {
-            if passage.discard() || passage.hasEnded { pair.hasLostBytes = true }
+            if passage.discard() || passage.hasEnded { haveVanished(from: pair) }
             return
         }
         switch try passage.flush(to: end.socket, now: now) {
