@@ -38,14 +38,8 @@ struct AcceptancePlanTests {
                     """, [.int64(app.id)])
                 // Often enough for a plan that is kept.
                 for item in early { _ = try accept(item) }
-                func tokensRead() throws -> Int64 {
-                    try session.execute("SELECT pg_stat_force_next_flush()")
-                    return try session.execute(
-                        "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'tokens'"
-                    ).map { row in try row.int64(0) }.first ?? 0
-                }
-                let before = try tokensRead()
-                return (try accept(late), try tokensRead() - before)
+                let before = try session.rowsRead(of: "tokens")
+                return (try accept(late), try session.rowsRead(of: "tokens") - before)
             }
             #expect(found == 20)
             #expect(20...100 ~= read, "twenty users with a token each")
