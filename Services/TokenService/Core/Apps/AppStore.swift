@@ -1,34 +1,26 @@
 package import Postgres
 package import PushModel
-import Synchronization
 
 /// The `apps` table, remembered for a few seconds: apps hardly ever change, and every request names one.
 package final class AppStore: Sendable {
     /// How long a change made through another instance may stay unnoticed here.
     package static let memory: Duration = .seconds(5)
 
-    private struct Remembered {
-        let app: App
-        /// When the database was asked.
-        let asked: ContinuousClock.Instant
-    }
-
     private let pool: PostgresPool
-    private let known = Mutex<[AppSlug: Remembered]>([:])
+    private let known: LookupCache<AppSlug, App>
 
-    package init(pool: PostgresPool) { self.pool = pool }
+    package init(pool: PostgresPool) {
+        self.pool = pool
+        known = LookupCache(memory: Self.memory) { slug in try await Self.read(slug, pool) }
+    }
 
     /// - Returns: nil where there is no such app.
-    package func app(_ slug: AppSlug) async throws -> App? {
-        let asked = ContinuousClock.now
-        if let known = known.withLock({ $0[slug] }), asked - known.asked < Self.memory { return known.app }
-        let app = try await read(slug)
-        if let app { remember(app, asked: asked) }
-        return app
-    }
+    package func app(_ slug: AppSlug) async throws -> App? { try await known.value(slug) }
 
     /// The same past the memory.
-    package func read(_ slug: AppSlug) async throws -> App? {
+    package func read(_ slug: AppSlug) async throws -> App? { try await Self.read(slug, pool) }
+
+    private static func read(_ slug: AppSlug, _ pool: PostgresPool) async throws -> App? {
         try await pool.session { session in
             try session.execute(Self.select, [.text(slug.text)]).first.map { row in try Self.app(row) }
         }
@@ -65,7 +57,8 @@ package final class AppStore: Sendable {
     /// may still register a token for an environment that is gone.
     /// - Returns: nil where there is no such app.
     package func change(_ slug: AppSlug, _ change: AppChange) async throws -> Change? {
-        let result = try await pool.transaction { session -> Change? in
+        defer { known.forget(slug) }
+        return try await pool.transaction { session -> Change? in
             guard let row = try session.execute(Self.selectForUpdate, [.text(slug.text)]).first else { return nil }
             let app = try Self.app(row)
             var properties = app.properties
@@ -78,16 +71,6 @@ package final class AppStore: Sendable {
             _ = try session.execute(Self.update, [.text(slug.text)] + Self.values(properties))
             try session.execute(WebhookStore.tellNotifications, [.int64(app.id)])
             return .changed(try Self.app(session.execute(Self.select, [.text(slug.text)]).only()))
-        }
-        if case .changed(let app) = result { remember(app, asked: .now) }
-        return result
-    }
-
-    /// An answer that was asked for before a change does not overwrite the change.
-    private func remember(_ app: App, asked: ContinuousClock.Instant) {
-        known.withLock { known in
-            if let newer = known[app.slug], newer.asked > asked { return }
-            known[app.slug] = Remembered(app: app, asked: asked)
         }
     }
 }

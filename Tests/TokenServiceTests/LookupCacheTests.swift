@@ -1,0 +1,143 @@
+import Postgres
+import PushModel
+import Synchronization
+import TestDatabase
+import TestSupport
+import Testing
+
+@testable import TokenService
+
+@Suite("What every request asks the database for is looked up once for all of them", .timeLimit(.minutes(5)))
+struct LookupCacheTests {
+    private struct Refused: Error {}
+
+    /// A cache whose lookups wait for a word and whose clock stands still.
+    private final class Lookups: Sendable {
+        static let memory: Duration = .seconds(5)
+
+        let begun = Signal<String>()
+        let answers = Signal<Result<Int?, any Error>>()
+        private let clock = Mutex(ContinuousClock.now)
+
+        func advance(by duration: Duration) { clock.withLock { $0 += duration } }
+
+        func cache(lifetime: @escaping @Sendable (Int) -> Duration? = { _ in nil }) -> LookupCache<String, Int> {
+            LookupCache(memory: Self.memory, lifetime: lifetime, now: { self.clock.withLock { $0 } }) { key in
+                self.begun.send(key)
+                return try await self.answers.next().get()
+            }
+        }
+
+        /// A lookup from beginning to end.
+        func answer(_ value: Int?, _ cache: LookupCache<String, Int>) async throws {
+            async let asked = cache.value("a")
+            _ = try await begun.next()
+            answers.send(.success(value))
+            #expect(try await asked == value)
+        }
+    }
+
+    @Test func thoseWhoAskTogetherShareALookup() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        let values = try await withThrowingTaskGroup(of: Int?.self) { group in
+            for _ in 0..<100 { group.addTask { try await cache.value("a") } }
+            _ = try await lookups.begun.next()
+            lookups.answers.send(contentsOf: (1...100).map { _ in .success(7) })
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(values == Array(repeating: 7, count: 100))
+        #expect(lookups.begun.waiting.isEmpty, "one lookup for all")
+        // Another key is another matter.
+        #expect(try await cache.value("b") == 7)
+        #expect(lookups.begun.waiting == ["b"])
+    }
+
+    @Test func nobodyWaitsForWhatIsLookedUpAnewBeforeItsTimeIsOver() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        try await lookups.answer(1, cache)
+        lookups.advance(by: Lookups.memory * 0.7)
+        #expect(try await cache.value("a") == 1)
+        #expect(lookups.begun.waiting.isEmpty)
+        lookups.advance(by: Lookups.memory * 0.2)
+        for _ in 1...3 { #expect(try await cache.value("a") == 1) }
+        #expect(try await lookups.begun.next() == "a")
+        #expect(lookups.begun.waiting.isEmpty, "one lookup for all")
+        lookups.answers.send(.success(2))
+        while try await cache.value("a") == 1 { await Task.yield() }
+        // From the moment it was asked for.
+        lookups.advance(by: Lookups.memory * 0.7)
+        #expect(try await cache.value("a") == 2)
+        #expect(lookups.begun.waiting.isEmpty)
+    }
+
+    @Test func nothingIsRememberedForLongerThanItIsGood() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache(lifetime: { _ in .seconds(1) })
+        try await lookups.answer(1, cache)
+        #expect(try await cache.value("a") == 1)
+        lookups.advance(by: .seconds(1))
+        try await lookups.answer(nil, cache)
+        // And nothing at all of what is not there.
+        try await lookups.answer(3, cache)
+    }
+
+    @Test func whatWasAskedForBeforeItWasForgottenIsNotRememberedAfterIt() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        async let early = cache.value("a")
+        _ = try await lookups.begun.next()
+        cache.forget("a")
+        async let late = cache.value("a")
+        _ = try await lookups.begun.next()
+        lookups.answers.send(contentsOf: [.success(1), .success(1)])
+        _ = try await (early, late)
+        cache.forget("a")
+        try await lookups.answer(2, cache)
+        #expect(try await cache.value("a") == 2)
+    }
+
+    @Test func aFailureReachesWhoeverWaitsAndChangesNothing() async throws {
+        let lookups = Lookups()
+        let cache = lookups.cache()
+        let refused = Task { try await cache.value("a") }
+        _ = try await lookups.begun.next()
+        lookups.answers.send(.failure(Refused()))
+        await #expect(throws: Refused.self) { try await refused.value }
+        try await lookups.answer(1, cache)
+        // Away while what is known is still good: nobody notices, and the next one asks again.
+        lookups.advance(by: Lookups.memory * 0.9)
+        for _ in 1...2 {
+            #expect(try await cache.value("a") == 1)
+            _ = try await lookups.begun.next()
+            lookups.answers.send(.failure(Refused()))
+            while lookups.begun.waiting.isEmpty { #expect(try await cache.value("a") == 1) }
+        }
+        lookups.answers.send(.success(1))
+    }
+
+    @Test func aKeyIsLookedUpAndItsUseNotedOnceForManyRequests() async throws {
+        try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { pool, _ in
+            let store = KeyStore(pool: pool)
+            let key = APIKeyText.generate()
+            _ = try await store.insert(key, app: nil, name: "orders", scopes: [.send], expiresAt: nil, requestsPerSecond: nil)
+            let before = try await Self.scans(pool)
+            let authenticator = Authenticator(store: store)
+            let found = try await withThrowingTaskGroup(of: Caller?.self) { group in
+                for _ in 0..<100 { group.addTask { try await authenticator.caller(key) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(found.count == 100 && found.allSatisfy { $0?.keyID == key.id })
+            #expect(try await Self.scans(pool) - before == 2)
+        }
+    }
+
+    /// How often anybody looked into the table of keys.
+    private static func scans(_ pool: PostgresPool) async throws -> Int64 {
+        try await pool.session { session in
+            try session.execute("SELECT pg_stat_force_next_flush()")
+            return try session.execute("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'api_keys'").only().int64(0)
+        }
+    }
+}
