@@ -51,6 +51,58 @@ struct HousekeepingTests {
         }
     }
 
+    /// A statement that reads all of an app's installations takes longer than any statement may, and nothing after it is ever done.
+    @Test func aStepReadsAPageAndNothingWhereTheAppSaysNothingOfStaleness() async throws {
+        try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { _, uri in
+            var configuration = try PostgresConfiguration(uri: uri)
+            configuration.connectTimeout = TestServer.connectTimeout
+            configuration.poolSize = 1
+            configuration.sessionSettings = TokenServiceConfiguration.planning
+            let pool = PostgresPool(configuration)
+            let apps = AppStore(pool: pool)
+            let slug = try #require(AppSlug("shop"))
+            _ = try await apps.create(
+                slug: slug, AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production]))
+            try await pool.session { session in
+                _ = try session.execute(
+                    """
+                    INSERT INTO installations (app_id, id, registered_at, created_at)
+                    SELECT id, gen_random_uuid(), now(), now() FROM apps, generate_series(1, 5000)
+                    """)
+            }
+            #expect(try await Self.reads(pool, by: #require(try await apps.read(slug))) == 0)
+            try await pool.session { session in _ = try session.execute("UPDATE apps SET stale_after_days = 30") }
+            #expect(try await Self.reads(pool, by: #require(try await apps.read(slug))) == StaleInstallations.page)
+            await pool.close()
+        }
+    }
+
+    /// Rows of installations that a step of an app reads.
+    private static func reads(_ pool: PostgresPool, by app: App) async throws -> Int64 {
+        try await pool.session { session in
+            let before = try session.rowsRead(of: "installations")
+            _ = try session.transaction { session in
+                try StaleInstallations(session: session, app: app).flag(after: PushID(high: 0, low: 0))
+            }
+            return try session.rowsRead(of: "installations") - before
+        }
+    }
+
+    @Test func aRoundThatCannotBeFinishedIsCountedAndTheNextOneTriesAgain() async throws {
+        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
+            func rounds(_ result: String) -> Int {
+                let series = "push_token_service_housekeeping_rounds_total{result=\"\(result)\"} "
+                let line = running.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
+                return line.flatMap { Int($0.dropFirst(series.count)) } ?? 0
+            }
+            try await running.execute("ALTER TABLE installation_history RENAME TO away")
+            _ = try await eventually { rounds("failed") > 0 ? true : nil }
+            let finished = rounds("finished")
+            try await running.execute("ALTER TABLE away RENAME TO installation_history")
+            _ = try await eventually { rounds("finished") > finished ? true : nil }
+        }
+    }
+
     @Test func whereTheAppWantsItTheStaleAreRemovedAndFenced() async throws {
         try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
             let shop = try await running.client.makeApp()

@@ -85,7 +85,7 @@ package struct TokenServiceConfiguration: Sendable {
 
     /// Every statement here goes through an index, one key after another, and is run a million times: planning each time would cost more
     /// than running it. Once a second is enough to notice that a table has grown.
-    private static let planning = [
+    package static let planning = [
         "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
         "jit": "off", "max_parallel_workers_per_gather": "0",
     ]

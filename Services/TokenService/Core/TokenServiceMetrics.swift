@@ -147,6 +147,7 @@ package struct TokenServiceMetrics: Sendable {
     func erased(_ result: Erasure.Result) { count(MetricName.erasures, []) }
     func flaggedStale(_ number: Int) { count(MetricName.staleFlagged, [], by: number) }
     func removedStale(_ number: Int) { count(MetricName.staleRemoved, [], by: number) }
+    func housekeepingRound(_ result: Housekeeper.RoundResult) { count(MetricName.housekeepingRounds, [("result", result.rawValue)]) }
     func retentionRemoved(_ kind: Retention.Kind, _ number: Int) {
         count(MetricName.retentionRemoved, [("kind", kind.rawValue)], by: number)
     }
@@ -210,6 +211,7 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.erasures, "Users erased by request, repetitions included."),
         (MetricName.staleFlagged, "Installations flagged because nobody heard of them for as long as their app says."),
         (MetricName.staleRemoved, "Stale installations deregistered because their app wants it."),
+        (MetricName.housekeepingRounds, "Rounds of the housekeeping, by whether all of it was done."),
         (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
         (MetricName.deadLettersReplayed, "Dead letters that were replayed and are gone."),
         (MetricName.deadLettersDropped, "Dead letters that were dropped."),

@@ -61,6 +61,7 @@ package enum MetricName {
     package static let erasures = "push_token_service_users_erased_total"
     package static let staleFlagged = "push_token_service_stale_flagged_total"
     package static let staleRemoved = "push_token_service_stale_removed_total"
+    package static let housekeepingRounds = "push_token_service_housekeeping_rounds_total"
     package static let retentionRemoved = "push_token_service_retention_removed_total"
     package static let deadLettersReplayed = "push_token_service_dead_letters_replayed_total"
     package static let deadLettersDropped = "push_token_service_dead_letters_dropped_total"
@@ -112,6 +113,7 @@ package enum MetricName {
         erasures,
         staleFlagged,
         staleRemoved,
+        housekeepingRounds,
         retentionRemoved,
         deadLettersReplayed,
         deadLettersDropped,

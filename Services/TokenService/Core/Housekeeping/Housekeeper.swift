@@ -22,6 +22,11 @@ package final class Housekeeper: Service {
         }
     }
 
+    /// How a round ended that was this process's to its end; the metric's dimension.
+    enum RoundResult: String {
+        case finished, failed
+    }
+
     private static let start = PushID(high: 0, low: 0)
 
     private let pool: PostgresPool
@@ -58,11 +63,13 @@ package final class Housekeeper: Service {
             try await keepRetention(lease)
             let seconds = terms.interval / .seconds(1)
             try await pool.session { session in try lease.release(after: seconds, in: session) }
+            metrics.housekeepingRound(.finished)
         } catch is CancellationError {
             return await letGo(lease)
         } catch is LeaseLost {
             logger.info("Another process took the housekeeping over")
         } catch {
+            metrics.housekeepingRound(.failed)
             logger.warning("The housekeeping could not finish its round", metadata: [LogKey.error: "\(String(describing: error))"])
             await letGo(lease)
         }

@@ -34,7 +34,8 @@ package struct StaleInstallations {
 
     /// Looks at the installations after that one and flags those that are stale.
     package func flag(after cursor: PushID) throws -> Page {
-        let rows = try session.execute(Self.candidates, [.int64(app.id), .id(cursor), .int64(Self.page)])
+        guard let days = app.staleAfterDays else { return Page() }
+        let rows = try session.execute(Self.candidates, [.int64(app.id), .id(cursor), .int64(Self.page), .int32(Int32(days))])
         guard let last = try rows.map({ row in try row.id(0) }).last else { return Page() }
         let stale = try rows.filter { try $0.bool(1) }.map { row in try row.id(0) }
         var page = Page(last: last)
@@ -43,7 +44,7 @@ package struct StaleInstallations {
         let flagged = try session.execute(Self.flag, [.int64(app.id), .ids(stale), .timestamp(milliseconds: now)])
         try tell(.stale, of: flagged, at: now)
         page.flagged = flagged.count
-        if try rows.contains(where: { try $0.bool(2) }) { page.removable = stale }
+        if app.removesStale { page.removable = stale }
         return page
     }
 
@@ -73,10 +74,10 @@ package struct StaleInstallations {
         try HistoryStore(session: session).append(entries)
     }
 
+    /// Of one table: joined with the app, the planner walks all of its installations where the app says nothing of staleness.
     private static let candidates: PostgresStatement = """
-        SELECT i.id, i.deregistered_at IS NULL AND i.registered_at < now() - make_interval(days => a.stale_after_days), a.removes_stale
-        FROM apps a JOIN installations i ON i.app_id = a.id
-        WHERE a.id = $1 AND a.stale_after_days IS NOT NULL AND i.id > $2 ORDER BY i.id LIMIT $3
+        SELECT id, deregistered_at IS NULL AND registered_at < now() - make_interval(days => $4)
+        FROM installations WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3
         """
     /// Whoever is being registered at this moment is not waited for.
     private static let flag: PostgresStatement = """
