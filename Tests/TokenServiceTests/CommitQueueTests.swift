@@ -22,7 +22,7 @@ struct CommitQueueTests {
 
     @Test func aBatchTakesAllThatWaitsInItsOrderAndEachItemHasItsOwnFate() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { await commits.commit($0) }
+        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         #expect(try await commits.begun.next() == [1])
         let later = try await submitInOrder([2, -3, 4, 5, 6], to: queue)
@@ -39,7 +39,7 @@ struct CommitQueueTests {
 
     @Test func aBatchIsToldBeforeItsAnswersAndWithThem() async throws {
         let log = Mutex<[String]>([])
-        let queue = CommitQueue<Int, Int>(maximumBatch: 4, concurrency: 1) { items in
+        let queue = CommitQueue<Int, Int>(maximumBatch: 4, concurrency: 1) { items, _ in
             items.map { $0 < 0 ? .failure(Refused()) : .success($0 * 10) }
         } afterwards: { items, answers in
             let words = zip(items, answers).map { item, answer in
@@ -58,7 +58,7 @@ struct CommitQueueTests {
 
     @Test func noMoreBatchesThanAllowedAreUnderWay() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { await commits.commit($0) }
+        let queue = CommitQueue(maximumBatch: 1, concurrency: 2) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         #expect(try await commits.begun.next() == [1])
         async let second = queue.submit(2)
@@ -71,7 +71,7 @@ struct CommitQueueTests {
 
     @Test func whatWouldOnlyBeLateIsRefused() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { await commits.commit($0) }
+        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWaiting: 1) { items, _ in await commits.commit(items) }
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
         let second = try await submitInOrder([2], to: queue)
@@ -84,7 +84,9 @@ struct CommitQueueTests {
 
     @Test func aBatchIsNoHeavierThanAllowedAndAHeavyItemGoesAlone() async throws {
         let commits = Commits()
-        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { await commits.commit($0) }
+        let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in
+            await commits.commit(items)
+        }
         async let first = queue.submit(1)
         _ = try await commits.begun.next()
         let later = try await submitInOrder([4, 6, 1, 99, 2], to: queue)
@@ -98,7 +100,7 @@ struct CommitQueueTests {
     }
 
     @Test func aCommitThatForgetsAnItemFailsIt() async throws {
-        let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _ in [] }
+        let queue = CommitQueue<Int, Int>(maximumBatch: 8, concurrency: 1) { _, _ in [] }
         await #expect(throws: MissingAnswer.self) { try await queue.submit(1) }
         // And the queue goes on.
         await #expect(throws: MissingAnswer.self) { try await queue.submit(2) }
@@ -110,7 +112,7 @@ struct CommitQueueTests {
         let series = Mutex(0)
         let queue = CommitQueue<Int, Int>(
             maximumBatch: 2, concurrency: 1,
-            commitSeries: { items, onward in
+            commit: { items, onward in
                 series.withLock { $0 += 1 }
                 var answers = await commits.commit(items)
                 while let following = onward(answers) { answers = await commits.commit(following) }

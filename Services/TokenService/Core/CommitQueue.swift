@@ -40,24 +40,12 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     ///   - concurrency: How many batches may be under way at once.
     ///   - maximumWaiting: Items beyond that are refused: they would only be late.
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
-    ///   - commit: Gives one answer per item, in their order.
+    ///   - commit: Gives one answer per item, in their order; where it goes onward, those of the last batch.
     ///   - afterwards: Told what became of a batch, before anybody is answered and while the next is under way already.
-    package convenience init(
-        maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
-        weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
-        commit: @escaping @Sendable ([Item]) async -> [Result<Answer, any Error>],
-        afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
-    ) {
-        self.init(
-            maximumBatch: maximumBatch, worthwhileBatch: worthwhileBatch, concurrency: concurrency, maximumWaiting: maximumWaiting,
-            maximumWeight: maximumWeight, weight: weight, commitSeries: { items, _ in await commit(items) }, afterwards: afterwards)
-    }
-
-    /// - Parameter commitSeries: As `commit`, for a batch and for those that it goes on to; gives the answers of the last one.
     package init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
-        commitSeries commit: @escaping @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>],
+        commit: @escaping @Sendable ([Item], @escaping Onward) async -> [Result<Answer, any Error>],
         afterwards: @escaping @Sendable ([Item], [Result<Answer, any Error>]) -> Void = { _, _ in }
     ) {
         self.maximumBatch = maximumBatch

@@ -21,7 +21,7 @@ extension APIError {
                 "If-Match names another state than the present one; read it again. Nothing was changed")
         case is NotRegistered: self = .notFound
         case is CommitQueueFull:
-            self = .unavailable("overloaded", "too many registrations wait for the database", retryAfterSeconds: 1)
+            self = .unavailable("overloaded", "too many requests wait for the database", retryAfterSeconds: 1)
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",

@@ -6,8 +6,9 @@ import SystemIO
 /// while a commit is under way share the next one.
 package struct NotificationIntake: Sendable {
     private static let maximumBatch = 128
-    /// Below that, a batch of its own costs more than it saves in waiting.
-    private static let worthwhileBatch = 32
+    /// A third of the statement's cost does not depend on how many are in it: fewer than that are better off in the next batch, which
+    /// begins as soon as the first is committed.
+    private static let worthwhileBatch = 64
     private static let concurrentBatches = 2
 
     private let publisher: JobPublisher
@@ -21,14 +22,12 @@ package struct NotificationIntake: Sendable {
         self.backlog = backlog
         self.relay = relay
         self.holds = holds
-        let transactions = Transactions(pool: pool)
         queue = CommitQueue(
-            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches
-        ) { items in
-            await transactions.commit(items)
-        } afterwards: { items, verdicts in
-            publisher.publish(Self.jobs(of: items, verdicts))
-        }
+            maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
+            commit: { items, onward in
+                await pool.commitSeries(items, onward: onward) { items, session in Transactions(session: session).commit(items) }
+            },
+            afterwards: { items, verdicts in publisher.publish(Self.jobs(of: items, verdicts)) })
     }
 
     package struct Acceptance: Sendable {
@@ -81,16 +80,16 @@ extension NotificationIntake {
         }
     }
 
-    private struct Transactions: Sendable {
-        let pool: PostgresPool
+    private struct Transactions {
+        let session: PostgresSession
 
         /// One answer per item, in their order. What the database refuses of one must not fail the others.
-        func commit(_ items: [NotificationStore.Item]) async -> [Result<NotificationStore.Verdict, any Error>] {
+        func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Verdict, any Error>] {
             var results: [Int: Result<NotificationStore.Verdict, any Error>] = [:]
             var left = Array(items.indices)
             while !left.isEmpty {
                 let round = Self.distinct(left, of: items)
-                for (index, result) in zip(round, await together(round.map { items[$0] })) { results[index] = result }
+                for (index, result) in zip(round, together(round.map { items[$0] })) { results[index] = result }
                 left.removeAll { round.contains($0) }
             }
             return items.indices.map { results[$0] ?? .failure(MissingAnswer()) }
@@ -105,21 +104,17 @@ extension NotificationIntake {
             }
         }
 
-        private func together(_ items: [NotificationStore.Item]) async -> [Result<NotificationStore.Verdict, any Error>] {
+        private func together(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Verdict, any Error>] {
             do {
-                return try await attempt(items).map { .success($0) }
+                return try attempt(items).map { .success($0) }
             } catch {
                 guard items.count > 1, error.isOfStatement else { return items.map { _ in .failure(error) } }
-                var results: [Result<NotificationStore.Verdict, any Error>] = []
-                for item in items {
-                    do { results.append(.success(try await attempt([item])[0])) } catch { results.append(.failure(error)) }
-                }
-                return results
+                return items.map { item in Result { try attempt([item])[0] } }
             }
         }
 
-        private func attempt(_ items: [NotificationStore.Item]) async throws -> [NotificationStore.Verdict] {
-            try await pool.transaction { session in try NotificationStore(session: session).insert(items) }
+        private func attempt(_ items: [NotificationStore.Item]) throws -> [NotificationStore.Verdict] {
+            try session.retryingTransaction { session in try NotificationStore(session: session).insert(items) }
         }
     }
 }

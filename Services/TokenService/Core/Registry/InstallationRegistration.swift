@@ -29,7 +29,7 @@ package struct InstallationRegistration: Sendable {
         self.transactions = transactions
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumNames, weight: { $0.nameCount }, commitSeries: { await transactions.commit($0, onward: $1) })
+            maximumWeight: Self.maximumNames, weight: { $0.nameCount }, commit: { await transactions.commit($0, onward: $1) })
     }
 
     /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
@@ -130,30 +130,15 @@ extension InstallationRegistration {
     struct Transactions: Sendable {
         /// Verdicts come one batch after another; none comes between a read and its write for ever.
         private static let maximumReruns = 5
-        /// For how long batches follow one another on a connection: then it is somebody else's turn, and its plans' to be looked at.
-        private static let maximumSeries: Duration = .milliseconds(250)
 
         let pool: PostgresPool
         var metrics: TokenServiceMetrics?
 
         /// One answer per change, in their order.
-        ///
-        /// All on the connection's own thread, which goes `onward` to the next batch by itself: while threads change nobody works.
         func commit(
             _ changes: [RegistryChange], onward: @escaping CommitQueue<RegistryChange, Committed>.Onward = { _ in nil }
         ) async -> [Swift.Result<Committed, any Error>] {
-            do {
-                return try await pool.session { session in
-                    let end = ContinuousClock.now + Self.maximumSeries
-                    var answers = commit(changes, in: session)
-                    while session.isConnected, ContinuousClock.now < end, let following = onward(answers) {
-                        answers = commit(following, in: session)
-                    }
-                    return answers
-                }
-            } catch {
-                return changes.map { _ in .failure(error) }
-            }
+            await pool.commitSeries(changes, onward: onward) { changes, session in commit(changes, in: session) }
         }
 
         private func commit(_ changes: [RegistryChange], in session: PostgresSession) -> [Swift.Result<Committed, any Error>] {
