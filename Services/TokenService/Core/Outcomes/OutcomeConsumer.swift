@@ -59,14 +59,19 @@ package final class OutcomeConsumer: Service {
     private struct Batch {
         var messages: [Readable] = []
         var size = 0
+        var pace = OutcomePace(deliveries: maximumBatch / 2, messages: Int(prefetch) / 2)
+
+        var pays: Bool { pace.pays(deliveries: size, messages: messages.count) }
     }
 
     /// Decode → apply → acknowledge. While one batch is applied, the next is decoded.
     private func process(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         await take(&batch, &group)
-        if batch.size < Self.maximumBatch / 2 {
-            // It would have to wait: then what comes meanwhile shares its transaction.
+        if !batch.pays {
+            // What comes meanwhile shares its transaction.
             await group.waitForAll()
+            let wait = batch.pace.wait(at: .now)
+            if !batch.messages.isEmpty, wait > .zero { _ = await Pause.of(wait) }
             await take(&batch, &group)
         }
         if !batch.messages.isEmpty { await begin(&batch, &group) }
@@ -90,7 +95,9 @@ package final class OutcomeConsumer: Service {
     /// One after the other, in the order in which they were told.
     private func begin(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         let messages = batch.messages
-        batch = Batch()
+        batch.messages = []
+        batch.size = 0
+        batch.pace.begin(at: .now)
         let outcomes = OutcomeBatch(messages.map(\.event))
         await group.waitForAll()
         group.addTask { await self.apply(messages, outcomes) }
