@@ -36,8 +36,9 @@ broken_promises() { sed -n 's/.*"measures":\[\(.*\)\].*/\1/p' "$1" | tr '{' '\n'
 control() {
     local name=$1 began=$SECONDS folder="$work/control-$1" status=0 found shows breaks fault=()
     control_plan "$name"
-    # What is lost never comes to its end, and is not waited for in vain. The honest run has all the time that the longest way round takes.
-    [ "$name" = honest ] || fault=(--deliberate-fault "$name" --drain 40)
+    # What is lost never comes to its end, and is not waited for in vain, but for as long as it might be on its way back from a hold: that excuses
+    # it for a minute (StopBook). The honest run has all the time that the longest way round takes.
+    [ "$name" = honest ] || fault=(--deliberate-fault "$name" --drain 80)
     mkdir -p "$folder" "$data/$name"
     cp "$run/admin.key" "$folder/"
     # The leftovers of this run, should it be interrupted.
