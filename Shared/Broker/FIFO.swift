@@ -1,14 +1,16 @@
 /// A first-in-first-out queue over one array: both ends in constant time on average, elements by position from the front.
-struct FIFO<Element> {
+package struct FIFO<Element> {
     private var storage: [Element?] = []
     private var head = 0
 
-    var count: Int { storage.count - head }
-    var isEmpty: Bool { head == storage.count }
+    package init() {}
 
-    mutating func append(_ element: Element) { storage.append(element) }
+    package var count: Int { storage.count - head }
+    package var isEmpty: Bool { head == storage.count }
 
-    mutating func popFirst() -> Element? {
+    package mutating func append(_ element: Element) { storage.append(element) }
+
+    package mutating func popFirst() -> Element? {
         guard head < storage.count else { return nil }
         defer {
             storage[head] = nil
@@ -21,7 +23,7 @@ struct FIFO<Element> {
         return storage[head]
     }
 
-    var first: Element? { head < storage.count ? storage[head] : nil }
+    package var first: Element? { head < storage.count ? storage[head] : nil }
 
     /// - Parameter position: from the front, 0 up to `count`.
     subscript(position: Int) -> Element {

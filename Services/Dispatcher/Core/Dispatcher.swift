@@ -68,7 +68,7 @@ package struct Dispatcher: Sendable {
         rules.retries.maximumAttempts = settings.maximumAttempts
         rules.prefetch = settings.prefetch
         let loop = CoreLoop(
-            inbox: inbox, wakeUp: wakeUp, nowQueue: topology.jobQueue(.now),
+            inbox: inbox, wakeUp: wakeUp, topology: topology,
             peers: CoreLoop.Peers(
                 pools: pools, publisher: publisher, jobs: jobs, control: control,
                 startTaking: {

@@ -85,6 +85,7 @@ struct DispatcherMetrics: Sendable {
 
     func observe(_ status: @escaping @Sendable () -> CoreStatus, gate: ControlGate) {
         registry.observe(MetricName.inProgress, Self.text(MetricName.inProgress)) { Double(status().jobsInProgress) }
+        registry.observe(MetricName.bulkLimit, Self.text(MetricName.bulkLimit)) { Double(status().bulkLimit) }
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }
         registry.observe(MetricName.holds, Self.text(MetricName.holds)) { Double(status().holds) }
         registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { gate.isOpen ? 1 : 0 }
@@ -121,6 +122,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.givenBack, "Jobs given back to the broker because this process is stopping."),
         (MetricName.duration, "From the acceptance of a notification to the last first answer of its job, by lane."),
         (MetricName.inProgress, "Jobs of which some delivery is undecided."),
+        (MetricName.bulkLimit, "Jobs of bulk that are worked on together."),
         (MetricName.unconfirmed, "Publications that the broker has not confirmed."),
         (MetricName.controlCurrent, "1 while the control stream is known to be read to its end; at 0 nothing is sent."),
         (MetricName.controlEntries, "Fences and cancels remembered."),

@@ -32,6 +32,7 @@ enum MetricName {
     static let givenBack = "push_dispatcher_jobs_given_back_total"
     static let duration = "push_dispatcher_job_duration_seconds"
     static let inProgress = "push_dispatcher_jobs_in_progress"
+    static let bulkLimit = "push_dispatcher_bulk_jobs_limit"
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
     static let controlEntries = "push_dispatcher_control_entries"
@@ -65,8 +66,8 @@ enum MetricName {
     static let handedOver = "push_dispatcher_apns_handed_over_total"
 
     static let all = [
-        jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, unconfirmed, controlCurrent,
-        controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
+        jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
+        controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
         held,

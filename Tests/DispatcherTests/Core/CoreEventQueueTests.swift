@@ -10,12 +10,15 @@ struct CoreEventQueueTests {
         Fixture.message([UInt8](repeating: 0, count: bytes), tag: tag, routingKey: lane.rawValue)
     }
 
-    private func emptyQueue() -> CoreEventQueue { CoreEventQueue(nowQueue: Topology(prefix: "push").jobQueue(.now)) }
+    private func emptyQueue() -> CoreEventQueue {
+        let topology = Topology(prefix: "push")
+        return CoreEventQueue(nowQueue: topology.jobQueue(.now), bulkQueue: topology.jobQueue(.bulk))
+    }
 
     /// The tags of each portion; nil for an event that brings no jobs.
-    private func portions(_ queue: inout CoreEventQueue) -> [[UInt64]?] {
+    private func portions(_ queue: inout CoreEventQueue, bulkRoom: Int = .max) -> [[UInt64]?] {
         var portions: [[UInt64]?] = []
-        while let portion = queue.next() {
+        while let portion = queue.next(bulkRoom: bulkRoom) {
             if case .jobsReceived(let messages) = portion.event {
                 portions.append(messages.map(\.receipt.tag))
             } else {
@@ -29,15 +32,64 @@ struct CoreEventQueueTests {
     func overtakes() {
         var queue = emptyQueue()
         queue.append(contentsOf: [
-            .jobsReceived([message(1, .bulk, bytes: 20_000), message(2, .bulk, bytes: 20_000), message(3, .now), message(4, .soon)])
+            .jobsReceived([message(1, .soon, bytes: 20_000), message(2, .soon, bytes: 20_000), message(3, .now), message(4, .soon)])
         ])
-        let (first, second) = (queue.next(), queue.next())
+        let (first, second) = (queue.next(bulkRoom: 0), queue.next(bulkRoom: 0))
         #expect(first.map(tags) == [3])
         #expect(second.map(tags) == [1])
         queue.append(contentsOf: [.published(1, []), .jobsReceived([message(5, .now)])])
         let rest = portions(&queue)
         #expect(rest == [[5], [2, 4], nil])
         #expect(queue.isEmpty)
+    }
+
+    @Test("Jobs of bulk go as there is room for them, in their order, and keep nobody else waiting")
+    func holdsBulkBack() {
+        var queue = emptyQueue()
+        queue.append(contentsOf: [.jobsReceived((1...5).map { message($0, .bulk) }), .jobsReceived([message(6, .soon)]), .published(1, [])])
+        let others = portions(&queue, bulkRoom: 0)
+        #expect(others == [[6], nil])
+        #expect(!queue.hasWork(bulkRoom: 0))
+        #expect(queue.hasWork(bulkRoom: 1))
+        #expect(!queue.isEmpty)
+        let two = queue.next(bulkRoom: 2)
+        #expect(two.map(tags) == [1, 2])
+        queue.append(contentsOf: [.jobsReceived([message(7, .bulk), message(8, .now)])])
+        let rest = portions(&queue, bulkRoom: 3)
+        #expect(rest == [[8], [3, 4, 5], [7]])
+        #expect(queue.isEmpty)
+    }
+
+    @Test("Jobs of bulk and everything else take turns, however much room there is")
+    func takesTurns() {
+        var queue = emptyQueue()
+        queue.append(contentsOf: [.jobsReceived((1...3).map { message($0, .bulk, bytes: 30_000) }), .published(1, []), .published(2, [])])
+        let all = portions(&queue)
+        #expect(Set(all.prefix(4).map { $0 == nil }) == [true, false])
+        #expect(zip(all.prefix(4), all.prefix(4).dropFirst()).allSatisfy { ($0 == nil) != ($1 == nil) })
+        #expect(all.compactMap(\.self) == [[1], [2], [3]])
+    }
+
+    @Test("Jobs of bulk that wait for room are all taken before the core learns that their connection is lost")
+    func letsBulkGoBeforeItsConnection() {
+        var queue = emptyQueue()
+        queue.append(contentsOf: [
+            .jobsReceived((1...3).map { message($0, .bulk) }), .jobsConnection(isUp: false), .jobsReceived([message(4, .bulk)]),
+        ])
+        let all = portions(&queue, bulkRoom: 0)
+        #expect(all == [[1, 2, 3], nil, [4]])
+    }
+
+    @Test("Jobs of bulk that wait for room learn of fences and stops before they are taken")
+    func letsBulkLearn() {
+        for word in [CoreEvent.controlReceived([]), .controlConnection(isUp: false), .stop] {
+            var queue = emptyQueue()
+            queue.append(contentsOf: [.jobsReceived((1...3).map { message($0, .bulk) }), word])
+            let first = portions(&queue, bulkRoom: 0)
+            #expect(first == [nil])
+            let rest = portions(&queue)
+            #expect(rest == [[1, 2, 3]])
+        }
     }
 
     @Test("Nothing overtakes what changes the fate of jobs")
@@ -47,23 +99,24 @@ struct CoreEventQueueTests {
         ]
         for barrier in barriers {
             var queue = emptyQueue()
-            queue.append(contentsOf: [.jobsReceived([message(1, .bulk)]), barrier, .jobsReceived([message(2, .now), message(3, .bulk)])])
+            queue.append(contentsOf: [.jobsReceived([message(1, .soon)]), barrier, .jobsReceived([message(2, .now), message(3, .bulk)])])
             let before = portions(&queue)
             #expect(before == [[1], nil, [2, 3]])
             // And once it is through, they may again.
             queue.append(contentsOf: [.jobsReceived([message(4, .bulk)]), .jobsReceived([message(5, .now)])])
             let after = portions(&queue)
             #expect(after == [[5], [4]])
+            #expect(queue.isEmpty)
         }
     }
 
     @Test("A large event is taken in portions, each told whether more of it follows; a job that is larger goes alone")
     func cutsPortions() {
         var queue = emptyQueue()
-        queue.append(contentsOf: [.jobsReceived([message(1, .bulk, bytes: 50_000)] + (2...11).map { message($0, .bulk, bytes: 8_000) })])
+        queue.append(contentsOf: [.jobsReceived([message(1, .soon, bytes: 50_000)] + (2...11).map { message($0, .soon, bytes: 8_000) })])
         #expect(queue.count == 1)
         var (taken, continued): ([[UInt64]], [Bool]) = ([], [])
-        while let portion = queue.next() {
+        while let portion = queue.next(bulkRoom: 0) {
             taken.append(tags(portion))
             continued.append(portion.isContinued)
         }

@@ -21,12 +21,14 @@ struct SettlementLedgerTests {
             let jobs = owed.count
             var settled: [Int] = []
             while let job = owed.filter({ $0.value > 0 }).keys.randomElement(using: &random) {
-                ledger.pay(job)
+                let isSettled = ledger.pay(job)
                 owed[job, default: 0] -= 1
+                #expect(isSettled == (owed[job] == 0))
                 settled += ledger.takeSettled()
                 #expect(settled.count == owed.count { $0.value == 0 })
             }
-            ledger.pay(1)
+            let isSettledAgain = ledger.pay(1)
+            #expect(!isSettledAgain)
             #expect(ledger.takeSettled().isEmpty)
             #expect(Set(settled).count == jobs)
             #expect(ledger.isEmpty)
@@ -40,8 +42,8 @@ struct SettlementLedgerTests {
         #expect(ledger.withdraw(first) == "first")
         #expect(ledger.withdraw(first) == nil)
         ledger.forgetAll()
-        ledger.pay(first)
-        ledger.pay(second)
+        let isSettled = [ledger.pay(first), ledger.pay(second)]
+        #expect(isSettled == [false, false])
         #expect(ledger.takeSettled().isEmpty)
     }
 

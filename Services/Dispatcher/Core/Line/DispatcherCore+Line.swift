@@ -14,9 +14,10 @@ extension DispatcherCore {
         for message in messages {
             let number = ledger.enter(message.receipt)
             guard let job = decode(message, as: number, at: now) else {
-                ledger.pay(number)
+                pay(number, at: now)
                 continue
             }
+            if job.lane == .bulk { bulkPace.begin(number, at: now) }
             tally.jobsTaken[job.lane, default: 0] += 1
             tally.deliveriesTaken += job.deliveries.count
             let headers = message.headers
@@ -176,7 +177,7 @@ extension DispatcherCore {
     mutating func keep(_ job: consuming JobInProgress, at now: Int64) {
         if job.pending.isEmpty {
             gate.forget(job.number)
-            ledger.pay(job.number)
+            pay(job.number, at: now)
             if job.job.attempt == 0 && job.headers.waits == 0 {
                 tally.finished.append(CoreTally.Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt)))
             }

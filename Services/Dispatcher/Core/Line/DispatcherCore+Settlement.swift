@@ -102,6 +102,11 @@ extension DispatcherCore {
         }
     }
 
+    /// A part of what the job owes is done.
+    mutating func pay(_ job: UInt64, at now: Int64) {
+        if ledger.pay(job) { bulkPace.settled(job, at: now) }
+    }
+
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
@@ -110,7 +115,7 @@ extension DispatcherCore {
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
             switch outcome {
-            case .confirmed: for job in message.covers { ledger.pay(job) }
+            case .confirmed: for job in message.covers { pay(job, at: now) }
             case .failed(let reason):
                 failure = reason
                 refused.append(reason == .nacked ? message.elsewhere(in: rules.topology) : message)

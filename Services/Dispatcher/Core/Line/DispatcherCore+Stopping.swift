@@ -19,7 +19,7 @@ extension DispatcherCore {
     /// Nothing of the job is in a pool any more, and some of it was not sent: whole if nothing happened to it, else only the rest.
     mutating func handOver(_ job: JobInProgress, at now: Int64) {
         gate.forget(job.number)
-        guard !job.isStale else { return ledger.pay(job.number) }
+        guard !job.isStale else { return pay(job.number, at: now) }
         if !job.hasResults && !job.hasCompany {
             guard let receipt = ledger.withdraw(job.number) else { return }
             tally.givenBack += 1
@@ -32,13 +32,14 @@ extension DispatcherCore {
     mutating func putOff(_ job: consuming JobInProgress, at now: Int64) {
         var job = job
         retryLater(job.pending.indices, of: &job, after: .atLeast(.seconds(1)), countsAsAttempt: false, at: now)
-        ledger.pay(job.number)
+        pay(job.number, at: now)
     }
 
     /// The broker delivers every unacknowledged job anew, here or elsewhere. What has left is still reported, because reports are
     /// idempotent; what has not is that copy's business, and so are retries.
     mutating func forgetReceipts() {
         ledger.forgetAll()
+        bulkPace.forgetAll()
         outbox.removeAll { $0.kind == .retry }
         refused.removeAll { $0.kind == .retry }
         if !jobs.isEmpty { actions.append(.note(.jobsForgotten(count: jobs.count))) }

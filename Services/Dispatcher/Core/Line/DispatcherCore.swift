@@ -15,6 +15,7 @@ struct DispatcherCore {
     /// Jobs of which some delivery is undecided.
     var jobs: [UInt64: JobInProgress] = [:]
     var ledger = SettlementLedger<Receipt>()
+    var bulkPace = BulkPace()
     var gathered = OutcomeGatherer()
     var decoder = PushJobDecoder()
     /// What the next flush publishes.
@@ -73,8 +74,12 @@ struct DispatcherCore {
         endHolds(at: now)
         forgetControl(at: now)
         measureCrowding(at: now)
+        bulkPace.forgetSlow(at: now)
         flush(at: now)
     }
+
+    /// How many more jobs of `bulk` it wants now.
+    var bulkRoom: Int { isStopping ? .max : bulkPace.room }
 
     mutating func takeActions() -> [CoreAction] {
         var taken: [CoreAction] = []

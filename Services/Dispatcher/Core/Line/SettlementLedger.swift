@@ -30,15 +30,17 @@ struct SettlementLedger<Receipt> {
     }
 
     /// One of the things that the job owed is done: its work, or one message that the broker confirmed.
-    mutating func pay(_ job: JobNumber) {
-        guard var entry = entries[job] else { return }
+    /// - Returns: whether it owes nothing any more.
+    mutating func pay(_ job: JobNumber) -> Bool {
+        guard var entry = entries[job] else { return false }
         entry.owed -= 1
         guard entry.owed == 0 else {
             entries[job] = entry
-            return
+            return false
         }
         entries[job] = nil
         settled.append(entry.receipt)
+        return true
     }
 
     /// Takes the job out without settling it: its receipt goes back to the broker.

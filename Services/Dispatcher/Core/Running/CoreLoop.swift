@@ -1,6 +1,7 @@
 import APNs
 import Broker
 import Logging
+import PushModel
 import Synchronization
 import SystemIO
 
@@ -31,7 +32,7 @@ final class CoreLoop: Sendable {
 
     private let inbox: Mailbox<CoreEvent>
     private let wakeUp: WakeUp
-    private let nowQueue: String
+    private let topology: Topology
     private let makeCore: @Sendable () -> DispatcherCore
     private let peers: Peers
     private let deadlines: Deadlines
@@ -40,15 +41,15 @@ final class CoreLoop: Sendable {
     private let shared = Mutex(CoreStatus())
     private let isStopRequested = Atomic(false)
 
-    /// - Parameter nowQueue: where the jobs of the lane `now` come from.
+    /// - Parameter topology: tells which jobs are of which lane.
     init(
-        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, nowQueue: String, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
+        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, topology: Topology, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
         notes: NoteLog,
         makeCore: @escaping @Sendable () -> DispatcherCore
     ) {
         self.inbox = inbox
         self.wakeUp = wakeUp
-        self.nowQueue = nowQueue
+        self.topology = topology
         self.peers = peers
         self.deadlines = deadlines
         self.metrics = metrics
@@ -76,7 +77,7 @@ final class CoreLoop: Sendable {
         try poller.add(wakeUp.descriptor, key: 0, interest: .read)
         var core = makeCore()
         var arrived: [CoreEvent] = []
-        var waiting = CoreEventQueue(nowQueue: nowQueue)
+        var waiting = CoreEventQueue(nowQueue: topology.jobQueue(.now), bulkQueue: topology.jobQueue(.bulk))
         var nextTick: Int64 = 0
         var end: ContinuousClock.Instant?
         while true {
@@ -88,7 +89,7 @@ final class CoreLoop: Sendable {
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
-            if waiting.isEmpty, inbox.count == 0 { core.flushIfDue(at: now) }
+            if !waiting.hasWork(bulkRoom: core.bulkRoom), inbox.count == 0 { core.flushIfDue(at: now) }
             perform(core.takeActions())
             report(&core)
             if core.isStopping {
@@ -98,7 +99,7 @@ final class CoreLoop: Sendable {
                 if ContinuousClock.now >= limit { return false }
             }
             // What is left has come meanwhile, and the mailbox has rung for it.
-            guard waiting.isEmpty else { continue }
+            guard !waiting.hasWork(bulkRoom: core.bulkRoom) else { continue }
             _ = try poller.wait(timeout: .milliseconds(core.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
         }
     }
@@ -113,7 +114,7 @@ final class CoreLoop: Sendable {
         var (left, size) = (waiting.count, 0)
         repeat {
             let count = waiting.count
-            guard let portion = waiting.next() else { return }
+            guard let portion = waiting.next(bulkRoom: core.bulkRoom) else { return }
             left -= count - waiting.count
             core.handle(portion.event, at: now)
             if !portion.isContinued { perform(core.takeActions()) }
@@ -171,7 +172,8 @@ final class CoreLoop: Sendable {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
-            jobsInProgress: core.jobs.count, unconfirmed: core.publications.count, holds: core.holds.count, control: core.control,
+            jobsInProgress: core.jobs.count, bulkLimit: core.bulkPace.limit, unconfirmed: core.publications.count, holds: core.holds.count,
+            control: core.control,
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }
@@ -180,6 +182,8 @@ final class CoreLoop: Sendable {
 /// How the core is, for readiness and metrics.
 struct CoreStatus: Equatable, Sendable {
     var jobsInProgress = 0
+    /// Jobs of `bulk` that may be at work together.
+    var bulkLimit = 0
     var unconfirmed = 0
     var holds = 0
     var control = ControlStanding.disconnected
