@@ -42,7 +42,8 @@ struct PacedLoad {
                 try Self.check(oldest.receive())
                 idle.append(oldest)
             }
-            let connection = idle.removeLast()
+            // Each in its turn: none is idle for so long that the service closes it.
+            let connection = idle.removeFirst()
             try connection.send(request(first + calls.count))
             calls.append((first + calls.count, due, Date().timeIntervalSince1970))
             busy.append(connection)
