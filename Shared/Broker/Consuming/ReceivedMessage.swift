@@ -9,6 +9,9 @@ package struct Receipt: Sendable, Hashable {
     let tag: UInt64
     /// Which part of a parcel; 0 where it came alone.
     var part: UInt8 = 0
+
+    /// Both name parts of one parcel, or the very same message.
+    package func isOfSameMessage(as other: Receipt) -> Bool { tag == other.tag && generation == other.generation }
 }
 
 /// What is known of the parcel that a message came in. It is settled as a whole: when one of its parts is given back, all of them come again.

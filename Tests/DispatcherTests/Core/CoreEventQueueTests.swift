@@ -10,6 +10,16 @@ struct CoreEventQueueTests {
         Fixture.message([UInt8](repeating: 0, count: bytes), tag: tag, routingKey: lane.rawValue)
     }
 
+    private func parcel(_ tag: UInt64, parts: Int, bytes: Int = 100) -> [ReceivedMessage] {
+        let alone = message(tag, .bulk, bytes: bytes)
+        return (0..<parts).map { part in
+            ReceivedMessage(
+                receipt: Receipt(generation: 1, tag: tag, part: UInt8(part)), queue: alone.queue, routingKey: alone.routingKey,
+                redelivered: false, body: alone.body, streamOffset: nil, properties: alone.properties,
+                parcel: ParcelStanding(earlierDeliveries: 0))
+        }
+    }
+
     private func emptyQueue() -> CoreEventQueue {
         let topology = Topology(prefix: "push")
         return CoreEventQueue(nowQueue: topology.jobQueue(.now), bulkQueue: topology.jobQueue(.bulk))
@@ -70,14 +80,50 @@ struct CoreEventQueueTests {
         #expect(all.compactMap(\.self) == [[1], [2], [3]])
     }
 
-    @Test("Jobs of bulk that wait for room are all taken before the core learns that their connection is lost")
-    func letsBulkGoBeforeItsConnection() {
+    @Test("A parcel is never cut, neither where there is room for less of it nor where it is more than a portion")
+    func keepsParcelsWhole() {
         var queue = emptyQueue()
+        let jobs = parcel(1, parts: 3) + parcel(2, parts: 16, bytes: 3_000) + parcel(3, parts: 2) + [message(4, .bulk), message(5, .bulk)]
+        queue.append(contentsOf: [.jobsReceived(jobs)])
+        let (small, large, rest) = (queue.next(bulkRoom: 1), queue.next(bulkRoom: .max), queue.next(bulkRoom: 3))
+        #expect(small.map(tags) == [1, 1, 1])
+        #expect(large.map(tags) == [UInt64](repeating: 2, count: 16))
+        #expect(rest.map(tags) == [3, 3, 4])
+    }
+
+    @Test("What waits when the connection that brought it is lost is dropped, wherever it waits: the broker delivers it again")
+    func dropsWhatALostConnectionBrought() {
+        var queue = emptyQueue()
+        let large = (3...6).map { message($0, .soon, bytes: 20_000) }
+        queue.append(contentsOf: [.jobsReceived((1...2).map { message($0, .bulk) } + large), .published(1, [])])
+        let begun = queue.next(bulkRoom: 0)
+        #expect(begun.map(tags) == [3])
         queue.append(contentsOf: [
-            .jobsReceived((1...3).map { message($0, .bulk) }), .jobsConnection(isUp: false), .jobsReceived([message(4, .bulk)]),
+            .jobsReceived([message(7, .now)]), .controlReceived([]), .jobsReceived([message(8, .now), message(9, .bulk)]),
+            .published(2, []), .jobsConnection(isUp: false), .jobsConnection(isUp: true),
+            .jobsReceived([message(1, .bulk), message(2, .soon)]),
         ])
-        let all = portions(&queue, bulkRoom: 0)
-        #expect(all == [[1, 2, 3], nil, [4]])
+        let rest = portions(&queue)
+        // What is no job is all there, in its order, and then the first jobs of the next connection.
+        #expect(rest.map { $0 == nil } == [true, true, true, true, true, false, false])
+        #expect(Set(rest.compactMap(\.self)) == [[1], [2]])
+        #expect(queue.isEmpty)
+        #expect(queue.count == 0)
+    }
+
+    @Test("Jobs of bulk that came behind a word of the control stream wait for room like others, and those of now overtake them")
+    func sortsWhatABarrierKept() {
+        var queue = emptyQueue()
+        let kept = (1...5).map { message($0, .bulk) } + [message(6, .soon), message(7, .now)]
+        queue.append(contentsOf: [.controlReceived([]), .jobsReceived(kept), .controlReceived([]), .jobsReceived([message(8, .bulk)])])
+        let others = portions(&queue, bulkRoom: 0)
+        #expect(others == [nil, [7], [6], nil])
+        #expect(!queue.hasWork(bulkRoom: 0))
+        let two = queue.next(bulkRoom: 2)
+        #expect(two.map(tags) == [1, 2])
+        let rest = portions(&queue, bulkRoom: 10)
+        #expect(rest == [[3, 4, 5, 8]])
+        #expect(queue.isEmpty)
     }
 
     @Test("Jobs of bulk that wait for room learn of fences and stops before they are taken")
@@ -100,8 +146,10 @@ struct CoreEventQueueTests {
         for barrier in barriers {
             var queue = emptyQueue()
             queue.append(contentsOf: [.jobsReceived([message(1, .soon)]), barrier, .jobsReceived([message(2, .now), message(3, .bulk)])])
-            let before = portions(&queue)
-            #expect(before == [[1], nil, [2, 3]])
+            let all = portions(&queue)
+            let isLost = if case .jobsConnection = barrier { true } else { false }
+            let expected: [[UInt64]?] = isLost ? [nil, [2], [3]] : [[1], nil, [2], [3]]
+            #expect(all == expected)
             // And once it is through, they may again.
             queue.append(contentsOf: [.jobsReceived([message(4, .bulk)]), .jobsReceived([message(5, .now)])])
             let after = portions(&queue)

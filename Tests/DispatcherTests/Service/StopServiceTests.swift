@@ -1,4 +1,5 @@
 import APNsSimulator
+import Broker
 import Dispatcher
 import PushModel
 import SystemIO
@@ -63,6 +64,36 @@ struct StopServiceTests {
             try await second.stop()
             let journal = bench.simulator.journal()
             // An answer that took longer than a request may take is nobody's fault here.
+            #expect(journal.count == count + told.unknown.count, "\(atStop) before the stop")
+            #expect(Set(journal.map(\.apnsID)).count == count)
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
+    @Test("Of parcels of which some jobs wait for room nothing is sent twice either")
+    func stopsAmongParcels() async throws {
+        let count = 1_500
+        try await withServiceBench { bench in
+            let messages = (0..<count).map { number -> OutgoingMessage in
+                var job = Fixture.job([Fixture.delivery(number)], lane: .bulk)
+                job.notification = .random()
+                job.acceptedAt = WallClock.milliseconds()
+                job.expiresAt = job.acceptedAt + 3_600_000
+                return OutgoingMessage(
+                    exchange: bench.topology.jobsExchange, routingKey: bench.topology.jobRoutingKey(.bulk), messageID: .random(),
+                    contentType: PushJob.contentType, body: job.encoded(), company: "shop")
+            }
+            // All are there before a dispatcher is, so that it has far more of them than may be at work.
+            try await bench.publish(messages)
+            let first = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
+            _ = await bench.simulator.journal(reaching: 100)
+            try await first.stop()
+            let atStop = bench.simulator.journal().count
+            let second = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
+            let told = try await Self.told(bench, about: count)
+            #expect(told.final.values.allSatisfy { $0 == [.accepted] })
+            try await second.stop()
+            let journal = bench.simulator.journal()
             #expect(journal.count == count + told.unknown.count, "\(atStop) before the stop")
             #expect(Set(journal.map(\.apnsID)).count == count)
             #expect(try await bench.waitingJobs() == 0)

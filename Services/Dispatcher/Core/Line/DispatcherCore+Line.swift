@@ -7,11 +7,7 @@ import PushModel
 extension DispatcherCore {
     /// 1. Jobs arrive from the broker.
     mutating func take(_ messages: [ReceivedMessage], at now: Int64) {
-        guard !isStopping else {
-            tally.givenBack += messages.count
-            return actions.append(.giveBack(messages.map(\.receipt)))
-        }
-        for message in messages {
+        for message in isStopping ? giveBackUntouched(messages) : messages {
             let number = ledger.enter(message.receipt)
             guard let job = decode(message, as: number, at: now) else {
                 pay(number, at: now)
@@ -25,7 +21,7 @@ extension DispatcherCore {
             var progress = JobInProgress(
                 number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(headers), takenAt: now,
                 hasCompany: message.parcel != nil, pending: DeliverySet(all: job.deliveries.count))
-            guard (message.parcel?.earlierDeliveries ?? 0) < rules.maximumParcelDeliveries else {
+            guard !isStopping, (message.parcel?.earlierDeliveries ?? 0) < rules.maximumParcelDeliveries else {
                 putOff(consume progress, at: now)
                 continue
             }
@@ -37,6 +33,7 @@ extension DispatcherCore {
             conclude(&progress, next, at: now)
             keep(consume progress, at: now)
         }
+        if !isStopping, let last = messages.last { lastTaken[last.queue] = last.receipt }
     }
 
     /// 2. What no version of this program can read goes to the dead letters as it came.

@@ -16,6 +16,24 @@ extension DispatcherCore {
         }
     }
 
+    /// Newcomers after the stop.
+    /// - Returns: what came in a parcel of which something was begun before: given back, it would bring that again.
+    mutating func giveBackUntouched(_ messages: [ReceivedMessage]) -> [ReceivedMessage] {
+        var (untouched, rest): ([Receipt], [ReceivedMessage]) = ([], [])
+        for message in messages {
+            if let begun = lastTaken[message.queue], begun.isOfSameMessage(as: message.receipt) {
+                rest.append(message)
+            } else {
+                untouched.append(message.receipt)
+            }
+        }
+        if !untouched.isEmpty {
+            tally.givenBack += untouched.count
+            actions.append(.giveBack(untouched))
+        }
+        return rest
+    }
+
     /// Nothing of the job is in a pool any more, and some of it was not sent: whole if nothing happened to it, else only the rest.
     mutating func handOver(_ job: JobInProgress, at now: Int64) {
         gate.forget(job.number)

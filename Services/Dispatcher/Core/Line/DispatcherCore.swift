@@ -16,6 +16,8 @@ struct DispatcherCore {
     var jobs: [UInt64: JobInProgress] = [:]
     var ledger = SettlementLedger<Receipt>()
     var bulkPace = BulkPace()
+    /// Of each queue, the last message of which something was begun here: of a parcel, others may follow.
+    var lastTaken: [String: Receipt] = [:]
     var gathered = OutcomeGatherer()
     var decoder = PushJobDecoder()
     /// What the next flush publishes.

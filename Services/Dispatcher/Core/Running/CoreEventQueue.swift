@@ -4,7 +4,8 @@ import PushModel
 
 /// What waits for the core, in the order in which it came, but that jobs of the lane `now` overtake other lanes' jobs and results (DESIGN.md
 /// section 8, promise 9), and that jobs of `bulk` wait until there is room for them (``BulkPace``). No job overtakes what changes what happens to it:
-/// no word of the control stream, no lost connection, no stop. A pure value.
+/// no word of the control stream, no stop. Where the connection that brought them is lost, those that wait are dropped: the broker delivers them all
+/// again, and whoever began one now would send it twice (promise 2). A pure value.
 struct CoreEventQueue {
     struct Portion {
         let event: CoreEvent
@@ -24,12 +25,13 @@ struct CoreEventQueue {
     private var bulk = FIFO<ReceivedMessage>()
     /// Results and jobs of `bulk` take turns.
     private var isTurnOfBulk = true
+    /// Only the last can be one that must not be overtaken.
     private var events: [CoreEvent] = []
     /// How many of the events have gone, and of the first that has not, how many of its jobs.
     private var gone = 0
     private var goneJobs = 0
-    /// Events that must not be overtaken.
-    private var barriers = 0
+    /// What came after such a one, as it came: nothing of it goes before that has gone.
+    private var later = FIFO<CoreEvent>()
 
     init(nowQueue: String, bulkQueue: String) {
         self.nowQueue = nowQueue
@@ -38,7 +40,9 @@ struct CoreEventQueue {
 
     var isEmpty: Bool { urgent.isEmpty && gone == events.count && bulk.isEmpty }
     /// Events, however many portions they will be; jobs of `bulk` that may wait are one.
-    var count: Int { events.count - gone + (bulk.isEmpty ? 0 : 1) }
+    var count: Int { events.count - gone + later.count + (bulk.isEmpty ? 0 : 1) }
+
+    private var endsInBarrier: Bool { events.last?.isBarrier ?? false }
 
     func hasWork(bulkRoom: Int) -> Bool { !urgent.isEmpty || gone < events.count || (bulkRoom > 0 && !bulk.isEmpty) }
 
@@ -46,14 +50,14 @@ struct CoreEventQueue {
         // Under load it may never be empty, and what has gone would stay.
         events.removeFirst(gone)
         gone = 0
-        for event in newcomers { append(event) }
+        for event in newcomers {
+            if case .jobsConnection(isUp: false) = event { dropJobs() }
+            if endsInBarrier { later.append(event) } else { sortIn(event) }
+        }
     }
 
-    private mutating func append(_ event: CoreEvent) {
-        guard case .jobsReceived(let messages) = event, barriers == 0 else {
-            if event.isBarrier { barriers += 1 }
-            return events.append(event)
-        }
+    private mutating func sortIn(_ event: CoreEvent) {
+        guard case .jobsReceived(let messages) = event else { return events.append(event) }
         var others: [ReceivedMessage] = []
         for message in messages {
             switch message.queue {
@@ -65,7 +69,19 @@ struct CoreEventQueue {
         if !others.isEmpty { events.append(.jobsReceived(others)) }
     }
 
-    /// - Parameter bulkRoom: how many jobs of `bulk` may go now.
+    private mutating func dropJobs() {
+        urgent = []
+        bulk = FIFO()
+        events.removeAll(where: \.bringsJobs)
+        goneJobs = 0
+        var others = FIFO<CoreEvent>()
+        while let event = later.popFirst() {
+            if !event.bringsJobs { others.append(event) }
+        }
+        later = others
+    }
+
+    /// - Parameter bulkRoom: how many jobs of `bulk` may go now; more only where a parcel ends beyond that.
     mutating func next(bulkRoom: Int) -> Portion? {
         if !urgent.isEmpty {
             defer { urgent = [] }
@@ -76,25 +92,22 @@ struct CoreEventQueue {
         guard gone < events.count else { return nil }
         if case .jobsReceived(let messages) = events[gone] { return portion(of: messages) }
         let event = events[gone]
-        if event.isBarrier { barriers -= 1 }
         dropFirst()
+        while !endsInBarrier, let newcomer = later.popFirst() { sortIn(newcomer) }
         var size = 0
         if case .batchFinished(let finished) = event { size = finished.answers.count * Self.answerSize }
         return Portion(event: event, size: size, isContinued: false)
     }
 
-    /// What a connection brought has to be known before it is lost. Of everything else jobs may learn first.
-    private mutating func portionOfBulk(_ bulkRoom: Int) -> Portion? {
-        var room = bulkRoom
-        if gone < events.count, case .jobsConnection = events[gone] {
-            room = .max
-        } else if gone < events.count, !isTurnOfBulk {
-            return nil
-        }
-        guard room > 0, !bulk.isEmpty else { return nil }
+    /// A parcel goes as a whole, whatever room there is, because it is settled as a whole: where this process stops, or dies, between two parts of one,
+    /// those that were sent would come again with the rest.
+    private mutating func portionOfBulk(_ room: Int) -> Portion? {
+        guard room > 0, !bulk.isEmpty, isTurnOfBulk || gone == events.count else { return nil }
         var jobs: [ReceivedMessage] = []
         var bytes = 0
-        while let next = bulk.first, jobs.isEmpty || (jobs.count < room && bytes + next.body.count <= Self.portionSize) {
+        while let next = bulk.first {
+            let isDue = jobs.last?.receipt.isOfSameMessage(as: next.receipt) ?? true
+            guard isDue || (jobs.count < room && bytes + next.body.count <= Self.portionSize) else { break }
             _ = bulk.popFirst()
             jobs.append(next)
             bytes += next.body.count
@@ -125,6 +138,8 @@ struct CoreEventQueue {
 }
 
 extension CoreEvent {
+    fileprivate var bringsJobs: Bool { if case .jobsReceived = self { true } else { false } }
+
     fileprivate var isBarrier: Bool {
         switch self {
         case .jobsReceived, .batchFinished, .published: false
