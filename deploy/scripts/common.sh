@@ -41,7 +41,7 @@ end_run() {
     # A second Ctrl-C would end this half-way, and leave behind what is not stopped yet. Each stop has its own bound.
     trap '' INT TERM HUP
     set +e
-    stop_foreground
+    stop_foreground 10
     for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
         stop_process "${owned_processes[index]}"
     done
@@ -70,22 +70,25 @@ foreground() {
     return "$status"
 }
 
+# stop_foreground SECONDS: so long it may take to end.
 stop_foreground() {
-    [ -z "$foreground_group" ] || stop_process "TERM:-$foreground_group"
+    [ -z "$foreground_group" ] || stop_process "TERM:-$foreground_group" "$1"
     foreground_group=
 }
 
-# SIGNAL:ID, up to ten seconds of grace, then SIGKILL; always by id, and only what this run started. A negative ID is that of a process group.
+# SIGNAL:ID, ten SECONDS of grace where nothing is said, then SIGKILL; always by id, and only what this run started. A negative ID is that of a
+# process group. Never fails, also where what it stops is gone already: whoever cleans up goes on. stop_process SIGNAL:ID [SECONDS]
 stop_process() {
-    local signal=${1%%:*} id=${1##*:} tick
-    kill -CONT "$id" 2>/dev/null
+    local signal=${1%%:*} id=${1##*:} ticks=$((${2:-10} * 10)) tick
+    kill -CONT "$id" 2>/dev/null || :
     kill -"$signal" "$id" 2>/dev/null || return 0
-    for ((tick = 0; tick < 100; tick++)); do
-        kill -0 "$id" 2>/dev/null || { wait "$id" 2>/dev/null; return 0; }
+    for ((tick = 0; tick < ticks; tick++)); do
+        kill -0 "$id" 2>/dev/null || break
         sleep 0.1
     done
-    kill -KILL "$id" 2>/dev/null
-    wait "$id" 2>/dev/null
+    [ "$tick" -lt "$ticks" ] || kill -KILL "$id" 2>/dev/null || :
+    # The group's leader is what was started here.
+    wait "${id#-}" 2>/dev/null || :
 }
 
 # start NAME COMMAND…: in the background, output to $work/NAME.log, stopped by end_run with $stop_signal (TERM). Sets $started to its id.
