@@ -57,6 +57,27 @@ struct ValidationReportTests {
         #expect(try JSONValue.parse(file)["Simulator Target Bundle"]?.stringValue == "com.example.shop")
     }
 
+    @Test(
+        "The app's name stands there once, whatever the payload has in its place",
+        arguments: [
+            (
+                #"{ "Simulator Target Bundle" : "com.other" , "aps" : {}}"#,
+                #"{"Simulator Target Bundle":"com.example.shop" , "aps" : {}}"#
+            ),
+            (
+                #"{"a":1, "Simulator Target Bundle":["com.other"], "aps":{}}"#,
+                #"{"Simulator Target Bundle":"com.example.shop","a":1, "aps":{}}"#
+            ),
+            (#"{"aps":{}, "Simulator\u0020Target Bundle":null }"#, #"{"Simulator Target Bundle":"com.example.shop","aps":{} }"#),
+            (#"{"Simulator Target Bundle":7}"#, #"{"Simulator Target Bundle":"com.example.shop"}"#),
+        ])
+    func oneBundle(payload: String, expected: String) throws {
+        let file = try Self.report(payload: payload).simulatorFile(locale: nil)
+        #expect(String(decoding: file, as: UTF8.self) == expected)
+        // A name that stands twice is refused.
+        #expect(try JSONValue.parse(file)["Simulator Target Bundle"]?.stringValue == "com.example.shop")
+    }
+
     @Test("What does not go to the app itself has no such file") func otherTopics() throws {
         #expect(throws: CommandFailure.self) { try Self.report(topic: "com.example.shop.voip").simulatorFile(locale: nil) }
         let empty = try Self.report(payload: "{}").simulatorFile(locale: nil)

@@ -52,7 +52,9 @@ struct ValidationReport {
 
     // MARK: The simulator
 
-    /// The payload that a device of this locale gets, with the app that the simulator hands it to.
+    private static let bundleKey = "Simulator Target Bundle"
+
+    /// The payload that a device of this locale gets, with the app that the simulator hands it to, and no other.
     /// - Throws: ``CommandFailure`` for a push type that goes to something else than the app.
     func simulatorFile(locale: String?) throws -> [UInt8] {
         guard let bundle = answer["bundle_id"]?.stringValue, answer["topic"]?.stringValue == bundle else {
@@ -61,12 +63,19 @@ struct ValidationReport {
         guard let payload = payload(for: locale)?["payload"], let members = payload.objectValue else {
             throw CommandFailure("the answer shows no payload")
         }
-        var file = Array("{\"Simulator Target Bundle\":".utf8)
-        var name = JSONWriter()
-        name.value(bundle)
-        file += name.bytes
-        if !members.isEmpty { file.append(UInt8(ascii: ",")) }
-        return file + bytes[payload.range].dropFirst()
+        var frame = JSONWriter()
+        frame.object { $0.field(Self.bundleKey, bundle) }
+        var file = Array(frame.bytes.dropLast())
+        // Each member's bytes begin after the value before it, and so with the comma, except the first one's.
+        var start = payload.range.lowerBound + 1
+        for (index, member) in members.enumerated() {
+            if member.key != Self.bundleKey {
+                if index == 0 { file.append(UInt8(ascii: ",")) }
+                file += bytes[start..<member.value.range.upperBound]
+            }
+            start = member.value.range.upperBound
+        }
+        return file + bytes[start..<payload.range.upperBound]
     }
 
     private func payload(for locale: String?) -> JSONValue? {

@@ -55,7 +55,29 @@ struct ContentTests {
             #"{"event":"end","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z","alert":"over","sound":"s"}"#, .liveactivity,
             #"{"aps":{"alert":{"body":"over","sound":"s"},"event":"end","content-state":{},"timestamp":1795262400,"dismissal-date":1795266000}}"#
         ),
+        (
+            #"{"event":"update","content_state":{},"alert":"x","sound":{"name":"n","critical":true,"volume":1}}"#, .liveactivity,
+            #"{"aps":{"alert":{"body":"x","sound":{"critical":1,"name":"n","volume":1}},"event":"update","content-state":{},"#
+                + #""timestamp":1795262400}}"#
+        ),
     ]
+
+    @Test(
+        "A Live Activity's time of sending is when it is first due, and never before it was asked for",
+        arguments: [
+            // 13:56 came to UTC+14 twelve hours ago.
+            (#""local_time":"2026-11-21T13:56""#, ParsedRequest.now), (#""local_time":"2026-11-22T02:00""#, ParsedRequest.now),
+            (#""local_time":"2026-11-22T03:00""#, ParsedRequest.now + ParsedRequest.hour),
+            (#""not_before":"2026-11-21T13:00:00Z""#, ParsedRequest.now + ParsedRequest.hour),
+        ])
+    func sendingTime(when: String, milliseconds: Int64) throws {
+        let content = #"{"event":"update","content_state":{}}"#
+        let parsed = try ParsedRequest(content: content, more: #",\#(when),"locales":{"de":{"content":\#(content)}}"#)
+        #expect(parsed.problems == [])
+        let payload = #"{"aps":{"event":"update","content-state":{},"timestamp":\#(milliseconds / 1000)}}"#
+        #expect(parsed.payload == payload)
+        #expect(parsed.request.map { String(decoding: $0.content.variant(for: "de"), as: UTF8.self) } == payload)
+    }
 
     @Test("Fields of the wrong form are refused in the sender's own words", arguments: faults)
     func refuses(content: String, problems: [String]) throws {
@@ -70,6 +92,9 @@ struct ContentTests {
         (#"{"alert":{"title":"t","titel":"x"}}"#, ["/content/alert/titel unknown_field"]),
         (#"{"alert":7}"#, ["/content/alert wrong_type"]), (#"{"alert":{}}"#, ["/content/alert missing"]),
         (#"{"alert":""}"#, ["/content/alert missing"]), (#"{"alert":{"launch_image":"x"}}"#, ["/content/alert missing"]),
+        (#"{"alert":{"title":""}}"#, ["/content/alert missing"]),
+        (#"{"alert":{"title":"","subtitle":"","body":"","loc_key":""}}"#, ["/content/alert missing"]),
+        (#"{"alert":{"title":""},"badge":1,"mutable_content":true}"#, ["/content/mutable_content not_allowed"]),
         (
             #"{"alert":{"title":1,"loc_args":["a",2],"loc_key":"k"}}"#,
             ["/content/alert/title wrong_type", "/content/alert/loc_args wrong_type"]
@@ -115,7 +140,31 @@ struct ContentTests {
         (#"{"event":"update","content_state":{},"dismissal_date":"2026-11-21T13:00:00Z"}"#, ["/content/dismissal_date not_allowed"]),
         (#"{"event":"update","content_state":{},"timestamp":1795262400}"#, ["/content/timestamp wrong_type"]),
         (#"{"event":"update","content_state":{},"stale_date":"soon"}"#, ["/content/stale_date invalid_time"]),
+        (#"{"event":"end","content_state":{},"dismissal_date":"1960-01-01T00:00:00Z"}"#, ["/content/dismissal_date out_of_range"]),
+        (#"{"event":"update","content_state":{},"stale_date":"2300-01-01T00:00:00Z"}"#, ["/content/stale_date out_of_range"]),
+        (
+            #"{"event":"start","content_state":{},"alert":{},"attributes_type":"","attributes":{}}"#,
+            ["/content/alert missing", "/content/attributes_type missing"]
+        ),
+        (
+            #"{"event":"start","content_state":{},"alert":{"title_loc_args":["a"],"body":""},"sound":"s","attributes_type":"A","attributes":{}}"#,
+            ["/content/alert missing"]
+        ),
         (#"{"event":"update","content_state":{},"sound":"s"}"#, ["/content/sound not_allowed"]),
+        (#"{"event":"update","content_state":{},"alert":"x","sound":7}"#, ["/content/sound wrong_type"]),
+        (#"{"event":"update","content_state":{},"alert":"x","sound":{"naem":"n","volume":9}}"#, ["/content/sound/naem unknown_field"]),
+        (
+            #"{"event":"update","content_state":{},"alert":"x","sound":{}}"#,
+            ["/content/sound/critical missing", "/content/sound/name missing"]
+        ),
+        (
+            #"{"event":"update","content_state":{},"alert":"x","sound":{"critical":true,"name":5,"volume":9}}"#,
+            ["/content/sound/name missing", "/content/sound/volume wrong_type"]
+        ),
+        (
+            #"{"event":"update","content_state":{},"alert":"x","sound":{"critical":1,"name":"n"}}"#,
+            ["/content/sound/critical wrong_type"]
+        ),
         (#"{"event":"update","content_state":{},"alert":{"title":"t","title_loc_key":"k"}}"#, ["/content/alert/title_loc_key conflict"]),
         (
             #"{"event":"update","content_state":{},"alert":{"title_loc_key":7,"loc_args":["a",1]}}"#,
@@ -124,6 +173,11 @@ struct ContentTests {
         (#"{"event":"update","content_state":{},"alert":{"subtitle":"s"}}"#, ["/content/alert/subtitle unknown_field"]),
         (#"{"event":"update","content_state":{},"relevance_score":"high"}"#, ["/content/relevance_score wrong_type"]),
     ]
+
+    @Test("A date that cannot be is told as a date") func dates() throws {
+        let content = #"{"event":"end","content_state":{},"dismissal_date":"1960-01-01T00:00:00Z"}"#
+        #expect(try ParsedRequest(content: content).details == ["a date and time from 1970 to 2286"])
+    }
 
     // MARK: Push types
 
@@ -139,6 +193,10 @@ struct ContentTests {
             (.mdm, #"{"custom":{"mdm":"magic"}}"#, ["/content not_allowed"]),
             (.voip, #"{"alert":"a"}"#, []), (.location, #"{"custom":{"a":1}}"#, []),
             (.alert, #"{"content_available":true,"category":"c","sound":"s"}"#, []),
+            (.alert, #"{"alert":{"title":"","loc_key":"K"}}"#, []), (.alert, #"{"alert":{"title_loc_key":"K"}}"#, []),
+            (.alert, #"{"alert":{"subtitle":"s"}}"#, []), (.alert, #"{"alert":{"title":""},"badge":1}"#, []),
+            // An update may light up the screen, or ring, without a word.
+            (.liveactivity, #"{"event":"update","content_state":{},"alert":{},"sound":"s"}"#, []),
         ])
     func holds(type: PushType, content: String, problems: [String]) throws {
         let parsed = try ParsedRequest(content: content, more: #","push_type":"\#(type.rawValue)""#)
@@ -172,6 +230,7 @@ struct ContentTests {
             (.mdm, #"{"mdm":"magic"}"#), (.controls, #"{"aps":{"content-changed":true}}"#),
             (.widgets, #"{"aps":{"content-changed":true}}"#),
             (.alert, #"{"aps":{"alert":{"action-loc-key":"old"},"badge":1,"url-args":["a"]}}"#),
+            (.alert, #"{"aps":{"alert":{"title":"t","sound":{}}}}"#),
             (
                 .liveactivity,
                 #"{"aps":{"timestamp":1795262400.5,"event":"update","content-state":{},"alert":{"title":{"loc-key":"k","loc-args":["a"]},"sound":"s"}}}"#
@@ -215,6 +274,19 @@ struct ContentTests {
                     "/payload/aps/attributes-type wrong_type", "/payload/aps/input-push-token wrong_type",
                     "/payload/aps/input-push-channel wrong_type",
                 ]
+            ),
+            (
+                .liveactivity,
+                #"{"aps":{"event":"update","timestamp":-1,"content-state":{},"alert":{"sound":{"critical":true,"volume":"x"}}}}"#,
+                [
+                    "/payload/aps/alert/sound/critical missing", "/payload/aps/alert/sound/name missing",
+                    "/payload/aps/alert/sound/volume wrong_type", "/payload/aps/timestamp wrong_type",
+                ]
+            ),
+            (
+                .liveactivity,
+                #"{"aps":{"event":"start","timestamp":1,"alert":{"title":{"loc-key":""}},"attributes":{},"attributes-type":"A"}}"#,
+                ["/payload/aps/alert missing"]
             ),
             (.background, #"{"aps":{"content-available":1,"a/b":1}}"#, ["/payload/aps/a~1b not_allowed"]),
         ])

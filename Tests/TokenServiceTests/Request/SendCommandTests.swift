@@ -53,6 +53,36 @@ struct SendCommandTests {
         }
     }
 
+    @Test func whatGoesToNoAppLeavesAnEarlierFileAsItIs() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let call = try TemporaryFile(#"{"to":{"user":"ada"},"push_type":"voip","payload":{"call":1}}"#)
+            defer { call.remove() }
+            let output = try TemporaryFile("a good file")
+            defer { output.remove() }
+            await #expect(throws: CommandFailure.self) {
+                try await Self.pushctl(shop, "validate", "shop", call.path, "--apns-file", output.path)
+            }
+            #expect(try String(contentsOfFile: output.path, encoding: .utf8) == "a good file")
+        }
+    }
+
+    @Test func whatTheServiceTakesIsReadBackHoweverDeepItNests() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            // With the request and the payload around it, as deep as a body may be. The answer has the payload deeper.
+            let deep = String(repeating: "[", count: 30) + String(repeating: "]", count: 30)
+            let request = try TemporaryFile(#"{"to":{"user":"ada"},"payload":{"aps":{"alert":"a"},"deep":\#(deep)}}"#)
+            defer { request.remove() }
+            let output = try TemporaryFile("")
+            defer { output.remove() }
+            try await Self.pushctl(shop, "validate", "shop", request.path, "--apns-file", output.path)
+            #expect(
+                try String(contentsOfFile: output.path, encoding: .utf8)
+                    == #"{"Simulator Target Bundle":"com.example.shop","aps":{"alert":"a"},"deep":\#(deep)}"# + "\n")
+        }
+    }
+
     @Test func waitingEndsWithTheLastOutcome() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -126,9 +126,19 @@ struct TargetTests {
             (#""on_unknown":"x""#, "/on_unknown unsupported_value"), (#""lane":"fast""#, "/lane unsupported_value"),
             (#""priority":0"#, "/priority unsupported_value"), (#""priority":"5""#, "/priority wrong_type"),
             (#""collapse_id":"\#(String(repeating: "é", count: 33))""#, "/collapse_id too_long"),
+            // What can be no header is refused now, instead of being lost later.
+            (#""collapse_id":" a""#, "/collapse_id invalid_character"), (#""collapse_id":"a ""#, "/collapse_id invalid_character"),
+            (#""collapse_id":" ""#, "/collapse_id invalid_character"), (#""collapse_id":"a\t""#, "/collapse_id invalid_character"),
             (#""extra":1"#, "/extra unknown_field"),
         ])
     func refusesTheRest(more: String, problem: String) throws { #expect(try ParsedRequest(alert: more).problems == [problem]) }
+
+    @Test("Blanks are part of a name wherever they can travel") func blanks() throws {
+        let parsed = try ParsedRequest(alert: #""collapse_id":"\u00a0a b\u3000","supersede_key":" a ""#)
+        #expect(parsed.problems == [])
+        #expect(parsed.request?.collapseID == "\u{a0}a b\u{3000}")
+        #expect(parsed.request?.supersedeKey == " a ")
+    }
 
     @Test("What may be said may also be null") func nulls() throws {
         let parsed = try ParsedRequest(

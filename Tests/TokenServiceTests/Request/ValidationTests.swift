@@ -69,6 +69,11 @@ struct ValidationTests {
                 "other_purpose not_sent 1",
                 "unknown_token not_sent 1",
             ]),
+        // One device in both environments, as its user's.
+        Expectation(to: #"{"tokens":["\#(token(2))","\#(token(20))"]}"#, devices: 1, deliveries: 2),
+        Expectation(
+            to: #"{"tokens":["\#(token(2))","\#(token(20))","\#(token(1))","\#(token(98))","\#(token(99))"]}"#, devices: 2,
+            deliveries: 3, reasons: ["unknown_token not_sent 2"]),
         Expectation(
             to: #"{"tags":"beta AND NOT muted"}"#, devices: 2, deliveries: 2, reasons: ["signed_out sent 1", "no_token not_sent 1"]),
         Expectation(

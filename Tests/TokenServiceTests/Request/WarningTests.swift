@@ -29,6 +29,16 @@ struct WarningTests {
         (#""push_type":"voip","payload":{"call":1},"apns_expiration":0"#, []),
         (#""push_type":"pushtotalk","payload":{"aps":{}}"#, []),
         (#""push_type":"pushtotalk","payload":{"aps":{}},"apns_expiration":1795262500"#, ["/apns_expiration pushtotalk_stored"]),
+        (#""content":{"alert":"a"},"ttl_seconds":60,"apns_expiration":1796990400"#, ["/apns_expiration stored_past_expiry"]),
+        (#""content":{"alert":"a"},"ttl_seconds":60,"apns_expiration":1795262461"#, ["/apns_expiration stored_past_expiry"]),
+        (#""content":{"alert":"a"},"ttl_seconds":60,"apns_expiration":1795262460"#, []),
+        (#""content":{"alert":"a"},"ttl_seconds":60,"apns_expiration":0"#, []),
+        (#""content":{"alert":"a"},"expires_at":"2026-11-21T12:01:00.5Z","apns_expiration":1795262461"#, []),
+        (
+            #""content":{"alert":"a"},"expires_at":"2026-11-21T12:01:00.5Z","apns_expiration":1795262462"#,
+            ["/apns_expiration stored_past_expiry"]
+        ),
+        (#""content":{"alert":"a"},"apns_expiration":1796990400"#, []),
         (#""content":{\#(update)}"#, ["/priority live_activity_budget"]),
         (#""content":{\#(update)},"priority":5"#, []),
         (#""content":{\#(update),"alert":"a"}"#, []),

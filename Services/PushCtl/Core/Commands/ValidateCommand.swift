@@ -30,8 +30,10 @@ struct ValidateCommand: AsyncParsableCommand {
         }
         let validation = ValidationReport(answer: answer, bytes: bytes)
         if let apnsFile {
+            // Before the file is opened, which empties it: what cannot be written leaves an earlier one as it is.
+            let content = try validation.simulatorFile(locale: locale)
             let output = try LineFile(path: apnsFile)
-            try output.append(line: try validation.simulatorFile(locale: locale)[...])
+            try output.append(line: content[...])
             try output.flush()
         }
         print(json ? String(decoding: bytes, as: UTF8.self) : validation.text)

@@ -13,7 +13,10 @@ extension Resource {
         .omissible(
             "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
         .omissible("priority", JSONSchema(.numbers([10, 5, 1])), "Which ones are allowed depends on the push type."),
-        .omissible("collapse_id", .string(64).example("order-4711"), "A later one of the same id replaces this one. At most 64 bytes."),
+        .omissible(
+            "collapse_id", .string(64).example("order-4711"),
+            "A later one of the same id replaces this one. At most 64 bytes, no control characters, no blank at either end."
+        ),
         .omissible("not_before", .time, "When it is due; at most 30 days ahead. At once where it is left out."),
         .omissible(
             "local_time", .localTime,
@@ -75,7 +78,10 @@ extension Resource {
         .omissible("content_changed", .boolean, "Push types widgets and controls."),
         .omissible("event", .words(["update", "start", "end"]), "Makes it a Live Activity's."),
         .omissible("content_state", .dictionary(.anything), "Of a Live Activity, in the app's own shape."),
-        .omissible("timestamp", .time, "When it was sent, for a Live Activity; where it is left out, when it is due."),
+        .omissible(
+            "timestamp", .time,
+            "When it was sent, for a Live Activity; where it is left out, when it is due (with local_time: first anywhere, but never before the request)."
+        ),
         .omissible("stale_date", .time), .omissible("dismissal_date", .time, "With the event end."),
         .omissible("attributes_type", .string(), "With the event start, as the rest:"),
         .omissible("attributes", .dictionary(.anything)), .omissible("input_push_token", .boolean),

@@ -13,11 +13,12 @@ extension NotificationRequest {
     package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64) {
         let target = body.target()
         let due = body.dueTime(now: now)
-        let drafts = body.drafts(source: source, due: due)
+        // A local time has come to some zones before the request is made; what is sent then is sent now.
+        let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })
         let pushType = body.pushType(of: drafts)
         if let pushType { drafts.forEach { $0.check(as: pushType, body.problems) } }
         let priority = body.priority(for: pushType)
-        let collapseID = body.headerText("collapse_id")
+        let collapseID = body.collapseID()
         let expiry = body.expiry(due: due, now: now)
         let apnsExpiration = body.apnsExpiration(due: due)
         let isUrgent = body.optionalBool("urgent") ?? false
@@ -48,8 +49,18 @@ extension JSONObjectReader {
         return priority
     }
 
-    /// What may travel as a header: 1 to 64 bytes without control characters.
-    fileprivate mutating func headerText(_ key: String) -> String? {
+    /// It travels as a header, whose value has no blank at either end (RFC 9113 section 8.2.1): APNs would never answer. The other kind of
+    /// blank, the tab, is a control character.
+    fileprivate mutating func collapseID() -> String? {
+        let text = name("collapse_id")
+        if let bytes = text?.utf8, bytes.first == UInt8(ascii: " ") || bytes.last == UInt8(ascii: " ") {
+            problem("collapse_id", "invalid_character", "no blank is allowed at the beginning and at the end: it travels as a header")
+        }
+        return text
+    }
+
+    /// 1 to 64 bytes without control characters.
+    private mutating func name(_ key: String) -> String? {
         guard let text = optionalString(key, maximumBytes: 64) else { return nil }
         if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
             problem(key, "invalid_character", "control characters are not allowed")
@@ -68,7 +79,7 @@ extension JSONObjectReader {
     }
 
     fileprivate mutating func supersedeKey(for target: NotificationRequest.Target?) -> String? {
-        let key = headerText("supersede_key")
+        let key = name("supersede_key")
         guard key != nil, let target else { return key }
         switch target {
         case .user, .installation: break

@@ -29,8 +29,12 @@ struct RequestWarnings {
     }
 
     private func ofTime() -> [NotificationWarning] {
-        guard due.localTime != nil else { return [] }
         var warnings: [NotificationWarning] = []
+        // An expiry that nobody stated contradicts nothing; nor does one that was rounded up to whole seconds.
+        if expiry.source != .standard, request.apnsExpiration > (expiry.at + 999) / 1000 {
+            warnings.append(.init(.storedPastExpiry, at: "/apns_expiration"))
+        }
+        guard due.localTime != nil else { return warnings }
         if due.earliest <= now { warnings.append(.init(.localTimePassed, at: "/local_time")) }
         if expiry.at <= due.latest { warnings.append(.init(.expiresBeforeLastTimeZone, at: "/expires_at")) }
         return warnings

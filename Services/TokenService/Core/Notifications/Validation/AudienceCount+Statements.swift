@@ -54,11 +54,15 @@ extension AudienceCount {
         )
         SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
         """
+    /// A device whose tokens are listed counts once; of tokens that reach none, each counts.
     static let tokens: PostgresStatement = """
         WITH judged AS (
-            SELECT live.count, CASE
-                WHEN live.count > 0 THEN
-                    CASE WHEN live.is_throttled THEN 'throttled' WHEN live.is_quiet THEN 'quiet_hours' WHEN live.is_signed_out THEN 'signed_out' ELSE 'ready' END
+            SELECT live.ordinal, CASE
+                WHEN live.ordinal IS NOT NULL THEN
+                    CASE WHEN live.throttled_until > now() THEN 'throttled' WHEN NOT $3 AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = live.owner
+                                AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, live.time_zone))
+                        THEN 'quiet_hours' WHEN live.owner IS NULL THEN 'signed_out' ELSE 'ready' END
                 ELSE CASE (
                     SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
                     WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2)
@@ -66,15 +70,12 @@ extension AudienceCount {
                     ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.token = u.token)
                         THEN 'other_purpose' ELSE 'unknown_token' END END
                 END AS reason
-            FROM unnest($6::bytea[]) AS u (token) CROSS JOIN LATERAL (
-                SELECT count(*), bool_or(i.throttled_until > now()) AS is_throttled, bool_and(i.owner IS NULL) AS is_signed_out,
-                    bool_or(NOT $3 AND EXISTS (
-                        SELECT FROM quiet_hours q WHERE q.app_id = $1 AND q.owner = i.owner
-                            AND is_quiet($4, $5::text::timestamp, q.begins_at, q.ends_at, i.time_zone))) AS is_quiet
+            FROM unnest($6::bytea[]) AS u (token) LEFT JOIN LATERAL (
+                SELECT i.ordinal, i.owner, i.time_zone, i.throttled_until
                 FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2 AND t.state = 'active') AS live
+                WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2 AND t.state = 'active') AS live ON true
         )
-        SELECT reason, count(*), sum(count)::bigint FROM judged GROUP BY reason
+        SELECT reason, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL), count(ordinal) FROM judged GROUP BY reason
         """
     static let everyone: PostgresStatement = """
         WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = $1 ORDER BY id LIMIT 10000), judged AS (

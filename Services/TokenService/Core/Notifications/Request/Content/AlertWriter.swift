@@ -9,16 +9,17 @@ struct AlertWriter {
     /// - Parameters:
     ///   - alert: An object, or a text.
     ///   - sound: That of a Live Activity.
-    mutating func write(_ alert: JSONValue, at pointer: String, sound: JSONValue?, _ problems: JSONProblems, to aps: inout JSONWriter) {
+    ///   - pointer: To the content.
+    mutating func write(_ alert: JSONValue, sound: JSONValue?, below pointer: String, _ problems: JSONProblems, to aps: inout JSONWriter) {
         aps.object("alert") { object in
             if alert.objectValue == nil {
                 object.field("body", alert, source: source)
             } else {
-                var reader = JSONObjectReader(alert, at: pointer, problems: problems)
+                var reader = JSONObjectReader(alert, at: pointer + "/alert", problems: problems)
                 if isActivity { writeActivity(&reader, to: &object) } else { writeNotification(&reader, to: &object) }
                 reader.finish()
             }
-            if let sound { object.field("sound", sound, source: source) }
+            if let sound { SoundWriter(source: source).write(sound, below: pointer, problems, to: &object) }
         }
     }
 

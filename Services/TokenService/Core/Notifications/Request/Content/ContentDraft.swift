@@ -29,12 +29,13 @@ extension NotificationContent {
 
 extension JSONObjectReader {
     /// The default first, then the locales'. What could not be read has left a problem and is not among them.
-    mutating func drafts(source: [UInt8], due: DueTime?) -> [ContentDraft] {
-        let standard = draft(locale: nil, source: source, due: due)
-        return [standard].compactMap { $0 } + variants(source: source, due: due)
+    /// - Parameter sendingTime: See ``ContentRenderer/sendingTime``.
+    mutating func drafts(source: [UInt8], sendingTime: Int64?) -> [ContentDraft] {
+        let standard = draft(locale: nil, source: source, sendingTime: sendingTime)
+        return [standard].compactMap { $0 } + variants(source: source, sendingTime: sendingTime)
     }
 
-    private mutating func variants(source: [UInt8], due: DueTime?) -> [ContentDraft] {
+    private mutating func variants(source: [UInt8], sendingTime: Int64?) -> [ContentDraft] {
         guard let locales = optionalObject("locales") else { return [] }
         let members = locales.value.objectValue ?? []
         guard members.count <= NotificationContent.maximumVariants else {
@@ -52,14 +53,14 @@ extension JSONObjectReader {
                 return nil
             }
             var variant = locales.reader(of: key, value)
-            let draft = variant.draft(locale: tag.text, source: source, due: due)
+            let draft = variant.draft(locale: tag.text, source: source, sendingTime: sendingTime)
             variant.finish()
             return draft
         }
     }
 
     /// Exactly one of `payload`, which is taken verbatim, and `content`, which is rendered.
-    private mutating func draft(locale: String?, source: [UInt8], due: DueTime?) -> ContentDraft? {
+    private mutating func draft(locale: String?, source: [UInt8], sendingTime: Int64?) -> ContentDraft? {
         let payload = optionalValue("payload")
         let content = optionalValue("content")
         guard (payload == nil) != (content == nil) else {
@@ -72,7 +73,7 @@ extension JSONObjectReader {
         }
         if let payload { return draft(payload, locale: locale, source: source) }
         guard let object = object("content") else { return nil }
-        return ContentRenderer(source: source, sendingTime: due?.earliest).draft(of: object, locale: locale)
+        return ContentRenderer(source: source, sendingTime: sendingTime).draft(of: object, locale: locale)
     }
 
     private func draft(_ payload: JSONValue, locale: String?, source: [UInt8]) -> ContentDraft? {

@@ -33,5 +33,6 @@ struct ContentPlace {
     private static let fields = [
         "alert/title/loc-key": "alert/title_loc_key", "alert/title/loc-args": "alert/title_loc_args",
         "alert/body/loc-key": "alert/loc_key", "alert/body/loc-args": "alert/loc_args", "alert/sound": "sound",
+        "alert/sound/critical": "sound/critical", "alert/sound/name": "sound/name", "alert/sound/volume": "sound/volume",
     ]
 }

@@ -64,7 +64,7 @@ struct ContentRenderer {
         let sound = content.optionalValue("sound")
         if let alert, alert.objectValue != nil || (isActivity && sound != nil) {
             var writer = AlertWriter(source: source, isActivity: isActivity)
-            writer.write(alert, at: content.pointer + "/alert", sound: isActivity ? sound : nil, content.problems, to: &aps)
+            writer.write(alert, sound: isActivity ? sound : nil, below: content.pointer, content.problems, to: &aps)
         } else if let alert {
             aps.field("alert", alert, source: source)
         } else if isActivity, sound != nil {
@@ -72,18 +72,7 @@ struct ContentRenderer {
         }
         if let badge = content.optionalValue("badge") { aps.field("badge", badge, source: source) }
         guard let sound, !isActivity else { return }
-        if sound.objectValue == nil { aps.field("sound", sound, source: source) } else { writeCriticalSound(&content, to: &aps) }
-    }
-
-    private func writeCriticalSound(_ content: inout JSONObjectReader, to aps: inout JSONWriter) {
-        guard var sound = content.optionalObject("sound") else { return }
-        aps.object("sound") { object in
-            if sound.optionalBool("critical") == true { object.field("critical", 1) }
-            for name in ["name", "volume"] {
-                if let value = sound.optionalValue(name) { object.field(name, value, source: source) }
-            }
-        }
-        sound.finish()
+        SoundWriter(source: source).write(sound, below: content.pointer, content.problems, to: &aps)
     }
 
     /// They stand beside `aps`.

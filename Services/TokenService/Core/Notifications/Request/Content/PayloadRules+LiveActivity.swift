@@ -7,9 +7,7 @@ extension PayloadRules {
     /// APNS.md 3.1, *Live Activity rules*.
     func checkLiveActivity(_ aps: JSONValue?) {
         guard let aps else { return problem(place.aps(), "missing", "required for push type liveactivity") }
-        for key in ["timestamp", "stale-date", "dismissal-date"] {
-            expect(aps, key, "UNIX seconds") { ($0.numberValue).map { (0..<Self.secondsBound).contains($0) } ?? false }
-        }
+        for key in ["timestamp", "stale-date", "dismissal-date"] { checkTime(aps[key], key) }
         expect(aps, "content-state", "an object") { $0.objectValue != nil }
         expect(aps, "attributes", "an object") { $0.objectValue != nil }
         expect(aps, "attributes-type", "a string") { $0.stringValue != nil }
@@ -22,12 +20,27 @@ extension PayloadRules {
         check(event, aps)
     }
 
+    private func checkTime(_ time: JSONValue?, _ key: String) {
+        guard let time, !(time.numberValue.map { (0..<Self.secondsBound).contains($0) } ?? false) else { return }
+        // Typed, it was a date and a time, or it would not have got here.
+        if isTyped {
+            problem(place.aps(key), "out_of_range", "a date and time from 1970 to 2286")
+        } else {
+            problem(place.aps(key), "wrong_type", "expected UNIX seconds")
+        }
+    }
+
     private func check(_ event: String, _ aps: JSONValue) {
         let ofStart = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
         if event == "start" {
-            for key in ["alert", "attributes-type", "attributes"] where aps[key] == nil {
-                problem(place.aps(key), "missing", "required to start a Live Activity")
+            // Empty is as good as absent: there is nothing to show, and no type of that name.
+            if !hasText(aps["alert"]) {
+                problem(place.aps("alert"), "missing", "a title or body, or its localization key: required to start a Live Activity")
             }
+            if aps["attributes-type"].map({ $0.stringValue == "" }) ?? true {
+                problem(place.aps("attributes-type"), "missing", "required to start a Live Activity")
+            }
+            if aps["attributes"] == nil { problem(place.aps("attributes"), "missing", "required to start a Live Activity") }
         } else {
             for key in ofStart where aps[key] != nil {
                 problem(place.aps(key), "not_allowed", "belongs to the event start alone")

@@ -8,7 +8,7 @@ extension PayloadRules {
         if let alert = aps["alert"], alert.objectValue != nil { check(alert: alert) }
         expect(aps, "badge", "a whole number from 0") { ($0.integerValue ?? -1) >= 0 }
         expect(aps, "sound", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
-        if let sound = aps["sound"], sound.objectValue != nil { check(sound: sound) }
+        if let sound = aps["sound"], sound.objectValue != nil { check(sound: sound, at: "sound") }
         for key in ["thread-id", "category", "target-content-id", "filter-criteria"] {
             expect(aps, key, "a string") { $0.stringValue != nil }
         }
@@ -42,15 +42,17 @@ extension PayloadRules {
             expect(alert, key, below: "alert/", "an array of strings", Self.isTexts)
         }
         expect(alert, "sound", below: "alert/", "a string or an object") { $0.stringValue != nil || $0.objectValue != nil }
+        // In a notification's alert it means nothing.
+        if type == .liveactivity, let sound = alert["sound"], sound.objectValue != nil { check(sound: sound, at: "alert/sound") }
     }
 
     /// APNS.md 3.3.
-    private func check(sound: JSONValue) {
+    private func check(sound: JSONValue, at path: String) {
         if sound["critical"]?.integerValue != 1 {
-            problem(place.aps("sound/critical"), "missing", "a sound that is an object is a critical one")
+            problem(place.aps("\(path)/critical"), "missing", "a sound that is an object is a critical one")
         }
-        if sound["name"]?.stringValue == nil { problem(place.aps("sound/name"), "missing", "a string: a file of the app, or default") }
-        expect(sound, "volume", below: "sound/", "a number from 0 to 1") { $0.numberValue.map { (0...1).contains($0) } ?? false }
+        if sound["name"]?.stringValue == nil { problem(place.aps("\(path)/name"), "missing", "a string: a file of the app, or default") }
+        expect(sound, "volume", below: "\(path)/", "a number from 0 to 1") { $0.numberValue.map { (0...1).contains($0) } ?? false }
     }
 
     private static func isTexts(_ value: JSONValue) -> Bool { value.arrayValue?.allSatisfy { $0.stringValue != nil } ?? false }

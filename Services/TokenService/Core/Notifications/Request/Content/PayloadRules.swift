@@ -47,7 +47,7 @@ struct PayloadRules {
         guard ["alert", "badge", "sound"].contains(where: { aps[$0] != nil }) else {
             return problem(place.aps(), "missing", "an alert, badge or sound is required for push type alert")
         }
-        guard !Self.hasText(aps["alert"]) else { return }
+        guard !hasText(aps["alert"]) else { return }
         if aps["mutable-content"]?.integerValue == 1 {
             problem(place.aps("mutable-content"), "not_allowed", "mutable-content needs an alert with a title, subtitle or body")
         } else if aps["badge"] == nil, aps["sound"] == nil {
@@ -55,13 +55,16 @@ struct PayloadRules {
         }
     }
 
-    /// Whether there is anything to read in an alert.
-    private static func hasText(_ alert: JSONValue?) -> Bool {
+    /// Whether there is anything to read in an alert. What is of no right type has its own problem.
+    func hasText(_ alert: JSONValue?) -> Bool {
         guard let alert else { return false }
-        if let text = alert.stringValue { return !text.isEmpty }
-        // What is of no right type has its own problem.
-        guard alert.objectValue != nil else { return true }
-        return ["title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"].contains { alert[$0] != nil }
+        guard alert.objectValue != nil else { return alert.stringValue != "" }
+        return ["title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"].contains { key in
+            guard let text = alert[key] else { return false }
+            // A Live Activity's localized text (APNS.md 3.1).
+            if type == .liveactivity, text.objectValue != nil { return text["loc-key"].map { $0.stringValue != "" } ?? false }
+            return text.stringValue != ""
+        }
     }
 
     private func checkBackground(_ aps: JSONValue?) {
@@ -74,7 +77,7 @@ struct PayloadRules {
         }
     }
 
-    private var isTyped: Bool {
+    var isTyped: Bool {
         switch place.form {
         case .payload: false
         case .content: true
