@@ -39,6 +39,19 @@ struct NotificationsCommandTests {
                 accepted_at T1
                 expires_at T2
                 """)
+        let stopped = try Self.parse(
+            #"{"id":"n1","state":"cancelled","to":{"kind":"all"},"push_type":"alert","lane":"bulk","receipts":"all","accepted_at":"T1","local_time":"L","expires_at":"T2","cancelled_at":"T3","cancel_reason":"superseded"}"#
+        )
+        #expect(
+            notificationFacts(stopped) == """
+                n1, cancelled, to all
+                push type alert, lane bulk, receipts all
+                accepted_at T1
+                local_time L
+                expires_at T2
+                cancelled_at T3
+                cancel_reason superseded
+                """)
         #expect(
             outcomeTable(status).description == """
                 OUTCOME     STATUS  REASON        DELIVERIES

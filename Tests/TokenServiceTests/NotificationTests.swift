@@ -46,6 +46,41 @@ struct NotificationTests {
         }
     }
 
+    /// Outcomes are applied while it is read: after its row, before its deliveries.
+    @Test func itsStateAndItsCountersAreOfOneMoment() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            try await running.sending(id, shop)
+            let locked = Signal<Void>()
+            async let applied: Void = running.pool.transaction { session in
+                try session.execute("LOCK TABLE deliveries IN ACCESS EXCLUSIVE MODE")
+                locked.send(())
+                try session.execute(
+                    """
+                    DO $$ BEGIN
+                        FOR i IN 1..400 LOOP
+                            EXIT WHEN EXISTS (
+                                SELECT FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass
+                                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
+                            PERFORM pg_sleep(0.05);
+                        END LOOP;
+                    END $$
+                    """)
+                try session.execute("UPDATE deliveries SET class = 'accepted', status = 200, updated_at = now()")
+                try session.execute("UPDATE notifications SET pending = 0, state = 'completed', completed_at = now()")
+            }
+            _ = try await locked.next()
+            let told = try await shop.status(id.description)
+            try await applied
+            #expect(told.text("state") == "sending" && told["completed_at"] == nil)
+            #expect(told["counts"]?.number("pending") == 2 && told["counts"]?.number("accepted") == 0)
+            #expect(told["deliveries"]?.arrayValue?.map { $0.text("state") } == ["pending", "pending"])
+            #expect(try await shop.status(id.description)["counts"]?.number("accepted") == 2)
+        }
+    }
+
     @Test func aLargeAudienceIsSplitIntoJobs() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

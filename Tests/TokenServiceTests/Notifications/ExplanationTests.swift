@@ -43,12 +43,18 @@ struct ExplanationTests {
             #expect(waiting.verdict == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
             let retryAt = UnixClock.now() + 60_000
             try await running.report(.throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: retryAt)
+            _ = try await eventually { try await Self.why(id, "ada", shop).step("attempt") }
+            // That it was published is noted when it has been tried already.
+            try await running.execute("UPDATE notifications SET published_at = now() + interval '40 milliseconds'")
+            let tried = try await Self.why(id, "ada", shop).steps
+            #expect(tried.filter { ["published", "attempt", "pending"].contains($0) } == ["published", "attempt", "pending"])
             try await running.report(.accepted, of: job, status: 200, attempt: 2)
             _ = try await running.completed(job.notification, shop)
+            try await running.execute("UPDATE notifications SET published_at = completed_at + interval '40 milliseconds'")
             let told = try await Self.why(id, "ada", shop)
             #expect(told.verdict == "sent")
             #expect(told.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
-            #expect(Set(told.steps) == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
+            #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
             #expect(told.step("attempt")?["detail"]?.text("reason") == "TooManyRequests")
             #expect(told.step("ended")?.text("why") == "APNs accepted it at attempt 2.")
             #expect(told.step("ended")?["detail"]?.text("delivery") == job.deliveries[0].id.description)
@@ -59,6 +65,62 @@ struct ExplanationTests {
             #expect(try await shop.get("/v1/apps/shop/notifications/\(PushID.random())/why?user=ada").status == 404)
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why").code == "out_of_range")
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada&x=1").code == "unknown_parameter")
+        }
+    }
+
+    @Test("What a dispatcher has had was handed over, also where that is not noted yet; a chunk too") func notedLate() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            let id = job.notification.description
+            try await running.sending(job.notification, shop)
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
+            try await running.execute("UPDATE notifications SET published_at = NULL")
+            let told = try await Self.why(id, "ada", shop)
+            #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "ended", "completed"])
+            // Of a large audience, without a receipt.
+            let all = try await Self.send(#"{"all":true}"#, shop)
+            try await running.execute(
+                """
+                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until, published_at, settled)
+                SELECT n.id, 0, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
+                FROM notifications n, tokens t WHERE n.id = $1::text::uuid
+                """, [.text(all)])
+            try await running.execute(
+                "UPDATE notifications SET state = 'completed', total = 1, completed_at = now() WHERE id = $1::text::uuid", [.text(all)])
+            let counted = try await Self.why(all, "ada", shop).steps
+            #expect(counted.suffix(4) == ["delivery_made", "published", "ended", "completed"], "\(counted)")
+        }
+    }
+
+    @Test("APNs is quoted only where it answered") func ownReasons() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            let id = job.notification.description
+            let tries: [(outcome: OutcomeClass, status: Int?, reason: String, words: String)] = [
+                (.throttled, nil, "device_throttled", "It was not tried (device_throttled)"),
+                (.misconfigured, nil, "pool_paused", "It was not tried (pool_paused)"),
+                (.unknown, nil, "timed_out", "An attempt that was not the end: no answer came (timed_out)"),
+                (.failed, 503, "Shutdown", "An attempt that was not the end: APNs answered 503 Shutdown"),
+            ]
+            for (attempt, given) in zip(1..., tries) {
+                try await running.report(
+                    given.outcome, of: job, final: false, status: given.status, reason: given.reason, retryAt: UnixClock.now() + 60_000,
+                    attempt: attempt)
+                let step = try await eventually {
+                    let step = try await Self.why(id, "ada", shop).step("attempt")
+                    return step?["detail"]?.text("reason") == given.reason ? step : nil
+                }
+                #expect(step.text("why")?.hasPrefix("\(given.words); it was to be tried again from ") == true, "\(step)")
+            }
+            try await running.report(.rejected, of: job, reason: "malformed", attempt: 5)
+            _ = try await running.completed(job.notification, shop)
+            let ended = try await Self.why(id, "ada", shop).step("ended")
+            #expect(ended?.text("why") == "The request could not be sent as it is (malformed).")
         }
     }
 

@@ -8,8 +8,8 @@ import TokenService
 
 @Suite("Why: a hold that keeps a notification back is named, wherever the notification waits", .serialized, .timeLimit(.minutes(5)))
 struct HoldExplanationTests {
-    private static func why(_ id: String, _ client: APITestClient) async throws -> JSONValue {
-        let answer = try await client.get("/v1/apps/shop/notifications/\(id)/why?user=ada")
+    private static func why(_ id: String, _ client: APITestClient, user: String = "ada") async throws -> JSONValue {
+        let answer = try await client.get("/v1/apps/shop/notifications/\(id)/why?user=\(user)")
         try #require(answer.status == 200)
         let times = (answer.json["steps"]?.arrayValue ?? []).compactMap { $0.text("at") }
         #expect(times == times.sorted(), "steps are in order of time")
@@ -51,6 +51,32 @@ struct HoldExplanationTests {
             try await chief.liftHold(one)
             #expect(Self.named(try await Self.why(resolved, shop)).isEmpty)
             #expect(Self.named(try await Self.why(walked, shop)) == [lane])
+        }
+    }
+
+    @Test("What ended while it was held was never handed to the broker") func endedInTheOutbox() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            let users = ["ada", "grace", "linus"]
+            for (number, user) in zip(1..., users) { try await shop.register(installation(number), user: user, token: token(number)) }
+            let hold = try await chief.setHold(#"{"all":true,"reason":"wrong prices"}"#)
+            var ids: [String: String] = [:]
+            for user in users { ids[user] = try await shop.send(#"{"user":"\#(user)"}"#).json.text("id") }
+            let (stopped, late) = (try #require(ids["ada"]), try #require(ids["linus"]))
+            _ = try await shop.delete("/v1/apps/shop/notifications/\(stopped)")
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(late)])
+            try await chief.liftHold(hold)
+            _ = try await eventually { try await running.count("SELECT count(*) FROM deliveries WHERE class IS NULL") == 0 ? true : nil }
+            for (user, reason) in [
+                ("ada", "cancelled_before_publishing"), ("grace", "owner_changed"), ("linus", "expired_before_publishing"),
+            ] {
+                let told = try await Self.why(try #require(ids[user]), shop, user: user)
+                let steps = told["steps"]?.arrayValue ?? []
+                #expect(told.text("verdict") == "not_sent", "\(told)")
+                #expect(steps.first { $0.text("what") == "ended" }?["detail"]?.text("reason") == reason, "\(told)")
+                #expect(!steps.contains { ["published", "not_published"].contains($0.text("what")) }, "\(told)")
+            }
         }
     }
 

@@ -14,7 +14,7 @@ func notificationTable(_ notifications: [JSONValue]) -> Table {
 
 /// What is known of one notification, a line each.
 func notificationFacts(_ status: JSONValue) -> String {
-    let names = ["accepted_at", "not_before", "expires_at", "completed_at"]
+    let names = ["accepted_at", "not_before", "local_time", "expires_at", "completed_at", "cancelled_at", "cancel_reason"]
     let facts = names.compactMap { name in status[name]?.stringValue.map { "\(name) \($0)" } }
     let head = "\(status.shown("id")), \(status.shown("state")), to \(addressText(status["to"]))"
     return ([head, "push type \(status.shown("push_type")), lane \(status.shown("lane")), receipts \(status.shown("receipts"))"] + facts)

@@ -40,6 +40,6 @@ extension EventStore {
         WHERE d.notification = ANY ($1::uuid[]) AND n.receipts = 'all' AND d.class IS NOT NULL GROUP BY d.notification, d.class
         UNION ALL
         SELECT c.notification, c.class, sum(c.count)::bigint FROM notification_counts c JOIN notifications n ON n.id = c.notification
-        WHERE c.notification = ANY ($1::uuid[]) AND n.receipts = 'failures' GROUP BY c.notification, c.class
+        WHERE c.notification = ANY ($1::uuid[]) AND n.receipts = 'failures' AND c.count > 0 GROUP BY c.notification, c.class
         """
 }

@@ -2,6 +2,7 @@ package import Postgres
 package import PushModel
 
 extension NotificationStatus {
+    /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
     package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
         guard let row = try session.execute(select, [.int64(app.id), .id(id)]).first,
@@ -23,7 +24,9 @@ extension NotificationStatus {
         let deliveries = try session.execute(selectDeliveries, [.id(id), .int64(Int64(maximumDeliveries))])
         return NotificationStatus(
             receipt: receipt, target: target, receipts: receipts, total: Int(try row.int32(3)), state: try row.text(0),
-            completedAt: try row.optionalTimestampMilliseconds(7),
+            notBefore: try row.optionalTimestampMilliseconds(17), localTime: try row.optionalText(18),
+            completedAt: try row.optionalTimestampMilliseconds(7), cancelledAt: try row.optionalTimestampMilliseconds(19),
+            cancelReason: try row.optionalText(20),
             counts: counts, reasons: reasons,
             pending: counts["pending"] ?? 0, deliveries: try deliveries.map { row in try Self.delivery(row) })
     }
@@ -36,17 +39,20 @@ extension NotificationStatus {
                 outcome: outcome, status: try row.optionalInt32(9).map { Int($0) }, reason: try row.optionalText(10),
                 at: try row.optionalTimestampMilliseconds(11), retryAt: try row.optionalTimestampMilliseconds(12))
         }
+        let outcome = try row.optionalText(4)
+        // What was put back without having been tried has the number of the try that is to come.
+        let isPutBack = outcome == nil && attempt?.wasTried == false
         return Delivery(
             id: try row.id(0), installation: try row.id(1), token: try row.optionalBytes(2).flatMap { DeviceToken(bytes: $0) },
-            environment: try row.text(3), outcome: try row.optionalText(4), status: try row.optionalInt32(5).map { Int($0) },
-            reason: try row.optionalText(6), attempts: Int(try row.int32(7)), lastAttempt: attempt,
+            environment: try row.text(3), outcome: outcome, status: try row.optionalInt32(5).map { Int($0) },
+            reason: try row.optionalText(6), attempts: max(0, Int(try row.int32(7)) - (isPutBack ? 1 : 0)), lastAttempt: attempt,
             updatedAt: try row.timestampMilliseconds(13))
     }
 
     private static let select: PostgresStatement = """
         SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_walked, receipts,
             target_user, target_installation, cardinality(target_users), cardinality(target_installations), cardinality(target_tokens),
-            target_tags, coalesce(target_all, false)
+            target_tags, coalesce(target_all, false), not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI'), cancelled_at, cancel_reason
         FROM notifications WHERE app_id = $1 AND id = $2
         """
     private static let count: PostgresStatement = """
@@ -54,7 +60,9 @@ extension NotificationStatus {
         GROUP BY class, status, reason ORDER BY count(*) DESC, class, status, reason
         """
     private static let countOfChunks: PostgresStatement = """
-        SELECT class, nullif(status, 0)::int, nullif(reason, ''), count FROM notification_counts WHERE notification = $1
+        SELECT class, nullif(status, 0)::int, nullif(reason, ''), count FROM notification_counts
+        -- A replay leaves rows of nothing behind.
+        WHERE notification = $1 AND count > 0
         ORDER BY count DESC, class, status, reason
         """
     private static let selectDeliveries: PostgresStatement = """

@@ -10,7 +10,12 @@ package struct NotificationStatus: Equatable, Sendable {
     /// Deliveries so far.
     package var total: Int
     package var state: String
+    package var notBefore: Int64?
+    /// As it was asked for, without a zone: it is each device's own.
+    package var localTime: String?
     package var completedAt: Int64?
+    package var cancelledAt: Int64?
+    package var cancelReason: String?
     /// Exact at the moment of asking: counted from the deliveries.
     package var counts: [String: Int]
     /// The same, told apart by what APNs said; the most frequent first.
@@ -26,7 +31,7 @@ package struct NotificationStatus: Equatable, Sendable {
         package var outcome: String
         /// APNs' status; nil where it was not asked or did not answer.
         package var status: Int?
-        /// APNs' word, or ours where APNs was not asked.
+        /// APNs' word, or ours where APNs was not asked or did not answer.
         package var reason: String?
         package var count: Int
     }
@@ -52,6 +57,9 @@ package struct NotificationStatus: Equatable, Sendable {
         package var reason: String?
         package var at: Int64?
         package var retryAt: Int64?
+
+        /// A request left: APNs answered it, or left it unanswered.
+        var wasTried: Bool { status != nil || outcome == OutcomeClass.unknown.rawValue }
     }
 }
 
@@ -67,8 +75,12 @@ extension NotificationStatus {
             target.write(to: &object)
             object.field("receipts", receipts.rawValue)
             object.time("accepted_at", receipt.acceptedAt)
+            object.time("not_before", notBefore)
+            object.field("local_time", localTime)
             object.time("expires_at", receipt.expiresAt)
             object.time("completed_at", completedAt)
+            object.time("cancelled_at", cancelledAt)
+            object.field("cancel_reason", cancelReason)
             object.object("counts") { counts in
                 counts.field("total", total)
                 counts.field("pending", pending)

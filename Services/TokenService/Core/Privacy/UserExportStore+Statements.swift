@@ -70,12 +70,15 @@ extension UserExportStore {
         JOIN notifications n ON n.id = page.id ORDER BY n.id
         """
     static let deliveries: PostgresStatement = """
-        SELECT token_id, id, installation, environment, class, status, reason, attempts, updated_at FROM deliveries
+        SELECT token_id, id, installation, environment, class, status, reason,
+            attempts - coalesce((class IS NULL AND last_class <> 'unknown' AND last_status IS NULL)::int, 0), updated_at
+        FROM deliveries
         WHERE notification = $1 AND token_id > $2 ORDER BY token_id LIMIT $3
         """
     /// Of a notification to many, those to installations while the user was signed in there: now, or as the history tells.
     static let ownDeliveries: PostgresStatement = """
-        SELECT d.token_id, d.id, d.installation, d.environment, d.class, d.status, d.reason, d.attempts, d.updated_at
+        SELECT d.token_id, d.id, d.installation, d.environment, d.class, d.status, d.reason,
+            d.attempts - coalesce((d.class IS NULL AND d.last_class <> 'unknown' AND d.last_status IS NULL)::int, 0), d.updated_at
         FROM deliveries d JOIN notifications n ON n.id = d.notification
         WHERE d.notification = $1 AND d.token_id > $2 AND (
             EXISTS (

@@ -7,6 +7,10 @@ extension DeviceAccount {
         let hint = told.token?.hint ?? token(delivery.tokenID)?.hint
         let place = installation.chunks.first { $0.tokenID == delivery.tokenID }
         var steps = making(hint, environment: told.environment, place: place) { $0.delivery = told.id }
+        if !told.endedBeforePublishing {
+            let seenAt = [told.lastAttempt?.at, told.outcome == nil ? nil : told.updatedAt].compactMap { $0 }.min()
+            steps.append(handing(place, isSeen: told.lastAttempt != nil || told.outcome != nil, seenAt: seenAt))
+        }
         if let attempt = told.lastAttempt { steps.append(self.attempt(attempt, of: told)) }
         guard let text = told.outcome, let outcome = OutcomeClass(rawValue: text) else {
             steps.append(pending(told, place))
@@ -29,6 +33,7 @@ extension DeviceAccount {
     func account(of place: ExplanationFacts.ChunkPlace) -> ([Step], Fate) {
         let token = token(place.tokenID)
         var steps = making(token?.hint, environment: token?.environment, place: place)
+        steps.append(handing(place, isSeen: place.isSettled, seenAt: place.isSettled ? notification.completedAt : nil))
         guard place.isSettled else {
             steps.append(step(nil, .pending, "It has no outcome yet."))
             return (steps, .waiting)
@@ -59,12 +64,17 @@ extension DeviceAccount {
         if let place, place.dueAt > max(notification.acceptedAt, notification.notBefore ?? 0) + 1000 {
             steps.append(wait(until: place.dueAt, isOver: place.publishedAt != nil))
         }
-        if let publishedAt = place.map(\.publishedAt) ?? notification.publishedAt {
-            steps.append(step(publishedAt, .published, "It was handed to the broker for the dispatchers."))
-        } else {
-            steps.append(step(nil, .notPublished, "It has not been handed to the broker yet."))
-        }
         return steps
+    }
+
+    /// That the broker has it is written down a moment later: what a dispatcher did with it says that it had come by then.
+    /// - Parameter seenAt: When a dispatcher had it, at the latest, where that is known.
+    private func handing(_ place: ExplanationFacts.ChunkPlace?, isSeen: Bool, seenAt: Int64?) -> Step {
+        let notedAt: Int64? = place.map(\.publishedAt) ?? notification.publishedAt
+        guard isSeen || notedAt != nil else { return step(nil, .notPublished, "It has not been handed to the broker yet.") }
+        // The clocks are several.
+        let at = [notedAt, seenAt].compactMap { $0 }.min().map { max($0, notification.acceptedAt) }
+        return step(at, .published, "It was handed to the broker for the dispatchers.")
     }
 
     private func wait(until due: Int64, isOver: Bool) -> Step {
@@ -80,7 +90,6 @@ extension DeviceAccount {
     }
 
     private func attempt(_ attempt: NotificationStatus.Attempt, of told: NotificationStatus.Delivery) -> Step {
-        let answer = [attempt.status.map { "\($0)" }, attempt.reason].compactMap { $0 }.joined(separator: " ")
         let next = attempt.retryAt.map { "; it was to be tried again from \(text($0)) on" } ?? ""
         if attempt.outcome == OutcomeClass.held.rawValue {
             return step(
@@ -91,10 +100,10 @@ extension DeviceAccount {
                 $0.reason = attempt.reason
             }
         }
-        let earlier = told.attempts > (told.outcome == nil ? 1 : 2) ? " Attempts before that are not recorded." : ""
+        let recorded = (attempt.wasTried ? 1 : 0) + (told.outcome == nil ? 0 : 1)
+        let earlier = told.attempts > recorded ? " Attempts before that are not recorded." : ""
         return step(
-            attempt.at, .attempt,
-            "An attempt that was not the end: \(answer.isEmpty ? attempt.outcome : "APNs answered \(answer)")\(next).\(earlier)"
+            attempt.at, .attempt, "\(attempt.words)\(next).\(earlier)"
         ) {
             $0.delivery = told.id
             $0.outcome = attempt.outcome
@@ -117,6 +126,32 @@ extension DeviceAccount {
     }
 }
 
+extension NotificationStatus.Attempt {
+    /// APNs is quoted only where it answered: the reason is ours elsewhere.
+    fileprivate var words: String {
+        let own = reason.map { " (\($0))" } ?? ""
+        guard let status else {
+            return outcome == OutcomeClass.unknown.rawValue
+                ? "An attempt that was not the end: no answer came\(own)" : "It was not tried\(own)"
+        }
+        return "An attempt that was not the end: APNs answered \(status)\(reason.map { " \($0)" } ?? "")"
+    }
+}
+
+extension NotificationStatus.Delivery {
+    /// While it was in the outbox: no dispatcher ever had it.
+    fileprivate var endedBeforePublishing: Bool {
+        guard attempts == 0, lastAttempt == nil, let reason else { return false }
+        return switch outcome.flatMap(OutcomeClass.init(rawValue:)) {
+        case .cancelled: reason == "cancelled_before_publishing"
+        case .expired: reason == "expired_before_publishing"
+        // Those of a dispatcher have no reason.
+        case .fenced: reason == "owner_changed" || reason == "token_retired"
+        default: false
+        }
+    }
+}
+
 extension OutcomeClass {
     /// What it means for the one delivery.
     fileprivate func sentence(of told: NotificationStatus.Delivery) -> String {
@@ -127,6 +162,7 @@ extension OutcomeClass {
         case .tokenGone: "APNs says that the token is gone\(words)."
         case .tokenRejected: "APNs rejected the token\(words)."
         case .throttled: "APNs kept asking to wait until it was too late\(words)."
+        case .rejected where told.status == nil: "The request could not be sent as it is\(words)."
         case .rejected: "APNs refused the notification itself\(words)."
         case .misconfigured: "The app's credential, topic or environment is wrong\(words)."
         case .expired: "It expired before it could be sent\(words)."
