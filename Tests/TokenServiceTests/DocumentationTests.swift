@@ -42,6 +42,11 @@ struct DocumentationTests {
         for route in APIRoute.open { #expect(text.contains("`\(route.path)`") || text.contains("GET \(route.path)`"), "\(route.path)") }
     }
 
+    @Test func everyWarningIsNamed() throws {
+        let text = try Self.readme()
+        for code in NotificationWarning.Code.allCases { #expect(text.contains("`\(code.rawValue)`"), "\(code.rawValue)") }
+    }
+
     @Test(arguments: [
         "README.md", "deploy/README.md", "Tests/README.md", "Tests/Benchmarks/README.md", "Services/TokenService/README.md",
         "Services/Dispatcher/README.md", "Services/APNsSimulator/README.md",

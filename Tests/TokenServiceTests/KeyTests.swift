@@ -1,6 +1,8 @@
 import Postgres
 import PushModel
 import StrictJSON
+import TestDatabase
+import TestSupport
 import Testing
 import TokenService
 
@@ -75,6 +77,27 @@ struct KeyTests {
             }
             #expect(try await key.get(Self.path).status == 401)
         }
+    }
+
+    /// The database may have done it, and only its answer was lost.
+    @Test(arguments: [("DELETE", ""), ("POST", "/rotate")])
+    func aKeyWhoseEndWasTriedIsAskedForAnew(method: String, action: String) async throws {
+        let proxy = try FaultProxy(port: RunningService.port(of: TestServer.uri()))
+        try await RunningService.run(.init(postgresPort: proxy.port)) { running in
+            let (key, id) = try await Self.makeKey(running)
+            #expect(try await key.get(Self.path).status == 200)
+            try await running.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", [.text(id)])
+            proxy.set(.refusing)
+            proxy.cut()
+            #expect(try await running.client.call(method, "/v1/admin/keys/\(id)\(action)").status == 503)
+            proxy.set(.forwarding)
+            let answer = try await eventually { () -> APITestClient.Answer? in
+                let answer = try await key.get(Self.path)
+                return answer.status == 503 ? nil : answer
+            }
+            #expect(answer.status == 401)
+        }
+        proxy.stop()
     }
 
     @Test func anOverlapNeverMakesTheOldKeyLiveLonger() async throws {

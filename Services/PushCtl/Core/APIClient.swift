@@ -5,6 +5,9 @@ package import StrictJSON
 
 /// JSON over HTTP, to the token service and to the simulator's control port.
 package struct APIClient {
+    /// Answers show payloads some levels deeper than requests, which are limited to ``JSONScanner/defaultMaximumDepth``, have them.
+    private static let maximumDepth = 2 * JSONScanner.defaultMaximumDepth
+
     package let baseURL: String
     package let key: String?
     private let http: HTTPClient
@@ -83,7 +86,7 @@ package struct APIClient {
             throw CommandFailure("\(method.rawValue) \(baseURL)\(path): no answer (\(error))")
         }
         guard !bytes.isEmpty else { return (try JSONValue.parse(Array("null".utf8)), bytes) }
-        do { return (try JSONValue.parse(bytes, maximumBytes: 16 << 20), bytes) } catch {
+        do { return (try JSONValue.parse(bytes, maximumDepth: Self.maximumDepth, maximumBytes: 16 << 20), bytes) } catch {
             throw CommandFailure("\(method.rawValue) \(path) was answered with something that is not JSON")
         }
     }

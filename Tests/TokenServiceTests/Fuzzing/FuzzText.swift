@@ -56,5 +56,8 @@ enum FuzzText {
             precondition(error == .unreadable || error == .ofAnotherList)
         }
         _ = WebhookFilter(text)
+        for parameter in FormQuery(text).parameters {
+            precondition((parameter.name?.utf8.count ?? 0) + (parameter.value?.utf8.count ?? 0) <= text.utf8.count)
+        }
     }
 }

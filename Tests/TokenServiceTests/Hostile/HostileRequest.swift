@@ -16,7 +16,7 @@ struct HostileRequest: Sendable {
             switch self {
             case .lengths: HostileRequest.lengths
             case .chunks: HostileRequest.chunks
-            case .heads: HostileRequest.heads
+            case .heads: HostileRequest.heads + HostileRequest.queries
             }
         }
     }
@@ -156,6 +156,10 @@ struct HostileRequest: Sendable {
         .map { HostileRequest("the path \($0)", get(keyLine, target: $0), .answered(404)) }
         + ["%00", "%", "%zz", "%c0%af", "%ed%a0%80", "%ff"]
         .map { HostileRequest("the user \($0)", get(keyLine, target: "/v1/apps/shop/users/\($0)/installations"), .answered(400)) }
+
+    static let queries: [HostileRequest] = ["%00", "%", "%zz", "%c0%af", "%ed%a0%80", "%ff"].map { user in
+        HostileRequest("the query's user \(user)", get(keyLine, target: "\(path)?user=\(user)"), .answered(400))
+    }
 }
 
 extension String {

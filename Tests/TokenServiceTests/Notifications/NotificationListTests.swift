@@ -141,6 +141,28 @@ struct NotificationListTests {
             """, [.int64(try await running.app().id), .int32(Int32(count)), .optionalText(user)])
     }
 
+    @Test("What the list tells of one, its status tells too") func statusTellsAsMuch() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            let due = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            let local = String(RFC3339.text(milliseconds: UnixClock.now() + 3 * 86_400_000).prefix(16))
+            let stopped = try #require(try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(due)""#).json.text("id"))
+            _ = try #require(try await shop.send(#"{"all":true}"#, more: #","local_time":"\#(local)""#).json.text("id"))
+            #expect(try await shop.delete("\(Self.path)/\(stopped)").status == 200)
+            let listed = try await shop.get(Self.path).json["notifications"]?.arrayValue ?? []
+            #expect(listed.map { $0.text("local_time") } == [local, nil])
+            #expect(listed.map { $0.text("not_before") } == [nil, due])
+            #expect(listed.map { $0.text("cancel_reason") } == [nil, "cancelled"] && listed.last?.text("cancelled_at") != nil)
+            for summary in listed {
+                let status = try await shop.status(try #require(summary.text("id")))
+                for name in [
+                    "state", "lane", "push_type", "receipts", "accepted_at", "not_before", "local_time", "expires_at", "completed_at",
+                    "cancelled_at", "cancel_reason",
+                ] { #expect(status.text(name) == summary.text(name), "\(name)") }
+            }
+        }
+    }
+
     @Test("A cursor is for one list and its filters; what is unknown is named") func misuse() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()

@@ -43,8 +43,12 @@ struct APICall: Sendable {
         return text
     }
 
-    func query(_ name: String) -> String? {
-        request.uri.queryParameters.get(name)
+    /// A parameter of the query, decoded.
+    /// - Throws: ``APIError`` 400 where it is not percent-encoded UTF-8.
+    func query(_ name: String) throws -> String? {
+        guard let parameter = FormQuery(request.uri.query).parameters.first(where: { $0.name == name }) else { return nil }
+        guard let value = parameter.value else { throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8") }
+        return value
     }
 
     /// Counts this request as so many more. Later requests of the key wait for what it has no room for, at most a minute; the next

@@ -98,12 +98,12 @@ struct DeadLettersController: Sendable {
     // MARK: Filters
 
     private static func filter(_ call: APICall) throws -> DeadLetterFilter {
-        var filter = DeadLetterFilter(reason: call.query("reason"), lane: try call.choice("lane", of: Lane.self))
-        if let text = call.query("app") {
+        var filter = DeadLetterFilter(reason: try call.query("reason"), lane: try call.choice("lane", of: Lane.self))
+        if let text = try call.query("app") {
             guard let app = AppSlug(text) else { throw APIError.invalid("app", "unsupported_value", "must be an app's slug") }
             filter.app = app
         }
-        if let text = call.query("notification") {
+        if let text = try call.query("notification") {
             guard let id = PushID(text) else { throw APIError.invalid("notification", "invalid_id", "must be a UUID") }
             filter.notification = id
         }

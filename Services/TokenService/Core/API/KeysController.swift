@@ -66,8 +66,9 @@ struct KeysController: Sendable {
 
     @Sendable private func revoke(_ call: APICall) async throws -> Response {
         let id = try call.text("id", maximumBytes: 64)
+        // Also where it is not known whether it was done.
+        defer { authenticator.forget(id) }
         guard try await keys.revoke(id) else { throw APIError.notFound }
-        authenticator.forget(id)
         return JSONAnswer.noContent
     }
 
@@ -80,10 +81,10 @@ struct KeysController: Sendable {
             return KeyRotation(overlapSeconds: overlap ?? KeyRotation.defaultOverlapSeconds, expiresAt: expiresAt)
         }
         let text = APIKeyText.generate()
+        defer { authenticator.forget(id) }
         guard let result = try await keys.rotate(id, to: text, rotation) else { throw APIError.notFound }
         switch result {
         case .rotated(let new, let old):
-            authenticator.forget(id)
             return JSONAnswer.response(.created) { writer in
                 writer.object { object in
                     new.write(secret: text, to: &object)

@@ -64,7 +64,7 @@ struct NotificationReadingController: Sendable {
     }
 
     private func state(_ call: APICall) throws -> DeliveryList.State? {
-        guard let text = call.query("state") else { return nil }
+        guard let text = try call.query("state") else { return nil }
         guard let state = DeliveryList.State(text) else {
             throw APIError.invalid("state", "unsupported_value", "must be one of \(DeliveryList.State.names.joined(separator: ", "))")
         }
@@ -72,7 +72,7 @@ struct NotificationReadingController: Sendable {
     }
 
     private func installation(_ call: APICall) throws -> PushID? {
-        guard let text = call.query("installation") else { return nil }
+        guard let text = try call.query("installation") else { return nil }
         guard let id = PushID(text) else { throw APIError.invalid("installation", "invalid_id", "must be a UUID") }
         return id
     }
@@ -96,7 +96,7 @@ struct NotificationReadingController: Sendable {
 extension APICall {
     /// Text in the query that stands for a name.
     fileprivate func words(_ name: String, maximumBytes: Int) throws -> String? {
-        guard let text = query(name) else { return nil }
+        guard let text = try query(name) else { return nil }
         guard (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0) else {
             throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
         }

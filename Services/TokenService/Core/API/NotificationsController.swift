@@ -89,9 +89,12 @@ struct NotificationsController: Sendable {
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
+        try call.allowQuery([])
         let app = try call.app()
         let id = try call.id("id")
-        let status = try await pool.session { session in try NotificationStatus.find(id, app: app, in: session) }
+        let status = try await pool.transaction(isolation: .repeatableRead) { session in
+            try NotificationStatus.find(id, app: app, in: session)
+        }
         guard let status else { throw APIError.notFound }
         return JSONAnswer.response(.ok) { status.write(to: &$0) }
     }

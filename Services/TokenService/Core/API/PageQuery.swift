@@ -7,7 +7,7 @@ enum PageQuery {
     static let standard = 100
 
     static func limit(_ call: APICall) throws -> Int {
-        guard let text = call.query("limit") else { return standard }
+        guard let text = try call.query("limit") else { return standard }
         guard let limit = Int(text), (1...maximum).contains(limit) else {
             throw APIError.invalid("limit", "out_of_range", "must be from 1 to \(maximum)")
         }
@@ -16,7 +16,7 @@ enum PageQuery {
 
     /// - Parameter read: Throws ``PageCursor/Fault``, which becomes a 400.
     static func position<Position>(_ call: APICall, _ read: (String) throws(PageCursor.Fault) -> Position) throws -> Position? {
-        guard let text = call.query("cursor") else { return nil }
+        guard let text = try call.query("cursor") else { return nil }
         do {
             return try read(text)
         } catch .unreadable {
@@ -30,10 +30,11 @@ enum PageQuery {
 extension APICall {
     /// Refuses what is not known or said twice: a misspelt filter must not show everything.
     func allowQuery(_ names: Set<String>) throws {
-        var seen: Set<Substring> = []
-        for (name, _) in request.uri.queryParameters {
-            guard names.contains(String(name)) else {
-                throw APIError.invalid("the query", "unknown_parameter", "knows only \(names.sorted().joined(separator: ", "))")
+        var seen: Set<String> = []
+        for parameter in FormQuery(request.uri.query).parameters {
+            guard let name = parameter.name, names.contains(name) else {
+                let known = names.isEmpty ? "has no parameters here" : "knows only \(names.sorted().joined(separator: ", "))"
+                throw APIError.invalid("the query", "unknown_parameter", known)
             }
             guard seen.insert(name).inserted else {
                 throw APIError.invalid("the query", "repeated_parameter", "\(name) may be given once")
@@ -43,7 +44,7 @@ extension APICall {
 
     /// One of an enumeration's raw values, spelled exactly so.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String, of _: Choice.Type) throws -> Choice? {
-        guard let text = query(name) else { return nil }
+        guard let text = try query(name) else { return nil }
         guard let choice = Choice(rawValue: text) else {
             let allowed = Choice.allCases.map(\.rawValue).joined(separator: ", ")
             throw APIError.invalid(name, "unsupported_value", "must be one of \(allowed)")
@@ -53,15 +54,15 @@ extension APICall {
 
     /// A moment in RFC 3339, as UNIX milliseconds.
     func moment(_ name: String) throws -> Int64? {
-        guard let text = query(name) else { return nil }
-        guard let moment = RFC3339.milliseconds(text) else {
-            throw APIError.invalid(name, "invalid_time", "must be an RFC 3339 date and time, its + written as %2B")
+        guard let text = try query(name) else { return nil }
+        guard let moment = RFC3339.milliseconds(text.withPlusOfOffset) else {
+            throw APIError.invalid(name, "invalid_time", "must be an RFC 3339 date and time")
         }
         return moment
     }
 
     func filter() throws -> InstallationFilter {
-        let tag = query("tag")
+        let tag = try query("tag")
         if let tag, !(1...InstallationFilter.maximumTagBytes).contains(tag.utf8.count) || tag.utf8.contains(0) {
             throw APIError.invalid("tag", "out_of_range", "must be 1 to \(InstallationFilter.maximumTagBytes) bytes of UTF-8")
         }
@@ -76,5 +77,15 @@ extension APICall {
         let shown = try choice("tokens", of: TokenDisplay.self) ?? .hints
         guard shown == .hints || caller.scopes.contains(.devices) else { throw APIError.forbidden([.devices]) }
         return shown
+    }
+}
+
+extension String {
+    /// A time whose `+01:00` was not written as `%2B01:00` has a blank there, which can mean nothing else.
+    fileprivate var withPlusOfOffset: String {
+        guard let blank = utf8.index(utf8.endIndex, offsetBy: -6, limitedBy: utf8.startIndex), utf8[blank] == UInt8(ascii: " ") else {
+            return self
+        }
+        return "\(self[..<blank])+\(self[utf8.index(after: blank)...])"
     }
 }

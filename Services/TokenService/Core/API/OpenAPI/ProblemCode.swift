@@ -13,6 +13,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case repeatedParameter = "repeated_parameter"
     case unsupportedValue = "unsupported_value"
     case invalidTime = "invalid_time"
+    case invalidEncoding = "invalid_encoding"
     case invalidEntityTag = "invalid_entity_tag"
     case invalidIdempotencyKey = "invalid_idempotency_key"
     case httpError = "http_error"
@@ -47,7 +48,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
         .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
     ]
     /// What everything that reads its query strictly can answer.
-    static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter]
+    static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter, .invalidEncoding]
     /// The same where a parameter is one of some words.
     static let query: [ProblemCode] = strictQuery + [.unsupportedValue]
     /// Of a list.
@@ -89,6 +90,7 @@ extension ProblemCode {
         case .repeatedParameter: .invalid("The query gives a parameter twice.")
         case .unsupportedValue: .invalid("A parameter of the query is none of the words that it may be.")
         case .invalidTime: .invalid("A parameter of the query is no RFC 3339 date and time.")
+        case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8.")
         case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
         case .invalidIdempotencyKey: .invalid("The `Idempotency-Key` is empty, too long or not printable ASCII.")
         case .httpError: .invalid("The request is not valid HTTP here.")

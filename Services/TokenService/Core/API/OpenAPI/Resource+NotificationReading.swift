@@ -53,10 +53,9 @@ extension Resource {
     private static let notificationSummary = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
         .required("push_type", .words(PushType.self)), .required("to", .reference("Address")), .required("receipts", .receiptsKept),
-        .required("accepted_at", .time), .optional("not_before", .time),
-        .optional("local_time", .string().example("2026-11-22T09:00"), "By the clock where each device is."),
+        .required("accepted_at", .time), .optional("not_before", .time), .optional("local_time", .localTimeAsked),
         .required("expires_at", .time), .optional("completed_at", .time), .optional("cancelled_at", .time),
-        .optional("cancel_reason", .words(["cancelled", "superseded"])),
+        .optional("cancel_reason", .cancelReason),
         .required("counts", JSONSchema.answer(.required("total", .count), .required("pending", .count)), "Deliveries so far."))
 
     private static let address = JSONSchema.answer(
@@ -66,7 +65,7 @@ extension Resource {
 
     private static let outcomeCount = JSONSchema.answer(
         .required("class", .words(OutcomeClass.self)), .optional("status", .integer.example(410), "APNs' HTTP status."),
-        .optional("reason", .string().example("Unregistered"), "APNs' word, or ours where it was not asked."), .required("count", .count))
+        .optional("reason", .outcomeReason.example("Unregistered")), .required("count", .count))
 
     private static let deliveryPage = JSONSchema.answer(
         .required("receipts", .receiptsKept), .required("deliveries", .array(.reference("Delivery"))), .required("next_cursor", .nextCursor)
@@ -86,7 +85,10 @@ extension Resource {
     private static let explanationDetail = JSONSchema.answer(
         .optional("installation", .uuid), .optional("delivery", .uuid, "Also the apns-id."), .optional("hint", .tokenHint),
         .optional("environment", .environment), .optional("class", .words(OutcomeClass.self)),
-        .optional("status", .integer.example(410), "APNs' HTTP status."), .optional("reason", .string().example("Unregistered")),
+        .optional("status", .integer.example(410), "APNs' HTTP status."),
+        .optional(
+            "reason", .outcomeReason.example("Unregistered"),
+            "APNs' word, or ours in `snake_case`; of a step about the device or a hold, why."),
         .optional("attempts", .count),
         .optional("hold", .uuid, "Of a step `held`: the hold that keeps it back; each that is in force has a step of its own."),
         .optional("until", .time))

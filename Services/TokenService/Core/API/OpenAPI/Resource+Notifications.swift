@@ -32,7 +32,8 @@ extension Resource {
 
     private static let read = Operation(
         .readNotification, "readNotification", "What became of a notification, delivery by delivery",
-        answers: [Answer(200, "Its state, exact counts, and its first 1000 deliveries.", .json("Notification"))])
+        answers: [Answer(200, "Its state, exact counts, and its first 1000 deliveries, all of one moment.", .json("Notification"))],
+        problems: [.unknownParameter])
 
     private static let cancel = Operation(
         .cancelNotification, "cancelNotification", "Stop a notification",
@@ -58,9 +59,10 @@ extension Resource {
     private static let notification = JSONSchema.answer(
         .required("id", .uuid), .required("app", .slug), .required("state", .notificationState), .required("lane", .words(Lane.self)),
         .required("push_type", .words(PushType.self)), .required("to", .reference("Address")), .required("receipts", .receiptsKept),
-        .required("accepted_at", .time), .required("expires_at", .time),
-        .optional("completed_at", .time), .required("counts", counts, "Exact; the classes add up to the total."),
-        .required("reasons", .array(.reference("OutcomeCount")), "The same, told apart by what APNs said; the most frequent first."),
+        .required("accepted_at", .time), .optional("not_before", .time), .optional("local_time", .localTimeAsked),
+        .required("expires_at", .time), .optional("completed_at", .time), .optional("cancelled_at", .time),
+        .optional("cancel_reason", .cancelReason), .required("counts", counts, "Exact; the classes add up to the total."),
+        .required("reasons", .array(.reference("OutcomeCount")), "The same, told apart by status and reason; the most frequent first."),
         .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed."),
         .required("deliveries", .array(.reference("Delivery")), "At most 1000, pending ones first."))
 
@@ -73,12 +75,12 @@ extension Resource {
         .optional("token", .deviceToken, "Only where `tokens=full` was asked for, and while it is stored."), .required("hint", .tokenHint),
         .required("environment", .environment), .required("state", .deliveryState),
         .optional("status", .integer.example(200), "APNs' HTTP status."),
-        .optional("reason", .string().example("Unregistered"), "APNs' word."),
+        .optional("reason", .outcomeReason.example("Unregistered")),
         .required("attempts", .count), .optional("last_attempt", .reference("Attempt")), .required("updated_at", .time))
 
     private static let attempt = JSONSchema.answer(
         .required("class", .words(OutcomeClass.self)), .optional("status", .integer.example(429)),
-        .optional("reason", .string().example("TooManyRequests")), .optional("at", .time), .optional("retry_at", .time))
+        .optional("reason", .outcomeReason.example("TooManyRequests")), .optional("at", .time), .optional("retry_at", .time))
 }
 
 extension JSONSchema {
@@ -86,4 +88,8 @@ extension JSONSchema {
         "accepted", "scheduled", "expanding", "sending", "completed", "cancelled", "expired", "no_targets",
     ])
     static let deliveryState = JSONSchema.words(["pending"] + OutcomeClass.allCases.map(\.rawValue))
+    static let outcomeReason = JSONSchema.string()
+        .described("APNs' word, or ours in `snake_case` where it was not asked or did not answer.")
+    static let localTimeAsked = JSONSchema.string().example("2026-11-22T09:00").described("By the clock where each device is.")
+    static let cancelReason = JSONSchema.words(["cancelled", "superseded"])
 }
