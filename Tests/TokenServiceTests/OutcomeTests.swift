@@ -101,6 +101,45 @@ struct OutcomeTests {
         }
     }
 
+    @Test("What was put back before it was tried is no attempt, neither in the meantime nor at its end") func attemptsAreTries()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            func part(_ number: Int) -> PushJob {
+                var part = job
+                part.deliveries = job.deliveries.filter { $0.installation == installation(number) }
+                return part
+            }
+            func attempts() async throws -> [Int64?] {
+                let told = try await shop.status(job.notification.description)["deliveries"]?.arrayValue ?? []
+                return (1...3).map { number in told.first { $0.text("hint") == hint(number) }?.number("attempts") }
+            }
+            let (now, later) = (UnixClock.now(), UnixClock.now() + 30_000)
+            try await running.report(
+                .throttled, of: part(1), final: false, status: 429, reason: "TooManyRequests", sentAt: now, retryAt: later)
+            try await running.report(.held, of: part(1), final: false, reason: "app_held", retryAt: later, attempt: 2)
+            try await running.report(.unknown, of: part(2), final: false, reason: "timed_out", sentAt: now, retryAt: later)
+            try await running.report(.throttled, of: part(3), final: false, reason: "device_throttled", retryAt: later)
+            _ = try await eventually {
+                try await running.count(
+                    "SELECT count(*) FROM deliveries WHERE last_reason IN ('app_held', 'timed_out', 'device_throttled')") == 3
+                    ? true : nil
+            }
+            #expect(try await attempts() == [1, 1, 0])
+            let export = try await running.client.post("/v1/apps/shop/users/ada/export").json
+            let exported = export["notifications"]?[0]?["deliveries"]?.arrayValue?.compactMap { $0.number("attempts") }
+            #expect(exported?.sorted() == [0, 1, 1])
+            try await running.report(.expired, of: part(1), attempt: 2)
+            try await running.report(.accepted, of: part(2), status: 200, attempt: 2)
+            try await running.report(.cancelled, of: part(3))
+            _ = try await running.completed(job.notification, shop)
+            #expect(try await attempts() == [1, 2, 0])
+        }
+    }
+
     @Test func theSameOutcomesAgainChangeNothing() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

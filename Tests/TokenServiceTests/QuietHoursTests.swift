@@ -84,6 +84,31 @@ struct QuietHoursTests {
         }
     }
 
+    @Test("What they would keep until after its end is told as expired at that end, not at theirs") func whatEndsMeanwhile() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let now = UnixClock.now()
+            #expect(try await shop.put(Self.path, Self.around(now, hoursAhead: 0)).status == 200)
+            let sent = try await shop.send(#"{"user":"ada"}"#, more: #","ttl_seconds":600"#)
+            let id = try #require(sent.json.text("id"), "\(sent.json)")
+            _ = try await eventually {
+                let waits: PostgresStatement = """
+                    SELECT count(*) FROM chunks c, notifications n
+                    WHERE c.notification = n.id AND c.due_at > n.expires_at AND c.lease_until = n.expires_at AND c.published_at IS NULL
+                    """
+                return try await running.count(waits) == 1 ? true : nil
+            }
+            try await running.execute("UPDATE notifications SET expires_at = now()")
+            try await running.execute("UPDATE chunks SET lease_until = now()")
+            let status = try await eventually {
+                let status = try await shop.status(id)
+                return status.text("completed_at") == nil ? nil : status
+            }
+            #expect(status["counts"]?.number("expired") == 1)
+        }
+    }
+
     @Test func validatingTellsWhoWouldHaveToWait() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

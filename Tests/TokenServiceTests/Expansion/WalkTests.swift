@@ -253,4 +253,40 @@ struct WalkTests {
             #expect(chunks.allSatisfy { $0.deliveries.count == 1 })
         }
     }
+
+    @Test(
+        "A walk that is late makes nothing live longer than from its local moment, with quiet hours or without", arguments: [false, true])
+    func aLifetimeCountsFromTheLocalMoment(hasQuietHours: Bool) async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            if hasQuietHours {
+                try await running.execute(
+                    """
+                    INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                    SELECT id, 'ada', (now() AT TIME ZONE 'UTC' + interval '5 hours')::time,
+                        (now() AT TIME ZONE 'UTC' + interval '6 hours')::time, now() FROM apps
+                    """)
+            }
+            let date = String(RFC3339.text(milliseconds: UnixClock.now() + 86_400_000).prefix(10))
+            let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00","ttl_seconds":7200"#)
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
+            // The walk should have come an hour ago.
+            try await running.execute(
+                "UPDATE notifications SET local_time = now() AT TIME ZONE 'UTC' - interval '1 hour', accepted_at = now() - interval '1 day'"
+            )
+            let local = try await running.pool.session { session in
+                try session.execute("SELECT local_time AT TIME ZONE 'UTC' FROM notifications").only().timestampMilliseconds(0)
+            }
+            let (page, template) = try await running.pool.session { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+                return (page, audience.template(dueAt: page.chunks.first?.chunk.dueAt ?? 0, locale: ""))
+            }
+            #expect(page.chunks.map(\.chunk.dueAt) == [local])
+            #expect(template.expiresAt == local + 7_200_000)
+            #expect(template.apnsExpiration == (local + 7_200_000) / 1000)
+        }
+    }
 }

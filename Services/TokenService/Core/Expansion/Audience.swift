@@ -67,7 +67,7 @@ package struct Audience: Sendable {
     /// The jobs of one due moment and payload.
     package func template(dueAt: Int64, locale: String) -> JobTemplate {
         var template = template
-        if let lifetime { template.expiresAt = min(template.expiresAt, dueAt + lifetime) }
+        if let lifetime { template.end(dueAt + lifetime) }
         if let variant = content.variants.first(where: { $0.locale == locale }) { template.payload = variant.payload }
         return template
     }
@@ -83,7 +83,9 @@ package struct Audience: Sendable {
         // Most pages are all of one kind.
         var place = 0
         for delivery in found {
-            let kind = Kind(dueAt: max(delivery.dueAt ?? now, now), locale: content.variantLocale(for: delivery.locale) ?? "")
+            // A walk that is late must not make anything live longer.
+            let dueAt = delivery.dueAt.map { max($0, template.acceptedAt) } ?? now
+            let kind = Kind(dueAt: dueAt, locale: content.variantLocale(for: delivery.locale) ?? "")
             if groups.isEmpty || groups[place].kind != kind {
                 place = places[kind] ?? groups.count
                 if place == groups.count {

@@ -47,12 +47,14 @@ extension AudienceStore {
             for claimed in own {
                 var template = template
                 if let lifetime = lifetimes[template.notification] {
-                    template.expiresAt = min(template.expiresAt, claimed.chunk.dueAt + lifetime)
+                    template.end(claimed.chunk.dueAt + lifetime)
                 }
                 if let variant = variants[template.notification]?.first(where: { $0.locale == claimed.chunk.locale }) {
                     template.payload = variant.payload
                 }
-                let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : template.expiresAt <= now ? .expired : nil
+                // What is due after its expiry is taken at its expiry.
+                let isOver = template.expiresAt <= max(now, claimed.chunk.dueAt)
+                let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : isOver ? .expired : nil
                 publishable.append(
                     publishableChunk(
                         claimed, template, names: names, meant: meant, receipted: receipted, retired: retired, stop: stop, now: now))

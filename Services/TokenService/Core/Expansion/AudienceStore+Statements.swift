@@ -20,14 +20,15 @@ extension AudienceStore {
         ) AS page ORDER BY ordinal DESC LIMIT 1
         """
     /// Columns of all pages: token id, token, environment, installation, owner epoch, whether APNs accepted the token nowhere yet, locale,
-    /// when it is due where that is another moment than now, and whether it has moved between installations since the walk may have begun, so
-    /// that it may be in a chunk already. A receipt for each tells that at once; without them few tokens have registered since then.
+    /// when it is due where that is another moment than now (in the past where the walk is late), and whether it has moved between
+    /// installations since the walk may have begun, so that it may be in a chunk already. A receipt for each tells that at once; without them few tokens have registered since then.
     static let pageOfApp: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END,
+                ELSE coalesce(
+                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
@@ -61,8 +62,9 @@ extension AudienceStore {
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $4 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END,
+                ELSE coalesce(
+                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $5 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5) END
         FROM notifications n
@@ -76,7 +78,7 @@ extension AudienceStore {
         CROSS JOIN LATERAL (
             SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
             WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = $3 AND t.state = 'active'
-                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id))
+                AND (n.receipts <> 'all' OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id AND d.token_id = t.id OFFSET 0))
             OFFSET 0
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -89,7 +91,9 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')
                 ELSE (
-                    SELECT nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE known), q.begins_at, q.ends_at, known), now())
+                    SELECT coalesce(
+                        nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE known), q.begins_at, q.ends_at, known), now()),
+                        n.local_time AT TIME ZONE known)
                     FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC') AS known) AS here) END, i.ordinal
         FROM notifications n
         CROSS JOIN LATERAL (
@@ -116,8 +120,9 @@ extension AudienceStore {
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
             CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
                 WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                    coalesce(z.name, 'UTC')), now()) END,
+                ELSE coalesce(
+                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
+                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
@@ -148,15 +153,9 @@ extension AudienceStore {
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
         WHERE n.id = $1
         """
-    /// Which of these tokens are in a chunk already. Found first anywhere in the bytes, then at a member's place.
-    static let inChunks: PostgresStatement = """
-        SELECT DISTINCT wanted.token FROM (SELECT members FROM chunks WHERE notification = $1 OFFSET 0) AS c
-        CROSS JOIN LATERAL (
-            SELECT token FROM unnest($2::bigint[]) AS named (token) WHERE position(int8send(token) IN c.members) > 0
-        ) AS wanted
-        WHERE EXISTS (
-            SELECT FROM generate_series(0, octet_length(c.members) / 8 - 1) AS member (place)
-            WHERE substring(c.members FROM place * 8 + 1 FOR 8) = int8send(wanted.token))
+    /// The members of some of a notification's chunks, one after the other.
+    static let membersOfChunks: PostgresStatement = """
+        SELECT coalesce(string_agg(members, ''), '') FROM chunks WHERE notification = $1 AND number >= $2 AND number < $3
         """
     /// Those of a chunk's members that are still meant.
     static let members: PostgresStatement = """
@@ -184,10 +183,10 @@ extension AudienceStore {
         WHERE id = $1 AND published_at IS NULL AND walked_ordinal = $8 AND walked_entries = $9 AND chunks = $10
             AND walked_to = $11
         """
-    /// By the walk's own clock ($8), which also decides what it publishes itself.
+    /// By the walk's own clock ($8), which also decides what it publishes itself. What is due after the expiry ($9) waits for that alone.
     static let insertChunks: PostgresStatement = """
         INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until)
-        SELECT $1, number, $2, locale, due, members, CASE WHEN due > $8 THEN due ELSE now() + make_interval(secs => $7) END
+        SELECT $1, number, $2, locale, due, members, CASE WHEN due > $8 THEN least(due, $9) ELSE now() + make_interval(secs => $7) END
         FROM unnest($3::int[], $4::text[], $5::timestamptz[], $6::bytea[]) AS e (number, locale, due, members)
         """
     static let insertDeliveries: PostgresStatement = """

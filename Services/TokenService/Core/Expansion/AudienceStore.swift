@@ -11,6 +11,8 @@ package struct AudienceStore {
 
     /// Of an expression's tags: with more installations of all apps together, the walk goes through the app's installations instead.
     package static let maximumRare = 50_000
+    /// Chunks whose members are read at once: up to 800 kB.
+    private static let chunksRead = 1000
     /// Of an expression, how many ways into the index are compared.
     private static let maximumCandidates = 4
 
@@ -65,14 +67,27 @@ package struct AudienceStore {
         }
         let moved = part.found.filter(\.hasMoved).map(\.tokenID)
         if !moved.isEmpty {
-            let parameters: [PostgresValue] = [.id(audience.template.notification), .int64Array(moved)]
-            var met = Set(try session.execute(Self.inChunks, parameters).map { row in try row.int64(0) })
+            var met = try inChunks(of: audience, among: Set(moved))
             for draft in previous?.chunks ?? [] { met.formUnion(draft.chunk.members) }
             part.found.removeAll { $0.hasMoved && met.contains($0.tokenID) }
         }
         var page = audience.page(part.found, end: part.end, isLast: part.isLast, names: names, now: now)
         page.read = part.read
         return page
+    }
+
+    /// Which of these tokens are in a committed chunk already. Looked for here: in the database each of them would be looked for in each
+    /// chunk, and a large audience's walk would never get past a page to which many have moved.
+    private func inChunks(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
+        var met: Set<Int64> = []
+        for first in stride(from: 0, to: audience.checkpoint.chunks, by: Self.chunksRead) {
+            let parameters: [PostgresValue] = [
+                .id(audience.template.notification), .int32(Int32(clamping: first)), .int32(Int32(clamping: first + Self.chunksRead)),
+            ]
+            let members = Chunk.members(of: try session.execute(Self.membersOfChunks, parameters).only().bytes(0))
+            for member in members where tokens.contains(member) { met.insert(member) }
+        }
+        return met
     }
 
     /// What the walk looks at next, and whom it finds there.
@@ -188,7 +203,7 @@ package struct AudienceStore {
                         id, .text(audience.template.lane.rawValue), .int32Array(chunks.map { Int32(clamping: $0.number) }),
                         .textArray(chunks.map(\.locale)), .timestampArray(chunks.map(\.dueAt)),
                         .bytesArray(chunks.map { Chunk.bytes(of: $0.members) }), .double(leaseSeconds),
-                        .timestamp(milliseconds: now),
+                        .timestamp(milliseconds: now), .timestamp(milliseconds: audience.template.expiresAt),
                     ]
                 ))
         }

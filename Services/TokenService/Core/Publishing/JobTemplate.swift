@@ -16,6 +16,14 @@ package struct JobTemplate: Equatable, Sendable {
     package var payload: [UInt8]
     package var traceparent: String
 
+    /// Some of its deliveries have an earlier end of their own, in UNIX milliseconds. APNs keeps them no longer either, unless the request
+    /// said how long.
+    package mutating func end(_ end: Int64) {
+        guard end < expiresAt else { return }
+        if apnsExpiration == expiresAt / 1000 { apnsExpiration = end / 1000 }
+        expiresAt = end
+    }
+
     /// - Parameter deliveries: At most ``PushJob/maximumDeliveries``.
     package func job(_ deliveries: [PushJob.Delivery]) -> PushJob {
         PushJob(
