@@ -72,7 +72,7 @@ enum Sample {
         case .rejected: [delivery(1, status: 413, reason: "PayloadTooLarge", sentAt: sentAt)]
         case .misconfigured: [delivery(1, status: 403, reason: "InvalidProviderToken", sentAt: sentAt, retryAt: sentAt + 30_000)]
         case .expired, .fenced, .cancelled: [delivery(1)]
-        case .held: [delivery(1, retryAt: sentAt + 900_000)]
+        case .held: [delivery(1, reason: "app_held", retryAt: sentAt + 900_000)]
         case .failed: [delivery(1, attempt: 8, status: 503, reason: "ServiceUnavailable", sentAt: sentAt)]
         case .unknown: [delivery(1, reason: "connection_lost", sentAt: sentAt, retryAt: sentAt + 1000)]
         }

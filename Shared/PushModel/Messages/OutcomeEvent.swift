@@ -8,7 +8,7 @@ package struct OutcomeEvent: Equatable, Sendable {
 
     /// CloudEvents `id`: unique for this event.
     package var id: PushID
-    /// CloudEvents `source`: `/push/dispatcher/<instance>`.
+    /// CloudEvents `source`: `/push/dispatcher/<instance>`, or `/push/token-service` of what ended before it was published.
     package var source: String
     /// CloudEvents `time`, UNIX milliseconds.
     package var time: Int64

@@ -44,7 +44,9 @@ struct EventContractTests {
         switch event {
         case .signedOut: entry.reason = "logout"
         case .tokenMovedHere, .tokenMovedAway: entry.otherInstallation = PushID("9b2d1c54-0e3f-4a6b-8c7d-5e4f3a2b1c02")
-        case .throttled: (entry.status, entry.reason) = (429, "TooManyRequests")
+        case .throttled:
+            (entry.status, entry.reason) = (429, "TooManyRequests")
+            entry.delivery = PushID("3f1c9a52-6b0e-5d1f-8a44-90b7c2d1e6f1")
         case .tokenRetired:
             (entry.status, entry.reason, entry.apnsTimestamp) = (410, "Unregistered", 1_782_100_000_000)
             entry.delivery = PushID("3f1c9a52-6b0e-5d1f-8a44-90b7c2d1e6f1")

@@ -80,6 +80,67 @@ struct EventStreamTests {
         }
     }
 
+    /// A replay takes back what it counted, and leaves a row of nothing.
+    @Test func whatWasTakenBackIsNoCount() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await Self.stream(#""notifications""#, running)
+            try await shop.register(installation(1), user: "somebody", token: token(1))
+            try await Self.listen("shop.notification.completed", running) { signal in
+                let job = try await running.jobs(.bulk) { jobs in
+                    #expect(try await shop.send(#"{"all":true}"#).status == 202)
+                    return try PushJob(decoding: try await jobs.next().body)
+                }
+                try await running.execute(
+                    "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES ($1, 'failed', 500, '', 0)",
+                    [.id(job.notification)])
+                try await running.report(.accepted, of: job, status: 200)
+                let events = try await Self.events(["shop.notification.completed"], from: signal)
+                let counts = events["shop.notification.completed"]?["data"]?["counts"]
+                #expect(counts?.number("accepted") == 1 && counts?["failed"] == nil)
+            }
+        }
+    }
+
+    /// No dispatcher ever sees it.
+    @Test func whatEndsBeforeItIsPublishedIsToldAsAnOutcomeToo() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            let users = ["ada", "grace", "linus"]
+            for (number, user) in zip(1..., users) { try await shop.register(installation(number), user: user, token: token(number)) }
+            let hold = try await chief.setHold(#"{"all":true,"reason":"wrong prices"}"#)
+            var ids: [String?] = []
+            for user in users { ids.append(try await shop.send(#"{"user":"\#(user)"}"#).json.text("id")) }
+            let (stopped, fenced, late) = (try #require(ids[0]), try #require(ids[1]), try #require(ids[2]))
+            let told = try await Self.listen("shop.*", running) { signal in
+                // Its end is told in spite of the hold.
+                _ = try await shop.delete("/v1/apps/shop/notifications/\(stopped)")
+                _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+                try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(late)])
+                try await chief.liftHold(hold)
+                var told: [String: OutcomeEvent] = [:]
+                while told.count < users.count {
+                    let message = try await signal.next()
+                    told[message.routingKey] = try OutcomeEvent(decoding: message.body)
+                }
+                return told
+            }
+            for (key, id, reason, number) in [
+                ("shop.cancelled", stopped, "cancelled_before_publishing", 1), ("shop.fenced", fenced, "owner_changed", 2),
+                ("shop.expired", late, "expired_before_publishing", 3),
+            ] {
+                let event = try #require(told[key], "\(told.keys)")
+                #expect(event.source == "/push/token-service" && event.isFinal)
+                #expect(event.deliveries.map(\.notification.description) == [id])
+                #expect(event.deliveries.map(\.installation) == [installation(number)])
+                #expect(event.deliveries.map(\.reason) == [reason])
+                _ = try await eventually { try await shop.status(id).text("completed_at") == nil ? nil : true }
+            }
+            let left: PostgresStatement = "SELECT count(*) FROM notifications WHERE published_at IS NULL"
+            _ = try await eventually { try await running.count(left) == 0 ? true : nil }
+        }
+    }
+
     @Test func whatIsWalkedCancelledSupersededOrReachesNobody() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

@@ -143,4 +143,46 @@ struct CancellationTests {
             }
         }
     }
+
+    @Test("A newer one that comes in the middle of a relay's round goes after the word that stops the older") func newerInTheMiddle()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            func send() async throws -> String {
+                try #require(try await shop.send(#"{"user":"ada"}"#, more: #","supersede_key":"order-1""#).json.text("id"))
+            }
+            let older = try await send()
+            _ = try await eventually { try await shop.status(older).text("state") == "sending" ? true : nil }
+            // The round stands between the cancellations and the walks: nobody may take over rows of the outbox.
+            let waiting: PostgresStatement = """
+                SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'outbox'::regclass
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                """
+            async let held: Void = running.pool.transaction { session in
+                try session.execute("LOCK TABLE outbox IN EXCLUSIVE MODE")
+                try session.execute(
+                    """
+                    DO $$ BEGIN
+                        FOR i IN 1..1000 LOOP
+                            EXIT WHEN (SELECT count(*) FROM notifications) = 2;
+                            PERFORM pg_sleep(0.02);
+                        END LOOP;
+                    END $$
+                    """)
+            }
+            _ = try await eventually { try await running.count(waiting) > 0 ? true : nil }
+            let newer = try await send()
+            try await held
+            _ = try await eventually { try await shop.status(newer).text("state") == "sending" ? true : nil }
+            _ = try await eventually { try await cancelled(running).map(\.description) == [older] ? true : nil }
+            let order = try await running.count(
+                """
+                SELECT count(*) FROM notifications o, notifications n
+                WHERE o.cancel_published_at <= n.published_at AND o.id = $1::text::uuid AND n.id = $2::text::uuid
+                """, [.text(older), .text(newer)])
+            #expect(order == 1)
+        }
+    }
 }

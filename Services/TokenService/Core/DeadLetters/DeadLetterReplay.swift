@@ -67,11 +67,7 @@ package struct DeadLetterReplay: Sendable {
     }
 
     private func replayBatch(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
-        var asked: [PushID: Bool] = [:]
-        for letter in letters {
-            for delivery in letter.job?.deliveries ?? [] { asked[delivery.id] = letter.isOrphan && asked[delivery.id] ?? true }
-        }
-        let wanted = asked.sorted { $0.key < $1.key }.map { DeadLetterStore.Asked(id: $0.key, isOrphan: $0.value) }
+        let wanted = asked(of: letters)
         guard !wanted.isEmpty else { return letters.map { _ in Result(verdicts: [], isDone: false) } }
         let resolved = try await pool.transaction { session in
             try DeadLetterStore(session: session).reopen(wanted, extending: extending)
@@ -80,10 +76,32 @@ package struct DeadLetterReplay: Sendable {
         return letters.map { letter in
             let verdicts = (letter.job?.deliveries ?? []).map { delivery -> Verdict in
                 let verdict = resolved.verdicts[delivery.id] ?? .forgotten
-                // It stays reopened, and the letter stays: the next replay finds both.
-                return verdict == .sent && !isPublished ? .undecided : verdict
+                // It stays as it is, and the letter stays: the next replay finds both.
+                return !isPublished && (verdict == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : verdict
             }
             return Result(verdicts: verdicts, isDone: !verdicts.isEmpty && verdicts.allSatisfy(\.isDone))
         }
+    }
+
+    /// Every delivery of the letters once, in ascending order of id.
+    private func asked(of letters: [DeadLetter]) -> [DeadLetterStore.Asked] {
+        var asked: [PushID: DeadLetterStore.Asked] = [:]
+        var names: [PushID: DeliveryNames] = [:]
+        for letter in letters {
+            guard let job = letter.job else { continue }
+            let namesOfJob = names[job.notification] ?? DeliveryNames(job.notification)
+            names[job.notification] = namesOfJob
+            for delivery in job.deliveries {
+                let other = asked[delivery.id]
+                let place = DeliveryNames.place(of: delivery.id)
+                let isPlace =
+                    place.position < PushJob.maximumDeliveries && namesOfJob.id(chunk: place.chunk, position: place.position) == delivery.id
+                asked[delivery.id] = DeadLetterStore.Asked(
+                    id: delivery.id, isOrphan: letter.isOrphan && other?.isOrphan ?? true, notification: job.notification,
+                    installation: delivery.installation, ownerEpoch: min(delivery.ownerEpoch, other?.ownerEpoch ?? .max),
+                    attempts: max(job.attempt, other?.attempts ?? 0), place: isPlace ? place : nil)
+            }
+        }
+        return asked.values.sorted { $0.id < $1.id }
     }
 }

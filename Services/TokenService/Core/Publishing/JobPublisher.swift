@@ -50,6 +50,8 @@ package final class JobPublisher: Sendable {
     package struct Accepted: Sendable {
         package let template: JobTemplate
         package let deliveries: [PushJob.Delivery]
+        /// See ``OutboxStore/Claimed/stopped``.
+        package var stopped: [OutcomeEvent] = []
         /// The row of the outbox that it is in; nil where the relay has taken it.
         package let outbox: Int64?
     }
@@ -64,19 +66,23 @@ package final class JobPublisher: Sendable {
         let outbox = settlements.began(accepted)
         var messages: [OutgoingMessage] = []
         messages.reserveCapacity(accepted.count)
-        // Where the messages of each end.
-        var ends: [Int] = []
+        // Where the messages of each end, and among them its jobs.
+        var (ends, jobEnds): ([Int], [Int]) = ([], [])
         ends.reserveCapacity(accepted.count)
+        jobEnds.reserveCapacity(accepted.count)
         for item in accepted {
             for job in item.template.jobs(item.deliveries) { messages.append(message(job, item.template)) }
+            jobEnds.append(messages.count)
+            messages += item.stopped.map { message($0, item.template) }
             ends.append(messages.count)
         }
-        publisher.publish(messages) { [settlements, window, ends] outcomes in
+        publisher.publish(messages) { [settlements, window, ends, jobEnds] outcomes in
             var start = 0
             var answers: [Lane: RelayWindow.Answers] = [:]
-            let settled = zip(ids, ends).map { item, end in
+            let settled = zip(ids, zip(jobEnds, ends)).map { item, ends in
+                let (jobEnd, end) = ends
                 defer { start = end }
-                for outcome in outcomes[start..<end] { answers[item.lane, default: RelayWindow.Answers()].count(outcome) }
+                for outcome in outcomes[start..<jobEnd] { answers[item.lane, default: RelayWindow.Answers()].count(outcome) }
                 return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
             }
             for (lane, answers) in answers { window.told(lane, answers) }
@@ -86,11 +92,12 @@ package final class JobPublisher: Sendable {
 
     func walked() { settlements.walked() }
 
-    /// Publishes jobs whose outbox is elsewhere, and waits for the broker's word.
+    /// Publishes jobs whose outbox is elsewhere, and the outcomes of what is stopped, and waits for the broker's word.
     /// - Returns: whether all of them are confirmed.
     package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
         let messages = claimed.flatMap { item in
             item.template.jobs(item.deliveries).map { message($0, item.template, earlierAttempts: item.earlierAttempts) }
+                + item.stopped.map { message($0, item.template) }
         }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }

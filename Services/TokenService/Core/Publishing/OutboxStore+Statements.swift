@@ -15,7 +15,8 @@ extension OutboxStore {
     static let renew: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
         UPDATE notifications n SET free_from = now() + make_interval(secs => $2)
-        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL AND n.free_from IS NOT NULL
+        -- IS TRUE: not by the index on what is free, which is small only while nothing waits.
+        FROM locked WHERE n.id = locked.id AND n.published_at IS NULL AND (n.free_from IS NOT NULL) IS TRUE
         """
     static let markFencesPublished: PostgresStatement =
         "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND published_at IS NULL"
@@ -89,7 +90,8 @@ extension OutboxStore {
         )
         UPDATE chunks c SET published_at = CASE WHEN l.is_published THEN now() END,
             lease_until = CASE WHEN l.is_published THEN c.lease_until ELSE now() + interval '1 second' END
-        FROM locked l WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
+        -- Not by the index on what is unpublished, which is small only while nothing waits.
+        FROM locked l WHERE c.notification = l.notification AND c.number = l.number AND coalesce(c.published_at, 'infinity') = 'infinity'
         """
     static let renewChunks: PostgresStatement = """
         WITH locked AS (
@@ -97,7 +99,7 @@ extension OutboxStore {
             WHERE (notification, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[])) ORDER BY notification, number FOR NO KEY UPDATE
         )
         UPDATE chunks c SET lease_until = now() + make_interval(secs => $3) FROM locked l
-        WHERE c.notification = l.notification AND c.number = l.number AND c.published_at IS NULL
+        WHERE c.notification = l.notification AND c.number = l.number AND coalesce(c.published_at, 'infinity') = 'infinity'
         """
     static let lockDeliveries: PostgresStatement = """
         SELECT count(*) FROM (
@@ -118,16 +120,26 @@ extension OutboxStore {
             -- A token that was erased with its user leaves nothing to send to.
             AND (n.state = 'cancelled' OR n.expires_at <= now() OR i.owner_epoch > d.owner_epoch OR NOT EXISTS (SELECT FROM tokens t WHERE t.id = d.token_id))
         """
+    /// What has its outcome from ``endDeliveries``: told until it is published, so that a process that dies in between leaves it to the next.
+    static let selectEnded: PostgresStatement = """
+        SELECT d.notification, d.class, d.id, d.installation, d.reason FROM deliveries d JOIN notifications n ON n.id = d.notification
+        WHERE d.notification = ANY ($1::uuid[]) AND n.published_at IS NULL AND d.class IS NOT NULL
+            AND d.attempts = 0 AND d.reason = ANY ($2::text[])
+        ORDER BY d.notification, d.class, d.id
+        """
+    /// $2: the reasons of what is still to be told; a notification that has some is published with that.
     static let settle: PostgresStatement = """
         WITH locked AS (SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE),
         counted AS (
-            SELECT l.id, count(d.id)::int AS pending FROM locked l
-            LEFT JOIN deliveries d ON d.notification = l.id AND d.class IS NULL GROUP BY l.id
+            SELECT l.id, count(d.id) FILTER (WHERE d.class IS NULL)::int AS pending,
+                bool_or(d.attempts = 0 AND d.reason = ANY ($2::text[])) IS TRUE AS is_told
+            FROM locked l LEFT JOIN deliveries d ON d.notification = l.id GROUP BY l.id
         )
         UPDATE notifications n SET pending = c.pending,
             state = CASE WHEN c.pending > 0 OR n.pending = 0 OR n.state = 'cancelled' THEN n.state
                 WHEN n.expires_at <= now() THEN 'expired' ELSE 'completed' END,
-            published_at = CASE WHEN c.pending = 0 THEN now() END, free_from = CASE WHEN c.pending > 0 THEN n.free_from END,
+            published_at = CASE WHEN c.pending = 0 AND NOT c.is_told THEN now() END,
+            free_from = CASE WHEN c.pending > 0 OR c.is_told THEN n.free_from END,
             completed_at = CASE WHEN c.pending = 0 THEN coalesce(n.completed_at, now()) END
         FROM counted c WHERE n.id = c.id AND n.published_at IS NULL
         """

@@ -90,6 +90,8 @@ package struct OutboxStore {
         package var deliveries: [PushJob.Delivery]
         /// See ``PushJob/earlierAttemptsHeader``.
         package var earlierAttempts = 0
+        /// What is not sent any more. It goes the way of all outcomes.
+        package var stopped: [OutcomeEvent] = []
     }
 
     /// Resolves claimed notifications anew: what expired meanwhile, or was made for an owner who left, gets its outcome here.
@@ -99,12 +101,44 @@ package struct OutboxStore {
         // From here on nobody else publishes them: what is ended below is counted below.
         try session.execute(Self.lockNotifications, [.ids(ids)])
         try session.execute(Self.endDeliveries, [.ids(ids)])
-        try session.execute(Self.settle, [.ids(ids)])
+        let told: [PostgresValue] = [.ids(ids), .textArray(Self.reasons)]
+        try session.execute(Self.settle, told)
+        let stopped = try stopped(session.execute(Self.selectEnded, told))
         var deliveries: [PushID: [PushJob.Delivery]] = [:]
         for row in try session.execute(Self.selectDeliveries, [.ids(ids)]) {
             deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
         }
-        return try JobTemplate.load(ids, in: session).map { Claimed(template: $0, deliveries: deliveries[$0.notification] ?? []) }
+        return try JobTemplate.load(ids, in: session).map { template in
+            let id = template.notification
+            return Claimed(template: template, deliveries: deliveries[id] ?? [], stopped: Self.events(stopped[id] ?? [:], of: template.app))
+        }
+    }
+
+    /// Of what never left the database.
+    private static let reasons = ["cancelled_before_publishing", "expired_before_publishing", "owner_changed"]
+
+    private typealias Stopped = [OutcomeClass: [OutcomeEvent.Delivery]]
+
+    private func stopped(_ rows: PostgresRows) throws -> [PushID: Stopped] {
+        var stopped: [PushID: Stopped] = [:]
+        for row in rows {
+            let notification = try row.id(0)
+            guard let outcome = OutcomeClass(rawValue: try row.text(1)) else { throw CorruptRow(table: "deliveries") }
+            stopped[notification, default: [:]][outcome, default: []].append(
+                OutcomeEvent.Delivery(
+                    id: try row.id(2), notification: notification, installation: try row.id(3), attempt: 1, reason: try row.text(4)))
+        }
+        return stopped
+    }
+
+    private static func events(_ stopped: Stopped, of app: AppSlug) -> [OutcomeEvent] {
+        let now = UnixTime.milliseconds()
+        // A notification that is not walked has no more deliveries than an event holds.
+        return stopped.sorted { $0.key.rawValue < $1.key.rawValue }.map { outcome, deliveries in
+            OutcomeEvent(
+                id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: app, outcome: outcome, isFinal: true,
+                deliveries: deliveries)
+        }
     }
 
     /// Fences that were left over: older than any answer waits.

@@ -102,7 +102,7 @@ package final class Relay: Service {
             let held = try await holds.review()
             if publisher.state == .ready {
                 try await publishFences()
-                try await cancellation.publishLeftOver()
+                _ = try await cancellation.publishLeftOver()
                 try await holds.keep(held)
                 try await takeOver(beyond)
                 for lane in Lane.allCases { try await publish(lane, &group) }
@@ -145,7 +145,7 @@ package final class Relay: Service {
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
-            for notification in claimed.walks { begin(notification, in: lane, &group) }
+            try await begin(claimed.walks, in: lane, &group)
             try await publish(claimed.notifications, isNews: isOpen)
             try await publish(claimed.chunks, isNews: isOpen, &group)
             // What is held took the places of what is not.
@@ -159,8 +159,8 @@ package final class Relay: Service {
         guard !notifications.isEmpty else { return }
         let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
         jobs.publish(
-            resolved.filter { !$0.deliveries.isEmpty }.map {
-                JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, outbox: nil)
+            resolved.filter { !$0.deliveries.isEmpty || !$0.stopped.isEmpty }.map {
+                JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, stopped: $0.stopped, outbox: nil)
             })
         logger.log(
             level: isNews ? .info : .debug, "Notifications that were left over are being published",
@@ -187,6 +187,16 @@ package final class Relay: Service {
             let room = lane == .bulk ? max(0, min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk })) : free
             return window.isOpen(lane) ? room : min(room, 1)
         }
+    }
+
+    /// What they supersede was committed with them, perhaps since this round told the control stream of cancellations: that goes first
+    /// (DESIGN.md section 8, promise 6). Where the broker does not take it, nor would it take their jobs.
+    private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
+        guard !notifications.isEmpty else { return }
+        guard try await cancellation.publishLeftOver() else {
+            return try await pool.session { session in try OutboxStore(session: session).release(notifications.sorted()) }
+        }
+        for notification in notifications { begin(notification, in: lane, &group) }
     }
 
     private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {

@@ -30,9 +30,14 @@ package struct Cancellation: Sendable {
     }
 
     /// What a process that died, or a newer notification, has left over.
-    package func publishLeftOver() async throws {
-        let left = try await pool.session { session in try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver) }
-        if !left.isEmpty { _ = try await publish(left) }
+    /// - Returns: whether the control stream has all of it.
+    package func publishLeftOver() async throws -> Bool {
+        while true {
+            let left = try await pool.session { session in try CancellationStore(session: session).leftOver(limit: Self.maximumLeftOver) }
+            if left.isEmpty { return true }
+            guard try await publish(left) else { return false }
+            if left.count < Self.maximumLeftOver { return true }
+        }
     }
 
     private func publish(_ cancelled: [CancellationStore.Unpublished]) async throws -> Bool {
