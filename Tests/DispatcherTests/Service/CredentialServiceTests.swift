@@ -209,7 +209,7 @@ struct CredentialServiceTests {
     func stopsInTime() async throws {
         try await withServiceBench { bench in
             try bench.simulator.script(Fixture.token(1).hex, [.silence])
-            let dispatcher = try bench.startDispatcher { $0.shutdownDeadline = .seconds(4) }
+            let dispatcher = try bench.startDispatcher { $0.shutdownDeadline = .seconds(12) }
             try await bench.publish(Self.job([Fixture.delivery(0), Fixture.delivery(1)]))
             await Self.page(of: dispatcher, shows: #"push_dispatcher_apns_requests_total{credential="shop",environment="production"} 2"#)
             try await dispatcher.stop()
