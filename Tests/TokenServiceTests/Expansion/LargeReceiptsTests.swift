@@ -41,6 +41,31 @@ struct LargeReceiptsTests {
         }
     }
 
+    @Test("A chunk that is resolved anew looks its own members up") func chunks() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(Self.devices, app: try await running.app())
+            try await Self.analyzeSingles(running)
+            let id = try #require(
+                try await shop.send(#"{"all":true}"#, more: #","receipts":"all""#).json.text("id").flatMap { PushID($0) })
+            let (left, read) = try await running.pool.session { session in
+                let store = AudienceStore(session: session)
+                let audience = try #require(try store.audience(of: id))
+                let now = UnixTime.milliseconds()
+                let page = try store.page(of: audience, installations: Self.devices, names: DeliveryNames(id), now: now)
+                try session.transaction { _ in try store.commit(page, of: audience, leaseSeconds: 0, now: now) }
+                try session.execute("UPDATE deliveries SET class = 'accepted', status = 200 WHERE notification = $1", [.id(id)])
+                let claimed = try store.claimChunks(1, of: .bulk, leaseSeconds: 60)
+                #expect(claimed.map(\.chunk.members.count) == [PushJob.maximumDeliveries])
+                let before = try session.rowsRead(of: "deliveries")
+                let left = try store.resolve(claimed, now: now).map(\.deliveries.count)
+                return (left, try session.rowsRead(of: "deliveries") - before)
+            }
+            #expect(left == [0], "all of it has its outcome")
+            #expect(read <= Int64(PushJob.maximumDeliveries))
+        }
+    }
+
     @Test("An outcome looks its own delivery up, and not all of its notification", arguments: [false, true])
     func outcomes(isFinal: Bool) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

@@ -289,4 +289,33 @@ struct WalkTests {
             #expect(template.apnsExpiration == (local + 7_200_000) / 1000)
         }
     }
+
+    /// Hours from now. Quiet hours last six hours from their beginning.
+    @Test(
+        "A late walk finds the moment that a walk in time would have found, and waits for the end of quiet hours that have begun",
+        arguments: [
+            // Within them, and they are over: it counts from their end.
+            (local: -9.0, quiet: -10.0, lifetime: 1.0, due: -4.0),
+            // Before them, and they have begun: over, or due at their end.
+            (local: -3, quiet: -1, lifetime: 1, due: -3), (local: -3, quiet: -1, lifetime: 24, due: 5),
+            // Within those that have begun.
+            (local: -1, quiet: -2, lifetime: 1, due: 4),
+            // Not late.
+            (local: 3, quiet: -1, lifetime: 1, due: 5), (local: 3, quiet: 5, lifetime: 1, due: 3),
+        ])
+    func dueAt(local: Double, quiet: Double, lifetime: Double, due: Double) async throws {
+        try await RunningService.run { running in
+            let hours = try await running.pool.session { session in
+                try session.execute(
+                    """
+                    SELECT extract(epoch FROM due_at(here + make_interval(mins => $1), $3::bigint * 60000, now() - interval '1 day',
+                        (here + make_interval(mins => $2))::time, (here + make_interval(mins => $2) + interval '6 hours')::time, 'Asia/Tokyo')
+                        - now())::float8 / 3600
+                    FROM (SELECT now() AT TIME ZONE 'Asia/Tokyo' AS here) AS zone
+                    """, [.int32(Int32(local * 60)), .int32(Int32(quiet * 60)), .int64(Int64(lifetime * 60))]
+                ).only().double(0)
+            }
+            #expect(abs(hours - due) < 0.001)
+        }
+    }
 }

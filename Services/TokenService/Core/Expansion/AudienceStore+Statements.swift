@@ -24,11 +24,8 @@ extension AudienceStore {
     /// installations since the walk may have begun, so that it may be in a chunk already. A receipt for each tells that at once; without them few tokens have registered since then.
     static let pageOfApp: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
-            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
-                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE coalesce(
-                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
+            CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
@@ -60,11 +57,8 @@ extension AudienceStore {
         """
     static let pageOfTagged: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $4 THEN i.locale END,
-            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
-                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE coalesce(
-                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
+            CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $5 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5) END
         FROM notifications n
@@ -88,13 +82,9 @@ extension AudienceStore {
     /// Everybody's installations, in order: id, owner epoch, locale, when it is due, and the ordinal.
     static let installationsOfEverybody: PostgresStatement = """
         SELECT i.id, i.owner_epoch, CASE WHEN $4 THEN i.locale END,
-            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
-                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')
-                ELSE (
-                    SELECT coalesce(
-                        nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE known), q.begins_at, q.ends_at, known), now()),
-                        n.local_time AT TIME ZONE known)
-                    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC') AS known) AS here) END, i.ordinal
+            CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at,
+                    coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')) END, i.ordinal
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
@@ -118,11 +108,8 @@ extension AudienceStore {
     /// Of a list: its entries after the $2-th, up to the $3-th.
     static let pageOfList: PostgresStatement = """
         SELECT t.id, t.token, t.environment, i.id, i.owner_epoch, t.unproven, CASE WHEN $5 THEN i.locale END,
-            CASE WHEN n.local_time IS NULL AND q.owner IS NULL THEN NULL
-                WHEN q.owner IS NULL THEN n.local_time AT TIME ZONE coalesce(z.name, 'UTC')
-                ELSE coalesce(
-                    nullif(after_quiet_hours(greatest(now(), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')), q.begins_at, q.ends_at,
-                        coalesce(z.name, 'UTC')), now()), n.local_time AT TIME ZONE coalesce(z.name, 'UTC')) END,
+            CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
         FROM notifications n
@@ -204,8 +191,10 @@ extension AudienceStore {
         WHERE c.notification = free.notification AND c.number = free.number
         RETURNING c.notification, c.number, c.locale, c.due_at, c.members, c.settled::text
         """
+    /// OFFSET 0: looked up one by one. Until a large audience's receipts are analyzed, all of them would be read and compared with each member.
     static let receipted: PostgresStatement = """
-        SELECT token_id FROM deliveries WHERE notification = $1 AND token_id = ANY ($2::bigint[]) AND class IS NOT NULL
+        SELECT member.token FROM unnest($2::bigint[]) AS member (token) WHERE EXISTS (
+            SELECT FROM deliveries d WHERE d.notification = $1 AND d.token_id = member.token AND d.class IS NOT NULL OFFSET 0)
         """
     static let terms: PostgresStatement = "SELECT id, lifetime_ms, state = 'cancelled' FROM notifications WHERE id = ANY ($1::uuid[])"
 }
