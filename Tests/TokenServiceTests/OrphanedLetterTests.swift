@@ -143,4 +143,64 @@ struct OrphanedLetterTests {
             #expect(try await running.count("SELECT count(*) FROM deliveries") == 0)
         }
     }
+
+    @Test("Past its end it is told as expired, and can still be replayed with more time", arguments: ["all", "failures"])
+    func expired(receipts: String) async throws {
+        try await RunningService.run { running in
+            let (shop, job) = try await Self.send(running, devices: 1, receipts: receipts)
+            try await running.sending(job.notification, shop)
+            try await running.execute("UPDATE notifications SET expires_at = now()")
+            try await Self.orphan(job, running)
+            let result = try await DeadLetterTests.replay(running)
+            #expect(result["deliveries"]?.number("expired") == 1 && result.number("kept") == 1, "\(result)")
+            let counts = try await eventually {
+                let counts = try await shop.status(job.notification.description)["counts"]
+                return counts?.number("pending") == 0 ? counts : nil
+            }
+            #expect(counts.number("expired") == 1)
+            try await running.jobs(.soon) { signal in
+                let result = try await DeadLetterTests.replay(running, #"{"all":true,"extend_seconds":600}"#)
+                try #require(result["deliveries"]?.number("sent") == 1, "\(result)")
+                try await running.report(.accepted, of: try PushJob(decoding: try await signal.next().body), status: 200, attempt: 3)
+            }
+            let told = try await running.completed(job.notification, shop).json["counts"]
+            #expect(told?.number("accepted") == 1 && told?.number("expired") == 0 && told?.number("total") == 1)
+        }
+    }
+
+    @Test("With a local time the end is the delivery's own, not that of the last time zone", arguments: [false, true])
+    func ownEnd(isExtended: Bool) async throws {
+        try await RunningService.run { running in
+            var (shop, job) = try await Self.send(running, devices: 1, receipts: "all")
+            try await running.sending(job.notification, shop)
+            try await running.execute("UPDATE notifications SET lifetime_ms = 3600000")
+            let whole = job.expiresAt
+            job.expiresAt = UnixClock.now()
+            try await Self.orphan(job, running)
+            guard isExtended else {
+                let result = try await DeadLetterTests.replay(running)
+                #expect(result["deliveries"]?.number("expired") == 1 && result.number("kept") == 1, "\(result)")
+                return
+            }
+            let again = try await running.jobs(.soon) { signal in
+                let result = try await DeadLetterTests.replay(running, #"{"all":true,"extend_seconds":600}"#)
+                try #require(result["deliveries"]?.number("sent") == 1, "\(result)")
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(again.expiresAt >= job.expiresAt + 600_000 && again.expiresAt < whole)
+        }
+    }
+
+    @Test("It counts on from its letter, where that knows of more attempts") func countsOnFromTheLetter() async throws {
+        try await RunningService.run { running in
+            var (_, job) = try await Self.send(running, devices: 1, receipts: "all")
+            job.attempt = 3
+            try await Self.orphan(job, running)
+            let earlier = try await running.jobs(.soon) { signal in
+                _ = try await DeadLetterTests.replay(running)
+                return try await signal.next().header(PushJob.earlierAttemptsHeader).flatMap { Int($0) }
+            }
+            #expect((earlier ?? 0) >= 3)
+        }
+    }
 }

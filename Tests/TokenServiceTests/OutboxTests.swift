@@ -46,6 +46,31 @@ struct OutboxTests {
         }
     }
 
+    @Test("What ends in it is told again under the same id, until the broker has it; more than that is another event") func toldAgain()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            try await running.sending(id, shop)
+            // As if the broker had not taken it.
+            try await running.execute("UPDATE notifications SET published_at = NULL")
+            func resolve() async throws -> OutboxStore.Claimed {
+                try await running.pool.transaction { session in try #require(try OutboxStore(session: session).resolve([id]).first) }
+            }
+            #expect(try await resolve().stopped.isEmpty)
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
+            let (first, second) = (try await resolve(), try await resolve())
+            #expect(first.deliveries.count == 2 && first.stopped.map(\.deliveries.count) == [1])
+            #expect(second.stopped.map(\.id) == first.stopped.map(\.id))
+            _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
+            let third = try await resolve()
+            #expect(third.deliveries.count == 1 && third.stopped.map(\.deliveries.count) == [2])
+            #expect(third.stopped.map(\.id) != first.stopped.map(\.id))
+        }
+    }
+
     @Test(
         "Small jobs of one app share a message, each with its own trace, unless parcels are off", arguments: JobPublisher.Parcels.allCases)
     func company(parcels: JobPublisher.Parcels) async throws {

@@ -13,6 +13,8 @@ struct DeadLetterStore {
         let ownerEpoch: Int64
         /// That its job had behind it.
         let attempts: Int
+        /// Of its job, UNIX milliseconds. With a local time, that of the notification is the last zone's.
+        let expiresAt: Int64
         /// In its notification's chunks; nil where its id names none.
         let place: (chunk: Int, position: Int)?
     }
@@ -34,9 +36,9 @@ struct DeadLetterStore {
         init(
             _ id: PushID, of notification: PushID, to installation: PushID, attempts: Int, because verdict: DeadLetterReplay.Verdict
         ) {
-            outcome = verdict == .cancelled ? .cancelled : .fenced
+            outcome = verdict == .cancelled ? .cancelled : verdict == .expired ? .expired : .fenced
             // As a dispatcher, which gives no reason; but what is sent instead, if anything is, goes to another token.
-            let reason = verdict == .cancelled || verdict == .fenced ? nil : "token_retired"
+            let reason = [.cancelled, .expired, .fenced].contains(verdict) ? nil : "token_retired"
             delivery = OutcomeEvent.Delivery(
                 id: id, notification: notification, installation: installation, attempt: attempts + 1, reason: reason)
         }
@@ -56,13 +58,13 @@ struct DeadLetterStore {
         if !chunks.isEmpty { try session.execute(Self.lockChunks, ChunkID.columns(Array(chunks))) }
         try session.execute(Self.lockNotifications, [.ids(ids)])
         var resolved = Resolved()
-        var targets: Set<PushID> = []
+        var targets: [PushID: Int64?] = [:]
         var stops: [Stop] = []
         for row in try session.execute(Self.reopen, Self.columns(asked) + [.int64(extending ?? 0)]) {
             guard let verdict = DeadLetterReplay.Verdict(rawValue: try row.text(1)) else { throw CorruptRow(table: "deliveries") }
             let id = try row.id(0)
             resolved.verdicts[id] = verdict
-            if verdict == .sent, let target = try row.optionalID(2) { targets.insert(target) }
+            if verdict == .sent, let target = try row.optionalID(2) { targets[target] = try row.optionalTimestampMilliseconds(7) }
             if try row.bool(6) {
                 stops.append(Stop(id, of: try row.id(3), to: try row.id(4), attempts: Int(try row.int32(5)), because: verdict))
             }
@@ -102,21 +104,38 @@ struct DeadLetterStore {
         return stops
     }
 
-    private func claim(_ targets: Set<PushID>, _ stops: [Stop]) throws -> [OutboxStore.Claimed] {
+    /// Deliveries of one notification that have one end.
+    private struct Group: Hashable {
+        let notification: PushID
+        /// UNIX milliseconds; nil for the notification's own.
+        let end: Int64?
+    }
+
+    /// - Parameter targets: With the end of each, where that is another than its notification's.
+    private func claim(_ targets: [PushID: Int64?], _ stops: [Stop]) throws -> [OutboxStore.Claimed] {
         guard !targets.isEmpty || !stops.isEmpty else { return [] }
-        var deliveries: [PushID: [PushJob.Delivery]] = [:]
-        var attempts: [PushID: Int] = [:]
-        for row in try session.execute(Self.selectDeliveries, [.ids(targets.sorted())]) {
-            let notification = try row.id(6)
-            deliveries[notification, default: []].append(try NotificationStore.delivery(row))
-            attempts[notification] = max(attempts[notification] ?? 0, Int(try row.int32(7)))
+        var deliveries: [Group: [PushJob.Delivery]] = [:]
+        var attempts: [Group: Int] = [:]
+        for row in try session.execute(Self.selectDeliveries, [.ids(targets.keys.sorted())]) {
+            let delivery = try NotificationStore.delivery(row)
+            let group = Group(notification: try row.id(6), end: targets[delivery.id] ?? nil)
+            deliveries[group, default: []].append(delivery)
+            attempts[group] = max(attempts[group] ?? 0, Int(try row.int32(7)))
         }
         let stopped = Dictionary(grouping: stops, by: \.delivery.notification)
-        return try JobTemplate.load(Set(deliveries.keys).union(stopped.keys).sorted(), in: session).map { template in
+        let groups = Dictionary(grouping: deliveries.keys, by: \.notification)
+        return try JobTemplate.load(Set(groups.keys).union(stopped.keys).sorted(), in: session).flatMap { template in
             let id = template.notification
-            return OutboxStore.Claimed(
-                template: template, deliveries: deliveries[id] ?? [], earlierAttempts: attempts[id] ?? 0,
-                stopped: Self.events(stopped[id] ?? [], of: template.app))
+            var claimed = (groups[id] ?? []).map { group in
+                var template = template
+                if let end = group.end { template.end(end) }
+                return OutboxStore.Claimed(
+                    template: template, deliveries: deliveries[group] ?? [], earlierAttempts: attempts[group] ?? 0)
+            }
+            if let stops = stopped[id] {
+                claimed.append(OutboxStore.Claimed(template: template, deliveries: [], stopped: Self.events(stops, of: template.app)))
+            }
+            return claimed
         }
     }
 
@@ -125,10 +144,8 @@ struct DeadLetterStore {
         let groups = Dictionary(grouping: stops, by: \.outcome).sorted { $0.key.rawValue < $1.key.rawValue }
         return groups.flatMap { outcome, stops in
             stride(from: 0, to: stops.count, by: OutcomeEvent.maximumDeliveries).map { start in
-                OutcomeEvent(
-                    id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: app, outcome: outcome,
-                    isFinal: true,
-                    deliveries: stops[start..<min(start + OutcomeEvent.maximumDeliveries, stops.count)].map(\.delivery))
+                OutcomeEvent.stopped(
+                    stops[start..<min(start + OutcomeEvent.maximumDeliveries, stops.count)].map(\.delivery), as: outcome, of: app, at: now)
             }
         }
     }
@@ -138,6 +155,7 @@ struct DeadLetterStore {
             .ids(asked.map(\.id)), .boolArray(asked.map(\.isOrphan)), .int64Array(asked.map(\.ownerEpoch)),
             .optionalInt32Array(asked.map { $0.place.map { Int32(clamping: $0.chunk) } }),
             .optionalInt32Array(asked.map { $0.place.map { Int32(clamping: $0.position) } }),
+            .int32Array(asked.map { Int32(clamping: $0.attempts) }), .timestampArray(asked.map(\.expiresAt)),
         ]
     }
 
@@ -198,8 +216,12 @@ extension DeadLetterStore {
     /// count. Where a notification keeps counters, its receipt decides from now on: its bit is set, so that the chunk counts it no more.
     private static let reopen: PostgresStatement = """
         WITH found AS MATERIALIZED (
-            SELECT d.id AS asked, d.notification, d.installation, d.owner_epoch, d.class, coalesce(d.status, 0) AS status, d.attempts,
-                coalesce(d.reason, '') AS reason, n.receipts = 'failures' AS is_counted, n.app_id, n.state, n.expires_at,
+            SELECT d.id AS asked, d.notification, d.installation, d.owner_epoch, d.class, coalesce(d.status, 0) AS status,
+                -- Of an orphan, some may not have been applied yet.
+                greatest(d.attempts, a.attempts) AS attempts,
+                coalesce(d.reason, '') AS reason, n.receipts = 'failures' AS is_counted, n.app_id, n.state,
+                CASE WHEN n.lifetime_ms IS NULL THEN n.expires_at ELSE least(n.expires_at, a.expires_at) END AS expires_at,
+                CASE WHEN n.lifetime_ms IS NOT NULL THEN greatest(a.expires_at, now() + make_interval(secs => $8::bigint)) END AS own_end,
                 d.class IS NULL AND d.last_reason IS NOT DISTINCT FROM 'replayed' AS is_open, a.is_orphan, a.number, a.position,
                 -- Accepted while its receipt was being made here.
                 d.class IS NULL AND NOT d.is_replayed AND n.receipts = 'failures' AND coalesce(get_bit(c.settled, a.position) = 1, false)
@@ -210,8 +232,8 @@ extension DeadLetterStore {
                 t.id AS token_id, t.environment, t.unproven,
                 CASE WHEN t.id = d.token_id THEN d.id ELSE delivery_id(d.notification, t.id) END AS target
             FROM deliveries d JOIN notifications n ON n.id = d.notification
-            JOIN unnest($1::uuid[], $2::bool[], $3::bigint[], $4::int[], $5::int[]) AS a (id, is_orphan, owner_epoch, number, position)
-                ON a.id = d.id
+            JOIN unnest($1::uuid[], $2::bool[], $3::bigint[], $4::int[], $5::int[], $6::int[], $7::timestamptz[])
+                AS a (id, is_orphan, owner_epoch, number, position, attempts, expires_at) ON a.id = d.id
             LEFT JOIN chunks c ON c.notification = d.notification AND c.number = a.number
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = d.installation
             LEFT JOIN LATERAL (
@@ -220,7 +242,6 @@ extension DeadLetterStore {
                     AND live.purpose = old.purpose AND live.environment = old.environment AND live.state = 'active'
                 WHERE old.id = d.token_id
             ) AS t ON true
-            WHERE d.id = ANY ($1::uuid[])
         ), judged AS MATERIALIZED (
             SELECT f.*, x.id IS NOT NULL AS exists, CASE
                 WHEN f.is_settled THEN 'settled'
@@ -231,12 +252,12 @@ extension DeadLetterStore {
                 WHEN f.token_id IS NULL THEN 'token_gone'
                 WHEN x.id IS NOT NULL AND x.id <> f.asked
                     AND NOT (x.class IS NULL AND x.last_reason IS NOT DISTINCT FROM 'replayed') THEN 'settled'
-                WHEN f.expires_at <= now() AND $6::bigint = 0 THEN 'expired'
+                WHEN f.expires_at <= now() AND $8::bigint = 0 THEN 'expired'
                 ELSE 'sent' END AS verdict
             FROM found f LEFT JOIN deliveries x ON x.notification = f.notification AND x.token_id = f.token_id
         ), reopened AS (
             UPDATE deliveries d SET class = NULL, status = NULL, reason = NULL,
-                attempts = d.attempts + (NOT j.is_open AND coalesce(j.class, '') NOT IN ('failed', 'unknown'))::int,
+                attempts = j.attempts + (NOT j.is_open AND coalesce(j.class, '') NOT IN ('failed', 'unknown'))::int,
                 last_class = NULL, last_status = NULL, last_reason = 'replayed', is_replayed = true, last_at = NULL, retry_at = NULL,
                 environment = j.environment, unproven = j.unproven, updated_at = now()
             FROM judged j WHERE j.verdict = 'sent' AND j.target = j.asked AND d.id = j.asked
@@ -269,14 +290,13 @@ extension DeadLetterStore {
         ), changed AS (
             UPDATE notifications n SET total = n.total + c.more, pending = n.pending + c.again + c.more,
                 state = CASE WHEN n.state IN ('completed', 'expired') THEN 'sending' ELSE n.state END, completed_at = NULL,
-                expires_at = CASE WHEN n.expires_at > now() THEN n.expires_at ELSE now() + make_interval(secs => $6) END,
+                expires_at = CASE WHEN n.expires_at > now() THEN n.expires_at ELSE now() + make_interval(secs => $8::bigint) END,
                 apns_expiration = CASE WHEN n.expires_at > now() OR coalesce(n.apns_expiration, 0) = 0 THEN n.apns_expiration
-                    ELSE extract(epoch FROM now())::bigint + $6 END
+                    ELSE extract(epoch FROM now())::bigint + $8 END
             FROM counted c WHERE n.id = c.notification
         )
         SELECT asked, verdict, target, notification, installation, attempts,
-            class IS NULL AND (is_open OR is_orphan) AND NOT is_settled AND verdict <> 'expired'
-                AND NOT (verdict = 'sent' AND target = asked)
+            class IS NULL AND (is_open OR is_orphan) AND NOT is_settled AND NOT (verdict = 'sent' AND target = asked), own_end
         FROM judged
         """
     private static let selectDeliveries: PostgresStatement = """

@@ -104,11 +104,7 @@ extension AudienceStore {
         }
         var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries))
         if !stopped.isEmpty {
-            chunk.stopped = [
-                OutcomeEvent(
-                    id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: template.app,
-                    outcome: (stop ?? .ownerChanged).outcome, isFinal: true, deliveries: stopped)
-            ]
+            chunk.stopped = [.stopped(stopped, as: (stop ?? .ownerChanged).outcome, of: template.app, at: now)]
         }
         return chunk
     }

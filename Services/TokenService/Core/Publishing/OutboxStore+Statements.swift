@@ -101,6 +101,7 @@ extension OutboxStore {
         UPDATE chunks c SET lease_until = now() + make_interval(secs => $3) FROM locked l
         WHERE c.notification = l.notification AND c.number = l.number AND coalesce(c.published_at, 'infinity') = 'infinity'
         """
+    static let superseding: PostgresStatement = "SELECT id FROM notifications WHERE id = ANY ($1::uuid[]) AND supersede_key IS NOT NULL"
     static let lockDeliveries: PostgresStatement = """
         SELECT count(*) FROM (
             SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) AND class IS NULL ORDER BY id FOR NO KEY UPDATE

@@ -22,6 +22,11 @@ package struct OutboxStore {
     }
 
     /// Lets the relay have what could not be published, a moment later.
+    /// Of claimed walks.
+    package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
+        Set(try session.execute(Self.superseding, [.ids(ids)]).map { row in try row.id(0) })
+    }
+
     package func release(_ ids: [PushID]) throws {
         guard !ids.isEmpty else { return }
         try session.execute(Self.release, [.ids(ids)])
@@ -135,9 +140,7 @@ package struct OutboxStore {
         let now = UnixTime.milliseconds()
         // A notification that is not walked has no more deliveries than an event holds.
         return stopped.sorted { $0.key.rawValue < $1.key.rawValue }.map { outcome, deliveries in
-            OutcomeEvent(
-                id: .timeOrdered(milliseconds: now), source: "/push/token-service", time: now, app: app, outcome: outcome, isFinal: true,
-                deliveries: deliveries)
+            OutcomeEvent.stopped(deliveries, as: outcome, of: app, at: now)
         }
     }
 

@@ -145,9 +145,9 @@ package final class Relay: Service {
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
-            try await begin(claimed.walks, in: lane, &group)
             try await publish(claimed.notifications, isNews: isOpen)
             try await publish(claimed.chunks, isNews: isOpen, &group)
+            try await begin(claimed.walks, in: lane, &group)
             // What is held took the places of what is not.
             guard isOpen && isFull || claimed.putAside > 0 else { return }
         }
@@ -190,13 +190,16 @@ package final class Relay: Service {
     }
 
     /// What they supersede was committed with them, perhaps since this round told the control stream of cancellations: that goes first
-    /// (DESIGN.md section 8, promise 6). Where the broker does not take it, nor would it take their jobs.
+    /// (DESIGN.md section 8, promise 6). Where the stream does not take it, they wait.
     private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         guard !notifications.isEmpty else { return }
+        let superseding = try await pool.session { session in try OutboxStore(session: session).superseding(notifications) }
+        for notification in notifications where !superseding.contains(notification) { begin(notification, in: lane, &group) }
+        guard !superseding.isEmpty else { return }
         guard try await cancellation.publishLeftOver() else {
-            return try await pool.session { session in try OutboxStore(session: session).release(notifications.sorted()) }
+            return try await pool.session { session in try OutboxStore(session: session).release(superseding.sorted()) }
         }
-        for notification in notifications { begin(notification, in: lane, &group) }
+        for notification in superseding { begin(notification, in: lane, &group) }
     }
 
     private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {
