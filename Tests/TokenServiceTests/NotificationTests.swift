@@ -154,6 +154,37 @@ struct NotificationTests {
         }
     }
 
+    /// By another process, which stands still before its commit.
+    @Test func aKeyThatIsInUseForLongIsSaidToBe() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            func send(_ key: String) async throws -> APITestClient.Answer {
+                try await shop.send(#"{"user":"ada"}"#, headers: ["idempotency-key": key])
+            }
+            #expect(try await send("done").status == 202)
+            let claimed = Signal<Void>()
+            async let elsewhere: Void = running.pool.transaction { session in
+                try session.execute(
+                    """
+                    INSERT INTO idempotency_records (app_id, api_key_id, key, fingerprint, notification, expires_at, warnings)
+                    SELECT app_id, api_key_id, 'busy', fingerprint, notification, expires_at, warnings FROM idempotency_records
+                    """)
+                claimed.send(())
+                while try session.execute("SELECT count(*) FROM notifications").only().int64(0) < 2 {
+                    try session.execute("SELECT pg_sleep(0.05)")
+                }
+            }
+            _ = try await claimed.next()
+            let busy = try await send("busy")
+            #expect(busy.status == 409 && busy.code == "idempotency_in_progress")
+            #expect(busy.header("retry-after") == "1" && busy.json["retryable"]?.boolValue == true)
+            #expect(try await send("another").status == 202)
+            try await elsewhere
+            let told = try await send("busy")
+            #expect(told.status == 202 && told.header("idempotency-replay") == "true")
+        }
+    }
+
     @Test func whatADeadProcessLeftIsPublishedByAnother() async throws {
         // This process commits and dies: nothing in it ever publishes.
         try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { dying in

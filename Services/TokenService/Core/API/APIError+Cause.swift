@@ -26,6 +26,12 @@ extension APIError {
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",
                 "this key was used with another body within the last 24 hours")
+        case is IdempotencyInProgress:
+            self = APIError(
+                .conflict, "idempotency_in_progress", "Idempotency-Key is in use",
+                "another request with this key is still being worked on; repeat this one to learn what became of it")
+            isRetryable = true
+            retryAfterSeconds = 1
         case is BodyTimedOut:
             self = APIError(.requestTimeout, "body_timeout", "The body did not arrive", "the request's body did not arrive in time")
             isRetryable = true

@@ -14,5 +14,8 @@ package struct IdempotencyKey: Equatable, Sendable {
     }
 }
 
+/// Another process works on a request with the key, for longer than one waits.
+package struct IdempotencyInProgress: Error {}
+
 /// The key was used before, for something else.
 package struct IdempotencyMismatch: Error {}

@@ -36,7 +36,7 @@ package struct NotificationIntake: Sendable {
         package var isReplay: Bool
     }
 
-    /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
+    /// - Throws: ``BacklogFull``, ``IdempotencyMismatch``, ``IdempotencyInProgress``, ``CommitQueueFull``, `PostgresError`. Without an error the notification is
     ///   committed.
     package func accept(
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64

@@ -68,6 +68,7 @@ package struct NotificationStore {
 
     /// Takes the keys for these notifications. Whoever comes second waits here for the first one's commit.
     /// - Returns: the notifications that have theirs; of two items with one key, the first.
+    /// - Throws: ``IdempotencyInProgress`` where that takes longer than the database's lock timeout.
     private func claimKeys(of items: [Item]) throws -> Set<PushID> {
         var claims: [KeyOfApp: Item] = [:]
         for item in items {
@@ -77,14 +78,19 @@ package struct NotificationStore {
         }
         guard !claims.isEmpty else { return [] }
         let ordered = claims.sorted { $0.key < $1.key }
-        let rows = try session.execute(
-            Self.claimKeys,
-            [
-                .int64Array(ordered.map(\.key.app)), .textArray(ordered.map(\.key.caller)), .textArray(ordered.map(\.key.key)),
-                .bytesArray(ordered.map { $0.value.idempotency?.fingerprint ?? [] }), .ids(ordered.map(\.value.notification.id)),
-                .textArray(ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) }),
-            ])
-        return Set(try rows.map { row in try row.id(0) })
+        do {
+            let rows = try session.execute(
+                Self.claimKeys,
+                [
+                    .int64Array(ordered.map(\.key.app)), .textArray(ordered.map(\.key.caller)), .textArray(ordered.map(\.key.key)),
+                    .bytesArray(ordered.map { $0.value.idempotency?.fingerprint ?? [] }), .ids(ordered.map(\.value.notification.id)),
+                    .textArray(ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) }),
+                ])
+            return Set(try rows.map { row in try row.id(0) })
+        } catch let error as PostgresError {
+            guard error.sqlState == .lockNotAvailable else { throw error }
+            throw IdempotencyInProgress()
+        }
     }
 
     private struct KeyOfApp: Hashable, Comparable {

@@ -34,6 +34,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case preconditionFailed = "precondition_failed"
     case bodyTooLarge = "body_too_large"
     case unsupportedMediaType = "unsupported_media_type"
+    case idempotencyInProgress = "idempotency_in_progress"
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case headersTooLarge = "headers_too_large"
@@ -65,13 +66,14 @@ package struct ProblemKind: Sendable {
     /// Whether the very same request may succeed later.
     package let isRetryable: Bool
     /// Whether `Retry-After` says when.
-    package var saysWhen: Bool { status == 429 || status == 503 }
+    package let saysWhen: Bool
 
-    fileprivate init(_ status: Int, _ title: String, _ when: String, isRetryable: Bool = false) {
+    fileprivate init(_ status: Int, _ title: String, _ when: String, isRetryable: Bool = false, saysWhen: Bool = false) {
         self.status = status
         self.title = title
         self.when = when
         self.isRetryable = isRetryable
+        self.saysWhen = saysWhen || status == 429 || status == 503
     }
 }
 
@@ -137,6 +139,11 @@ extension ProblemCode {
             ProblemKind(
                 415, "Unsupported media type",
                 "The `Content-Type` is none that this operation takes, or there is a `Content-Encoding`: nothing is unpacked.")
+        case .idempotencyInProgress:
+            ProblemKind(
+                409, "Idempotency-Key is in use",
+                "Another request with the key is still being worked on. `Retry-After` says when to repeat this one to learn what became of it.",
+                isRetryable: true, saysWhen: true)
         case .idempotencyKeyReused:
             ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")

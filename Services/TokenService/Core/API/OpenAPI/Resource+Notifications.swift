@@ -28,7 +28,7 @@ extension Resource {
                     .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
                 ])
         ],
-        problems: [.idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull])
+        problems: [.idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull])
 
     private static let read = Operation(
         .readNotification, "readNotification", "What became of a notification, delivery by delivery",
