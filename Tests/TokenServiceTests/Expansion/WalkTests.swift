@@ -192,6 +192,29 @@ struct WalkTests {
         }
     }
 
+    @Test func whoLostItsTagMeanwhileIsToldToHaveLeftTheAudience() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 {
+                try await shop.register(installation(number), user: "ada", token: token(number), more: #","tags":["beta"]"#)
+            }
+            let sent = try await shop.send(#"{"tags":"beta"}"#, more: #","receipts":"all""#)
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
+            try await makePage(id, running)
+            try await running.execute("UPDATE installations SET tags = '{}' WHERE id = $1", [.id(installation(2))])
+            try await running.another { other in
+                let job = try await other.jobs(.bulk) { signal in try PushJob(decoding: try await signal.next().body) }
+                #expect(job.deliveries.map(\.installation) == [installation(1)])
+                try await other.report(.accepted, of: job, status: 200)
+                let told = try await other.completed(id, shop).json["deliveries"]?.arrayValue ?? []
+                #expect(told.first { $0.text("state") == "fenced" }?.text("reason") == "left_audience", "\(told)")
+            }
+            let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada").json
+            let ended = (why["steps"]?.arrayValue ?? []).compactMap { $0.text("why") }
+            #expect(ended.contains("It was not sent: it was not in the audience any more when its turn came."), "\(ended)")
+        }
+    }
+
     @Test func whoHasQuietHoursButNotNowIsNotKeptWaiting() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()

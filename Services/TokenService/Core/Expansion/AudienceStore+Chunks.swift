@@ -33,9 +33,12 @@ extension AudienceStore {
         }
         var lifetimes: [PushID: Int64] = [:]
         var cancelled: Set<PushID> = []
+        // Of audiences no owner is meant.
+        var audiences: Set<PushID> = []
         for row in try session.execute(Self.terms, [.ids(notifications)]) {
             lifetimes[try row.id(0)] = try row.optionalInt64(1)
             if try row.bool(2) { cancelled.insert(try row.id(0)) }
+            if try row.bool(3) { audiences.insert(try row.id(0)) }
         }
         var publishable: [PublishableChunk] = []
         for template in try JobTemplate.load(notifications, in: session) {
@@ -44,6 +47,7 @@ extension AudienceStore {
             let receipted = try receipted(own.flatMap(\.chunk.members), of: template)
             let retired = try retired(own.flatMap(\.chunk.members).filter { meant[$0] == nil })
             let names = DeliveryNames(template.notification)
+            let gone: Stop = audiences.contains(template.notification) ? .leftAudience : .ownerChanged
             for claimed in own {
                 var template = template
                 if let lifetime = lifetimes[template.notification] {
@@ -57,7 +61,9 @@ extension AudienceStore {
                 let stop: Stop? = cancelled.contains(template.notification) ? .cancelled : isOver ? .expired : nil
                 publishable.append(
                     publishableChunk(
-                        claimed, template, names: names, meant: meant, receipted: receipted, retired: retired, stop: stop, now: now))
+                        claimed, template, names: names, meant: meant, receipted: receipted, retired: retired, gone: gone, stop: stop,
+                        now: now
+                    ))
             }
         }
         return publishable
@@ -68,20 +74,21 @@ extension AudienceStore {
         case cancelled = "cancelled_before_publishing"
         case expired = "expired_before_publishing"
         case ownerChanged = "owner_changed"
+        case leftAudience = "left_audience"
         case tokenRetired = "token_retired"
 
         var outcome: OutcomeClass {
             switch self {
             case .cancelled: .cancelled
             case .expired: .expired
-            case .ownerChanged, .tokenRetired: .fenced
+            case .ownerChanged, .leftAudience, .tokenRetired: .fenced
             }
         }
     }
 
     private func publishableChunk(
         _ claimed: ClaimedChunk, _ template: JobTemplate, names: DeliveryNames, meant: [Int64: PushJob.Delivery], receipted: Set<Int64>,
-        retired: Set<Int64>, stop: Stop?, now: Int64
+        retired: Set<Int64>, gone: Stop, stop: Stop?, now: Int64
     ) -> PublishableChunk {
         var deliveries: [PushJob.Delivery] = []
         var stopped: [OutcomeEvent.Delivery] = []
@@ -95,7 +102,7 @@ extension AudienceStore {
             } else {
                 // Who holds the token now has nothing to do with it.
                 let installation = meant[member]?.installation ?? PushID(high: 0, low: 0)
-                let reason = stop ?? (retired.contains(member) ? .tokenRetired : .ownerChanged)
+                let reason = stop ?? (retired.contains(member) ? .tokenRetired : gone)
                 stopped.append(
                     OutcomeEvent.Delivery(
                         id: id, notification: template.notification, installation: installation, attempt: 1,
@@ -104,7 +111,7 @@ extension AudienceStore {
         }
         var chunk = PublishableChunk(id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries))
         if !stopped.isEmpty {
-            chunk.stopped = [.stopped(stopped, as: (stop ?? .ownerChanged).outcome, of: template.app, at: now)]
+            chunk.stopped = [.stopped(stopped, as: (stop ?? gone).outcome, of: template.app, at: now)]
         }
         return chunk
     }

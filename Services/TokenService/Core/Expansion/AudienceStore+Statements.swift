@@ -27,7 +27,7 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                 due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6 OFFSET 0) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
@@ -60,7 +60,7 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                 due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $5 THEN false ELSE EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5) END
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5 OFFSET 0) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone
@@ -99,7 +99,7 @@ extension AudienceStore {
     static let tokensOfEverybody: PostgresStatement = """
         SELECT t.id, t.token, t.environment, t.installation, t.proven_at IS NULL,
             CASE WHEN $6 OR t.registered_at < $7 THEN false ELSE EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $7) END, t.ordinal
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $7 OFFSET 0) END, t.ordinal
         FROM tokens t
         WHERE t.app_id = $1 AND t.ordinal > $2 AND t.ordinal <= $3 AND t.purpose = $4 AND t.state = 'active'
             AND (NOT $6 OR NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = $5 AND d.token_id = t.id OFFSET 0))
@@ -111,7 +111,7 @@ extension AudienceStore {
             CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                 due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END,
             CASE WHEN n.receipts = 'all' OR t.registered_at < $6 THEN false ELSE EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6) END
+                SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $6 OFFSET 0) END
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
@@ -196,5 +196,7 @@ extension AudienceStore {
         SELECT member.token FROM unnest($2::bigint[]) AS member (token) WHERE EXISTS (
             SELECT FROM deliveries d WHERE d.notification = $1 AND d.token_id = member.token AND d.class IS NOT NULL OFFSET 0)
         """
-    static let terms: PostgresStatement = "SELECT id, lifetime_ms, state = 'cancelled' FROM notifications WHERE id = ANY ($1::uuid[])"
+    static let terms: PostgresStatement = """
+        SELECT id, lifetime_ms, state = 'cancelled', target_all IS TRUE OR target_query IS NOT NULL FROM notifications WHERE id = ANY ($1::uuid[])
+        """
 }

@@ -146,7 +146,7 @@ extension NotificationStatus.Delivery {
         case .cancelled: reason == "cancelled_before_publishing"
         case .expired: reason == "expired_before_publishing"
         // Those of a dispatcher have no reason.
-        case .fenced: reason == "owner_changed" || reason == "token_retired"
+        case .fenced: ["owner_changed", "left_audience", "token_retired"].contains(reason)
         default: false
         }
     }
@@ -167,6 +167,7 @@ extension OutcomeClass {
         case .misconfigured: "The app's credential, topic or environment is wrong\(words)."
         case .expired: "It expired before it could be sent\(words)."
         case .fenced where told.reason == "token_retired": "It was not sent: the token had been retired when its turn came."
+        case .fenced where told.reason == "left_audience": "It was not sent: it was not in the audience any more when its turn came."
         case .fenced: "It was not sent: the user's time on this device was over\(words)."
         case .held: "It was not sent: an operator's hold stopped it\(words)."
         case .cancelled: "It was not sent: the notification had been stopped\(words)."
