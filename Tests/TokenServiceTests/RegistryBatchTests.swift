@@ -190,21 +190,42 @@ struct RegistryBatchTests {
                     INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
                     SELECT $1, id, lead(id) OVER (ORDER BY id), now() FROM made ORDER BY id LIMIT 1999
                     """, [.int64(registry.app.id)])
-                func movesRead() throws -> Int64 {
-                    try session.execute("SELECT pg_stat_force_next_flush()")
-                    return try session.execute(
-                        """
-                        SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'token_moves')::bigint
-                        FROM pg_stat_user_tables WHERE relname = 'token_moves'
-                        """
-                    ).only().int64(0)
-                }
-                let before = try movesRead()
+                let before = try session.entriesRead(of: "token_moves")
                 // Often enough for a plan that is kept. Each one takes its token from the one before.
                 for number in 1...20 { _ = try registry.apply([.put(number, "u\(number)", token: 1)], in: session) }
-                return try movesRead() - before
+                return try session.entriesRead(of: "token_moves") - before
             }
             #expect(read < 20, "nothing ever moved to any of these installations")
+        }
+    }
+
+    /// The broker is away: fences stay open that were never open for long when the table was analyzed.
+    @Test func readsNoOpenFencesOfOthers() async throws {
+        try await withRegistry { registry in
+            let read = try await registry.pool.session { session in
+                func makeFences(_ count: Int32, isPublished: Bool) throws {
+                    try session.transaction { session in
+                        // Of installations that are left out.
+                        try session.execute("SET LOCAL session_replication_role = replica")
+                        try session.execute(
+                            """
+                            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
+                            SELECT $1, gen_random_uuid(), 2, now(), CASE WHEN $3 THEN now() END FROM generate_series(1, $2::int)
+                            """, [.int64(registry.app.id), .int32(count), .bool(isPublished)])
+                    }
+                }
+                try makeFences(20_000, isPublished: true)
+                try session.execute("ANALYZE fences")
+                try makeFences(2000, isPublished: false)
+                let before = try session.entriesRead(of: "fences")
+                // Each of them signs another user in, where one was before.
+                for number in 1...20 { _ = try registry.apply([.put(1, "u\(number)", token: 1)], in: session) }
+                let made = try session.execute("SELECT id FROM fences ORDER BY id DESC LIMIT 19").map { row in try row.int64(0) }
+                let read = try session.entriesRead(of: "fences") - before
+                try OutboxStore(session: session).markPublished(fences: made)
+                return [read, try session.entriesRead(of: "fences") - before - read]
+            }
+            #expect(read.allSatisfy { $0 < 1000 }, "\(read)")
         }
     }
 }

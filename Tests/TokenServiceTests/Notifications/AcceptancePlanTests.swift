@@ -12,16 +12,7 @@ struct AcceptancePlanTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             _ = try await running.client.makeApp()
             let app = try await running.app()
-            func items(_ users: Range<Int>) throws -> [NotificationStore.Item] {
-                try users.map { user in
-                    let now = UnixTime.milliseconds()
-                    let request = try #require(try ParsedRequest(#"{"to":{"user":"u\#(user)"},"content":{"alert":"a"}}"#, now: now).request)
-                    let notification = Notification(
-                        id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: now, traceparent: "")
-                    return NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
-                }
-            }
-            let (early, late) = (try (0..<20).map { try items($0..<$0 + 1) }, try items(100..<120))
+            let (early, late) = (try (0..<20).map { try Self.items($0..<$0 + 1, of: app) }, try Self.items(100..<120, of: app))
             let (found, read) = try await running.pool.session { session in
                 func accept(_ items: [NotificationStore.Item]) throws -> Int {
                     try session.transaction { session in try NotificationStore(session: session).insert(items).count }
@@ -43,6 +34,46 @@ struct AcceptancePlanTests {
             }
             #expect(found == 20)
             #expect(20...100 ~= read, "twenty users with a token each")
+        }
+    }
+
+    @Test func isTheirUsersQuietHoursAlsoWhereManyHaveSetThemSinceTheTableWasAnalyzed() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            _ = try await running.client.makeApp()
+            let app = try await running.app()
+            try await running.fill(user: "u100", count: 20)
+            let (early, late) = (try (0..<20).map { try Self.items($0..<$0 + 1, of: app) }, try Self.items(100..<101, of: app))
+            let (found, read) = try await running.pool.session { session in
+                func accept(_ items: [NotificationStore.Item]) throws -> [NotificationStore.Verdict] {
+                    try session.transaction { session in try NotificationStore(session: session).insert(items) }
+                }
+                func setQuietHours(_ users: ClosedRange<Int32>) throws {
+                    try session.execute(
+                        """
+                        INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+                        SELECT $1, 'q' || n, '22:00', '07:00', now() FROM generate_series($2::int, $3::int) AS n
+                        """, [.int64(app.id), .int32(users.lowerBound), .int32(users.upperBound)])
+                }
+                try setQuietHours(1...1)
+                try session.execute("ANALYZE quiet_hours")
+                try setQuietHours(2...20_000)
+                for item in early { _ = try accept(item) }
+                let before = try session.entriesRead(of: "quiet_hours")
+                return (try accept(late), try session.entriesRead(of: "quiet_hours") - before)
+            }
+            guard case .resolved(let deliveries, outbox: _) = found[0] else { throw CorruptRow(table: "deliveries") }
+            #expect(deliveries.count == 20)
+            #expect(read < 100)
+        }
+    }
+
+    private static func items(_ users: Range<Int>, of app: App) throws -> [NotificationStore.Item] {
+        try users.map { user in
+            let now = UnixTime.milliseconds()
+            let request = try #require(try ParsedRequest(#"{"to":{"user":"u\#(user)"},"content":{"alert":"a"}}"#, now: now).request)
+            let notification = Notification(
+                id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: now, traceparent: "")
+            return NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
         }
     }
 }

@@ -234,13 +234,14 @@ extension DeadLetterStore {
             FROM deliveries d JOIN notifications n ON n.id = d.notification
             JOIN unnest($1::uuid[], $2::bool[], $3::bigint[], $4::int[], $5::int[], $6::int[], $7::timestamptz[])
                 AS a (id, is_orphan, owner_epoch, number, position, attempts, expires_at) ON a.id = d.id
-            LEFT JOIN chunks c ON c.notification = d.notification AND c.number = a.number
+            -- OFFSET 0, here and below: looked up one by one, and not all of the notification's, or of the app's, for each.
+            LEFT JOIN LATERAL (SELECT settled FROM chunks WHERE notification = d.notification AND number = a.number OFFSET 0) AS c ON true
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = d.installation
             LEFT JOIN LATERAL (
                 SELECT live.id, live.environment, live.proven_at IS NULL AS unproven
                 FROM tokens old JOIN tokens live ON live.app_id = old.app_id AND live.ordinal = i.ordinal
                     AND live.purpose = old.purpose AND live.environment = old.environment AND live.state = 'active'
-                WHERE old.id = d.token_id
+                WHERE old.id = d.token_id OFFSET 0
             ) AS t ON true
         ), judged AS MATERIALIZED (
             SELECT f.*, x.id IS NOT NULL AS exists, CASE
@@ -254,7 +255,10 @@ extension DeadLetterStore {
                     AND NOT (x.class IS NULL AND x.last_reason IS NOT DISTINCT FROM 'replayed') THEN 'settled'
                 WHEN f.expires_at <= now() AND $8::bigint = 0 THEN 'expired'
                 ELSE 'sent' END AS verdict
-            FROM found f LEFT JOIN deliveries x ON x.notification = f.notification AND x.token_id = f.token_id
+            FROM found f
+            LEFT JOIN LATERAL (
+                SELECT * FROM deliveries WHERE notification = f.notification AND token_id = f.token_id OFFSET 0
+            ) AS x ON true
         ), reopened AS (
             UPDATE deliveries d SET class = NULL, status = NULL, reason = NULL,
                 attempts = j.attempts + (NOT j.is_open AND coalesce(j.class, '') NOT IN ('failed', 'unknown'))::int,

@@ -36,8 +36,11 @@ extension EventStore {
         WHERE h.id > $1 AND h.id <= $2 AND h.app_id = ANY ($3::bigint[]) ORDER BY h.id LIMIT $4
         """
     static let counts: PostgresStatement = """
-        SELECT d.notification, d.class, count(*) FROM deliveries d JOIN notifications n ON n.id = d.notification
-        WHERE d.notification = ANY ($1::uuid[]) AND n.receipts = 'all' AND d.class IS NOT NULL GROUP BY d.notification, d.class
+        SELECT n.id, d.class, d.count FROM notifications n
+        CROSS JOIN LATERAL (
+            SELECT class, count(*) FROM deliveries WHERE notification = n.id AND class IS NOT NULL GROUP BY class OFFSET 0
+        ) AS d
+        WHERE n.id = ANY ($1::uuid[]) AND n.receipts = 'all'
         UNION ALL
         SELECT c.notification, c.class, sum(c.count)::bigint FROM notification_counts c JOIN notifications n ON n.id = c.notification
         WHERE c.notification = ANY ($1::uuid[]) AND n.receipts = 'failures' AND c.count > 0 GROUP BY c.notification, c.class

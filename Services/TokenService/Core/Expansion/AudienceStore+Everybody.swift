@@ -87,7 +87,7 @@ extension AudienceStore {
     /// Their tokens; first, how many of them have come from another installation since $5. Few have registered since then.
     private static let tokens: PostgresStatement = """
         SELECT count(*) FILTER (WHERE registered_at >= $5 AND EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = page.id AND h.event = 'token_moved_away' AND h.at >= $5)),
+                SELECT FROM installation_history h WHERE h.token_id = page.id AND h.event = 'token_moved_away' AND h.at >= $5 OFFSET 0)),
             array_agg(id), array_agg(token), array_agg(installation),
             array_agg(id) FILTER (WHERE environment = 'sandbox'), array_agg(id) FILTER (WHERE proven_at IS NULL)
         FROM (

@@ -68,7 +68,8 @@ extension NotificationStatus {
     private static let selectDeliveries: PostgresStatement = """
         SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
             d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at
-        FROM deliveries d LEFT JOIN tokens t ON t.id = d.token_id
-        WHERE d.notification = $1 ORDER BY d.class NULLS FIRST, d.token_id LIMIT $2
+        FROM (SELECT * FROM deliveries WHERE notification = $1 ORDER BY class NULLS FIRST, token_id LIMIT $2) AS d
+        LEFT JOIN tokens t ON t.id = d.token_id
+        ORDER BY d.class NULLS FIRST, d.token_id
         """
 }

@@ -23,7 +23,7 @@ extension NotificationStore {
     /// tokens than $20, or with quiet hours, is walked: an acceptance stays short, and nothing has to wait in it.
     ///
     /// OFFSET 0 keeps the order of the joins. Where nobody has analyzed the tables yet (a new database, a restored one), the planner would
-    /// rather go through all tokens of the app.
+    /// rather go through all tokens of the app, and where many quiet hours were set since, read all of them for each item.
     ///
     /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
     /// cheaper than the one for any number, and is made anew each time, which takes longer than all the rest.
@@ -41,7 +41,7 @@ extension NotificationStore {
             FROM item CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
                     NOT item.is_urgent AND EXISTS (
-                        SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner) AS may_be_quiet
+                        SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner OFFSET 0) AS may_be_quiet
                 FROM (
                     SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user
                     UNION ALL
@@ -107,7 +107,8 @@ extension NotificationStore {
                     SELECT place, held.owner_epoch, held.id, named.token
                     FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
                         SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                        WHERE t.app_id = $2 AND t.token = named.token AND t.purpose = $28 AND t.state = 'active'
+                        -- IS TRUE: by the token, of all indexes that begin with the app.
+                        WHERE t.app_id = $2 AND t.token = named.token AND (t.purpose = $28 AND t.state = 'active') IS TRUE
                         ORDER BY t.registered_at DESC LIMIT 1
                     ) AS held ON true
                 ) AS named WHERE $16 IS NOT NULL OR $17::uuid[] <> '{}' OR $18::bytea[] <> '{}'

@@ -66,7 +66,8 @@ extension ErasureStore {
                 AND (n.target_installations IS NOT NULL OR n.target_holders IS NOT NULL) AND n.app_id = $1 AND n.id > $5
                 AND EXISTS (
                     SELECT FROM unnest(coalesce(n.target_installations, n.target_holders), n.target_epochs) AS named (id, epoch)
-                    JOIN ended e ON e.installation = named.id AND named.epoch >= e.epochs_from AND named.epoch < e.epochs_below)
+                    JOIN ended e ON e.installation = named.id AND named.epoch >= e.epochs_from AND named.epoch < e.epochs_below
+                    WHERE named.id = ANY ($2::uuid[]))
         ), page AS (
             SELECT id, target_installations, target_tokens, target_holders, target_epochs FROM notifications
             WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT $6)) ORDER BY id FOR NO KEY UPDATE
@@ -81,7 +82,7 @@ extension ErasureStore {
                     FROM unnest(p.target_installations, p.target_tokens, p.target_holders, p.target_epochs) WITH ORDINALITY
                         AS entry (installation, token, holder, epoch, place)
                     CROSS JOIN LATERAL (
-                        SELECT NOT EXISTS (
+                        SELECT (coalesce(entry.installation, entry.holder) = ANY ($2::uuid[])) IS NOT TRUE OR NOT EXISTS (
                             SELECT FROM ended e WHERE e.installation = coalesce(entry.installation, entry.holder)
                                 AND entry.epoch >= e.epochs_from AND entry.epoch < e.epochs_below) AS stays
                     ) AS judged

@@ -86,7 +86,10 @@ extension ErasureStore {
         """
     static let deliveries: PostgresStatement = """
         SELECT d.id FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS e (installation, epochs_from, epochs_below)
-        JOIN deliveries d ON d.installation = e.installation AND d.owner_epoch >= e.epochs_from AND d.owner_epoch < e.epochs_below
+        CROSS JOIN LATERAL (
+            SELECT id, notification FROM deliveries
+            WHERE installation = e.installation AND owner_epoch >= e.epochs_from AND owner_epoch < e.epochs_below OFFSET 0
+        ) AS d
         JOIN notifications n ON n.id = d.notification AND n.app_id = $1
         LIMIT $5
         """

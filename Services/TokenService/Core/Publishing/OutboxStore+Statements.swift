@@ -18,8 +18,9 @@ extension OutboxStore {
         -- IS TRUE: not by the index on what is free, which is small only while nothing waits.
         FROM locked WHERE n.id = locked.id AND n.published_at IS NULL AND (n.free_from IS NOT NULL) IS TRUE
         """
+    /// IS TRUE: not by the index on those that are open, each of which would be compared with all of the ids.
     static let markFencesPublished: PostgresStatement =
-        "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND published_at IS NULL"
+        "UPDATE fences SET published_at = now() WHERE id = ANY ($1::bigint[]) AND (published_at IS NULL) IS TRUE"
 
     /// What is scheduled does not wait: it is free in the future. $2: see ``OutboxReach``.
     static let backlog: PostgresStatement = """

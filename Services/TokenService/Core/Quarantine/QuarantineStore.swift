@@ -112,15 +112,16 @@ extension QuarantineStore {
             SELECT t.id,
                 NOT EXISTS (
                     SELECT FROM tokens o WHERE o.app_id = t.app_id AND o.installation = t.installation AND o.id <> t.id
-                        AND o.purpose = t.purpose AND o.environment = t.environment
+                        -- IS TRUE: by the installation and the token, of all indexes that begin with the app.
+                        AND (o.purpose = t.purpose AND o.environment = t.environment) IS TRUE
                         AND (o.state = 'active' OR o.quarantined_at IS NOT NULL AND (o.registered_at, o.id) > (t.registered_at, t.id)))
                 AND NOT EXISTS (
                     SELECT FROM tokens o WHERE o.app_id = t.app_id AND o.token = t.token AND o.purpose = t.purpose AND o.id <> t.id
-                        AND o.state = 'active')
+                        AND (o.state = 'active') IS TRUE)
                 AND EXISTS (
                     SELECT FROM installations i WHERE i.app_id = t.app_id AND i.id = t.installation AND i.deregistered_at IS NULL)
                 AS may_live
-            FROM tokens t WHERE t.app_id = $1 AND t.id = ANY ($2::bigint[]) AND t.quarantined_at IS NOT NULL
+            FROM tokens t WHERE t.app_id = $1 AND t.id = ANY ($2::bigint[]) AND (t.quarantined_at IS NOT NULL) IS TRUE
         ), changed AS (
             UPDATE tokens t SET quarantined_at = NULL,
                 state = CASE WHEN may_live THEN 'active' ELSE t.state END,

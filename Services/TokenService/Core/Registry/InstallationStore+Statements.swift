@@ -24,7 +24,7 @@ extension InstallationStore {
         """
     static let lockActiveHolders: PostgresStatement = """
         SELECT installation FROM tokens
-        WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND state = 'active'
+        WHERE app_id = $1 AND token = $2 AND environment = coalesce($3::text, environment) AND (state = 'active') IS TRUE
         ORDER BY id FOR NO KEY UPDATE
         """
     static let retire: PostgresStatement = """
@@ -39,15 +39,16 @@ extension InstallationStore {
             locale = NULL, time_zone = NULL, app_version = NULL, os_version = NULL, device_model = NULL, tags = '{}'
         WHERE app_id = $1 AND id = $2
         """
+    /// Arrays instead of joins, which would compare with all moves of the app.
     static let fence: PostgresStatement = """
         WITH RECURSIVE reach (id) AS (
             SELECT unnest($2::uuid[])
             UNION SELECT m.predecessor FROM reach r JOIN token_moves m ON m.app_id = $1 AND m.successor = r.id
         ), used AS (
-            DELETE FROM token_moves WHERE app_id = $1 AND successor IN (SELECT id FROM reach)
+            DELETE FROM token_moves WHERE app_id = $1 AND successor = ANY (ARRAY(SELECT id FROM reach))
         ), over AS (
             -- Nothing of these installations' ended epochs is right any more, so no later fence needs to reach back to them.
-            DELETE FROM token_moves WHERE app_id = $1 AND predecessor IN (SELECT id FROM reach)
+            DELETE FROM token_moves WHERE app_id = $1 AND predecessor = ANY (ARRAY(SELECT id FROM reach))
         ), ended AS (
             UPDATE installations SET owner_epoch = owner_epoch + 1 WHERE app_id = $1 AND id IN (SELECT id FROM reach)
             RETURNING id, owner_epoch
@@ -57,7 +58,7 @@ extension InstallationStore {
         """
     static let unpublishedFences: PostgresStatement = """
         SELECT id, installation, epochs_below, created_at FROM fences
-        WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND published_at IS NULL ORDER BY id
+        WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND (published_at IS NULL) IS TRUE ORDER BY id
         """
     /// Of a user's latest sign-outs; nothing is searched for while no fence is open at all.
     static let openFencesOfUser: PostgresStatement = """
@@ -67,8 +68,11 @@ extension InstallationStore {
             WHERE app_id = $1 AND owner = $2 AND event = 'signed_out' AND EXISTS (SELECT FROM fences WHERE published_at IS NULL)
             ORDER BY id DESC LIMIT 5000
         ) AS h
-        JOIN fences f ON f.app_id = $1 AND f.installation = h.installation AND f.epochs_below > h.owner_epoch
-        WHERE f.published_at IS NULL ORDER BY f.id
+        CROSS JOIN LATERAL (
+            SELECT * FROM fences
+            WHERE app_id = $1 AND installation = h.installation AND epochs_below > h.owner_epoch AND (published_at IS NULL) IS TRUE OFFSET 0
+        ) AS f
+        ORDER BY f.id
         """
     static let ownedPage: PostgresStatement = """
         SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4

@@ -74,10 +74,11 @@ package struct WebhookQueue {
         UPDATE webhook_messages m SET attempts = m.attempts + 1, due_at = now() + make_interval(secs => $5) FROM taken t
         WHERE m.webhook = t.webhook AND m.id = t.id RETURNING m.webhook, m.id, m.body, m.attempts, t.url, t.secret, t.previous
         """
+    /// IS TRUE, here and below: not by the index on what is due, which is small only while the receiver is there.
     private static let delivered: PostgresStatement = """
         UPDATE webhook_messages SET state = 'delivered', settled_at = now(), last_at = now(), last_status = $3::int::smallint,
             last_error = NULL
-        WHERE webhook = $1 AND id = $2 AND state = 'pending'
+        WHERE webhook = $1 AND id = $2 AND (state = 'pending') IS TRUE
         """
     /// Not for every delivery: the row would be written as often as all its messages.
     private static let succeeded: PostgresStatement = """
@@ -89,7 +90,7 @@ package struct WebhookQueue {
             state = CASE WHEN $5::float8 IS NULL THEN 'failed' ELSE 'pending' END,
             settled_at = CASE WHEN $5::float8 IS NULL THEN now() END,
             due_at = CASE WHEN $5::float8 IS NULL THEN due_at ELSE now() + make_interval(secs => $5) END
-        WHERE webhook = $1 AND id = $2 AND state = 'pending'
+        WHERE webhook = $1 AND id = $2 AND (state = 'pending') IS TRUE
         """
     private static let noteFailure: PostgresStatement = """
         WITH noted AS (

@@ -69,7 +69,7 @@ package struct CancellationStore {
         UPDATE chunks c SET lease_until = now() FROM notifications n
         WHERE n.app_id = $1 AND n.supersede_key = $2 AND coalesce(n.target_user, n.target_installation::text) = $3
             AND n.completed_at IS NULL AND n.cancelled_at IS NOT NULL
-            AND c.notification = n.id AND c.published_at IS NULL AND (c.due_at > now() OR c.held_by IS NOT NULL)
+            AND c.notification = n.id AND (c.published_at IS NULL) IS TRUE AND (c.due_at > now() OR c.held_by IS NOT NULL)
         """
     private static let cancel: PostgresStatement = """
         UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
@@ -79,9 +79,9 @@ package struct CancellationStore {
             lease_until = CASE WHEN held_by IS NULL THEN lease_until END
         WHERE app_id = $1 AND id = $2 AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
         """
-    /// What is due later or held is due now: to get its outcome.
+    /// What is due later or held is due now: to get its outcome. IS TRUE: not by the index on what is unpublished, of all notifications.
     private static let hastenChunks: PostgresStatement = """
-        UPDATE chunks SET lease_until = now() WHERE notification = $1 AND published_at IS NULL AND (due_at > now() OR held_by IS NOT NULL)
+        UPDATE chunks SET lease_until = now() WHERE notification = $1 AND (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL)
         """
     private static let find: PostgresStatement = """
         SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL, coalesce(is_walked AND published_at = cancelled_at, false)

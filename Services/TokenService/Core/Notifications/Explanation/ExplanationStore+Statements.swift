@@ -44,7 +44,7 @@ extension ExplanationStore {
         """
     static let tokens: PostgresStatement = """
         SELECT id, token, environment, purpose, registered_at, retired_at, retired_reason, quarantined_at, installation
-        FROM tokens WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND purpose = $3 ORDER BY id
+        FROM tokens WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND (purpose = $3) IS TRUE ORDER BY id
         """
     static let deliveries: PostgresStatement = """
         SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,

@@ -73,7 +73,8 @@ extension AudienceCount {
             FROM unnest($6::bytea[]) AS u (token) LEFT JOIN LATERAL (
                 SELECT i.ordinal, i.owner, i.time_zone, i.throttled_until
                 FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                WHERE t.app_id = $1 AND t.token = u.token AND t.purpose = $2 AND t.state = 'active') AS live ON true
+                -- IS TRUE: by the token, of all indexes that begin with the app.
+                WHERE t.app_id = $1 AND t.token = u.token AND (t.purpose = $2 AND t.state = 'active') IS TRUE) AS live ON true
         )
         SELECT reason, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL), count(ordinal) FROM judged GROUP BY reason
         """

@@ -58,7 +58,9 @@ extension InstallationStore {
         FROM named n JOIN installations i ON i.app_id = $1 AND i.id = n.installation AND i.deregistered_at IS NOT NULL
         UNION ALL
         SELECT h.installation, n.environment, n.purpose, h.at, 'moved', h.other_installation
-        FROM named n JOIN installation_history h ON h.token_id = n.id AND h.event = 'token_moved_away' AND h.app_id = $1
+        FROM named n CROSS JOIN LATERAL (
+            SELECT * FROM installation_history WHERE token_id = n.id AND event = 'token_moved_away' AND app_id = $1 OFFSET 0
+        ) AS h
         ORDER BY until DESC LIMIT 100
         """
 }
