@@ -56,18 +56,22 @@ struct StopServiceTests {
             let first = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
             try await bench.publish(Self.jobs(200))
             _ = await bench.simulator.journal(reaching: count / 4)
-            try await first.stop()
-            let atStop = bench.simulator.journal().count
-            let second = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
-            let told = try await Self.told(bench, about: count)
-            #expect(told.final.values.allSatisfy { $0 == [.accepted] })
-            try await second.stop()
-            let journal = bench.simulator.journal()
-            // An answer that took longer than a request may take is nobody's fault here.
-            #expect(journal.count == count + told.unknown.count, "\(atStop) before the stop")
-            #expect(Set(journal.map(\.apnsID)).count == count)
-            #expect(try await bench.waitingJobs() == 0)
+            try await Self.stop(first, andLetAnotherFinish: count, bench)
         }
+    }
+
+    private static func stop(_ first: ServiceBench.Running, andLetAnotherFinish count: Int, _ bench: ServiceBench) async throws {
+        try await first.stop()
+        let atStop = bench.simulator.journal().count
+        let second = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
+        let told = try await told(bench, about: count)
+        #expect(told.final.values.allSatisfy { $0 == [.accepted] })
+        try await second.stop()
+        let journal = bench.simulator.journal()
+        // An answer that took longer than a request may take is nobody's fault here.
+        #expect(journal.count == count + told.unknown.count, "\(atStop) before the stop")
+        #expect(Set(journal.map(\.apnsID)).count == count)
+        #expect(try await bench.waitingJobs() == 0)
     }
 
     @Test("Of parcels of which some jobs wait for room nothing is sent twice either")
@@ -87,16 +91,7 @@ struct StopServiceTests {
             try await bench.publish(messages)
             let first = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
             _ = await bench.simulator.journal(reaching: 100)
-            try await first.stop()
-            let atStop = bench.simulator.journal().count
-            let second = try bench.startDispatcher { $0.shutdownDeadline = .seconds(150) }
-            let told = try await Self.told(bench, about: count)
-            #expect(told.final.values.allSatisfy { $0 == [.accepted] })
-            try await second.stop()
-            let journal = bench.simulator.journal()
-            #expect(journal.count == count + told.unknown.count, "\(atStop) before the stop")
-            #expect(Set(journal.map(\.apnsID)).count == count)
-            #expect(try await bench.waitingJobs() == 0)
+            try await Self.stop(first, andLetAnotherFinish: count, bench)
         }
     }
 
