@@ -1,4 +1,3 @@
-import OpenSSL
 import Postgres
 package import PushModel
 
@@ -21,10 +20,9 @@ package struct DeliveryNames: Sendable {
     private let low: UInt64
 
     package init(_ notification: PushID) {
-        let digest = Digest.sha256(notification.bytes)
-        let words = [0, 8].map { start in digest[start..<start + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
-        high = words[0] & ~0xf000 | 0x8000
-        low = words[1] & 0x3fff_0000_0000_0000 | 0x8000_0000_0000_0000
+        let digest = PushID(digestOf: notification.bytes)
+        high = digest.high
+        low = digest.low & 0xffff_0000_0000_0000
     }
 
     package func id(chunk: Int, position: Int) -> PushID {
