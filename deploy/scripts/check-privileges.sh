@@ -30,7 +30,7 @@ start_postgres
 if [ -z "$programs" ]; then
     require_swift
     require_packages "${library_packages[@]}"
-    build "everything (release; the first time takes minutes)" -c release
+    build "the programs (release; the first time takes minutes)" -c release -- "${programs_of_the_platform[@]}"
     programs=$(cd "$root" && swift build -c release --show-bin-path)
 fi
 finish_rabbitmq

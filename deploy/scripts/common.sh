@@ -139,6 +139,8 @@ require_swift() {
     fi
 }
 
+package_lists= # set once this run has fetched them
+
 # Installs the Debian packages that are missing. require_packages PACKAGE…
 require_packages() {
     local missing=() package admin=()
@@ -158,8 +160,9 @@ require_packages() {
         printf '#!/bin/sh\nexit 101\n' | ${admin[@]+"${admin[@]}"} tee "$policy" >/dev/null && ${admin[@]+"${admin[@]}"} chmod +x "$policy" && made=1
     fi
     local log="$work/apt.log" status=0
-    { ${admin[@]+"${admin[@]}"} apt-get update -q && DEBIAN_FRONTEND=noninteractive ${admin[@]+"${admin[@]}"} apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"; } >"$log" 2>&1 || status=$?
+    { { [ -n "$package_lists" ] || ${admin[@]+"${admin[@]}"} apt-get update -q; } && DEBIAN_FRONTEND=noninteractive ${admin[@]+"${admin[@]}"} apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"; } >"$log" 2>&1 || status=$?
     [ -z "$made" ] || ${admin[@]+"${admin[@]}"} rm -f "$policy"
+    package_lists=fresh
     [ "$status" = 0 ] || { tail -n 5 "$log" >&2; fail "apt-get could not install ${missing[*]} (its last lines are above)."; }
 }
 
@@ -168,29 +171,49 @@ server_packages=(postgresql rabbitmq-server openssl ca-certificates util-linux)
 
 # --- building -------------------------------------------------------------------------------------------------------
 
-# build NAME ARGUMENT…: swift build with progress a person can follow; the whole output goes to a log.
-build() {
-    local name=$1 log="$work/build.log" began=$SECONDS
+# What deploy/run and deploy/test share, so that the second command finds the work of the first one done.
+debug_arguments=(-c debug --explicit-target-dependency-import-check error)
+programs_of_the_platform=(token-service dispatcher apns-simulator pushctl)
+benchmark_programs=(BareConsumer BarePublisher DispatcherBenchmark JobCodecBenchmark NotificationBenchmark RegistryBenchmark SimulatorBenchmark)
+build_id= build_began=
+
+# begin_build WORDS [ARGUMENT of swift build]… -- PRODUCT…: builds in the background, so that servers can be installed and started meanwhile.
+# finish_build waits for it. The whole output goes to $work/build.log.
+begin_build() {
+    step "Building $1"
     shift
-    step "Building $name"
-    local status=0
-    foreground build_with_progress "$log" "$@" || status=$?
-    [ "$status" = 0 ] || { grep -E 'error:' "$log" | sort -u | sed -n 1,20p >&2 || tail -n 20 "$log" >&2; fail "the build failed (errors above, everything in $log)."; }
-    note "built in $((SECONDS - began)) s"
+    build_began=$SECONDS
+    start build "$root/deploy/scripts/build-products.sh" "$@"
+    build_id=$started
+    # The compiler's processes end with the script: 'start' gave it a process group of its own.
+    owned_processes[${#owned_processes[@]} - 1]="TERM:-$build_id"
 }
 
-# build_with_progress LOG ARGUMENT…
-build_with_progress() {
-    local log=$1
-    shift
-    cd "$root"
-    if [ -t 1 ]; then
-        swift build "$@" 2>&1 | tee "$log"
-    else
-        # One line each time another twentieth of the steps is done.
-        swift build "$@" 2>&1 | tee "$log" | awk '
-            match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); if (part[2] < 10) next; share = int(20 * part[1] / part[2])
-                if (share != last) { last = share; printf "    %3d %% (%s of %s)\n", share * 5, part[1], part[2]; fflush() } next }
-            /error:|\.swift:[0-9]+:[0-9]+: warning:|^Build / { print; fflush() }'
+finish_build() {
+    local log="$work/build.log" status=0 line shown=
+    while kill -0 "$build_id" 2>/dev/null; do
+        line=$(build_progress "$log")
+        if [ -n "$line" ] && [ "$line" != "$shown" ]; then note "$line"; shown=$line; fi
+        sleep 1
+    done
+    wait "$build_id" || status=$?
+    if [ "$status" != 0 ]; then
+        grep -E 'error:' "$log" | sort -u | sed -n 1,20p >&2 || tail -n 20 "$log" >&2
+        fail "the build failed (errors above, everything in $log)."
     fi
+    note "built in $((SECONDS - build_began)) s"
+}
+
+# build_progress LOG: the product under way and the twentieth of its steps that is done. Few steps are not worth a line.
+build_progress() {
+    awk '/^product / { product = $2; text = "" }
+        match($0, /^\[[0-9]+\/[0-9]+\]/) { split(substr($0, 2, RLENGTH - 2), part, "/"); share = int(20 * part[1] / part[2])
+            if (part[2] >= 50) text = sprintf("%-16s %3d %%", product, share * 5) }
+        END { print text }' "$1"
+}
+
+# build WORDS [ARGUMENT]… -- PRODUCT…: both in one.
+build() {
+    begin_build "$@"
+    finish_build
 }

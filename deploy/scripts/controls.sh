@@ -19,11 +19,9 @@ control_plan() {
 
 # build_faulty: sets $faulty to the folder with all programs, the faulty ones and the honest ones that have no fault.
 build_faulty() {
-    local sources product
+    local sources
     sources=$("$root/deploy/scripts/faulty-build.sh") || fail "the faulty programs cannot be made (see above)."
-    for product in token-service dispatcher; do
-        build "$product with its deliberate faults" -c release --package-path "$sources" --scratch-path "$sources/.build" --product "$product"
-    done
+    build "token-service and dispatcher with their deliberate faults" -c release --package-path "$sources" --scratch-path "$sources/.build" -- token-service dispatcher
     faulty="$work/faulty"
     mkdir -p "$faulty"
     ln -sf "$sources/.build/release/token-service" "$sources/.build/release/dispatcher" "$programs/apns-simulator" "$programs/pushctl" "$faulty/"
