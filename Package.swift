@@ -113,9 +113,9 @@ let package = Package(
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1]),
         service("PushCtl", ["PushModel", "StrictJSON", arguments, httpClient, nio, nioHTTP1, signals]),
-        program("TokenService", ["TokenService", "Observability", "Postgres", arguments, configuration, logging, signals]),
-        program("Dispatcher", ["Dispatcher", "Observability", arguments, configuration, logging, signals]),
-        program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, configuration, lifecycle, logging, signals]),
+        program("TokenService", ["TokenService", "Observability", "Postgres", arguments, logging, signals]),
+        program("Dispatcher", ["Dispatcher", "Observability", arguments, logging, signals]),
+        program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl", arguments]),
 
         support("TestDatabase", ["Postgres"]),
