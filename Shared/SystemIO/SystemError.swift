@@ -17,11 +17,13 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
         self.init(operation: operation, code: errno)
     }
 
-    package var description: String {
-        "\(operation): \(String(cString: strerror(code))) (errno \(code))"
-    }
+    package var description: String { "\(operation): \(reason) (errno \(code))" }
+    /// What the system says of the code: `No space left on device`.
+    package var reason: String { String(cString: strerror(code)) }
 
     package var isTimeout: Bool { code == ETIMEDOUT }
+    /// The reader of a pipe has gone (EPIPE).
+    package var isBrokenPipe: Bool { code == EPIPE }
     package var isConnectionRefused: Bool { code == ECONNREFUSED }
     /// Somebody else has the lock (EWOULDBLOCK of flock(2)).
     package var isHeldByAnother: Bool { code == EWOULDBLOCK }

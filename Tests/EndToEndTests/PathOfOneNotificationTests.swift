@@ -1,3 +1,5 @@
+import Foundation
+import PushCtl
 import StrictJSON
 import Testing
 
@@ -5,14 +7,41 @@ import Testing
 struct PathOfOneNotificationTests {
     @Test("The demonstration of deploy/run does all it says") func demonstration() async throws {
         try await withPlatform { platform in
-            try await platform.startSimulator()
+            try await platform.startSimulator(["UNKNOWN_DEVICES": "reject"])
             let tokenService = try await platform.startTokenService()
             try await platform.startDispatcher("dispatcher-1")
             try await platform.startDispatcher("dispatcher-2")
-            let (ending, output) = try await platform.run(
-                "pushctl",
-                ["demo", "--url", tokenService.url, "--key-file", "\(platform.folder)/admin.key", "--simulator", platform.simulatorURL])
+            let (ending, output) = try await platform.shell(
+                "deploy/scripts/demonstration.sh \(platform.simulatorURL) \(tokenService.url) \(platform.simulatorURL)",
+                [
+                    "PUSHCTL": "\(platform.programs)/pushctl", "README": "\(repositoryFolder)/README.md", "PUSH_URL": tokenService.url,
+                    "PUSH_KEY_FILE": "\(platform.folder)/admin.key",
+                ])
             #expect(ending == .exited(0), "\(output)")
+            let start = try #require(output.range(of: "export PUSH_URL="), "\(output)")
+            let shown = output[..<start.lowerBound]
+            #expect(shown.matches(of: /Ada's iPhone +accepted \(200\) +\d+(\.\d)? m?s\n/).count >= 2, "\(shown)")
+            #expect(!shown.contains(/[0-9a-f]{8}-[0-9a-f]{4}-/), "ids are for programs: \(shown)")
+            #expect(shown.contains("\nNext, in a browser: \(platform.simulatorURL) shows"), "\(shown)")
+            try await paste(String(output[start.lowerBound...]), twiceInto: platform)
+        }
+    }
+
+    /// What is printed for pasting is the README's, and goes as well the second time.
+    private func paste(_ commands: String, twiceInto platform: Platform) async throws {
+        let file = "\(platform.folder)/pasted"
+        try commands.write(toFile: file, atomically: true, encoding: .utf8)
+        // One after the other in one shell, as a person pastes them.
+        let (ending, output) = try await platform.shell(". '\(file)'; . '\(file)'")
+        #expect(ending == .exited(0), "\(output)")
+        let answers = output.split(separator: "\n")
+        #expect(
+            answers.count == 10 && answers.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") }, "each answer ends its line: \(output)")
+        let ids = Set(answers.compactMap { $0.firstMatch(of: /^{"id":"([^"]+)","app":"shop","state":"accepted"/)?.output.1 })
+        #expect(ids.count == 2, "a second notification was sent: \(output)")
+        try await APIClient.with(baseURL: platform.simulatorURL, key: nil) { simulator in
+            let inbox = try await simulator.get("/v1/devices/00aa11bb22cc33dd44ee55ff66778899/inbox?wait_count=2")
+            #expect(inbox["count"]?.integerValue == 2)
         }
     }
 

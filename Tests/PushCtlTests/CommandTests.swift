@@ -125,7 +125,7 @@ struct CommandTests {
         let send = try #require(try PushCommand.parseAsRoot(["send", "shop", "--file", "r.json", "--wait"]) as? SendCommand)
         #expect(send.file == "r.json" && send.wait)
         let validate = try #require(try PushCommand.parseAsRoot(["validate", "shop"]) as? ValidateCommand)
-        #expect(validate.file == "-" && validate.apnsFile == nil && !validate.json)
+        #expect(validate.file == "-" && validate.apnsFile == nil && !validate.output.isJSON)
         let written = try #require(
             try PushCommand.parseAsRoot(["validate", "shop", "r.json", "--apns-file", "x.apns", "--locale", "de_AT"]) as? ValidateCommand)
         #expect(written.file == "r.json" && written.apnsFile == "x.apns" && written.locale == "de_AT")

@@ -53,7 +53,7 @@ struct OperatorCommandTests {
             let sent = try await shop.send(#"{"user":"\#(user)"}"#)
             let id = try #require(sent.json.text("id"))
             try await Self.connection(running, shop) { connection in
-                for json in [[], ["--json"]] {
+                for json in [[], ["-o", "json"]] {
                     let found = ["--user", user, "--since", "2026-01-01T00:00:00+00:00", "--limit", "5"]
                     try await Self.run(NotificationsCommand.List.self, ["shop"] + found + json + connection)
                     try await Self.run(NotificationsCommand.Show.self, ["shop", id] + json + connection)
@@ -111,13 +111,13 @@ struct OperatorCommandTests {
             defer { file.remove() }
             try await Self.connection(running, shop) { connection in
                 let id = installation(1).description
-                for more in [[], ["--json"], ["--json", "--full-tokens", "--user", "ada"], ["--state", "signed_in"]] {
+                for more in [[], ["--json"], ["-o", "json", "--full-tokens", "--user", "ada"], ["--state", "signed_in"]] {
                     try await Self.run(InstallationsCommand.List.self, ["shop"] + more + connection)
                 }
-                for more in [[], ["--json"], ["--full-tokens"]] {
+                for more in [[], ["-o", "json"], ["--full-tokens"]] {
                     try await Self.run(InstallationsCommand.Show.self, ["shop", id] + more + connection)
                 }
-                for more in [[], ["--json", "--oldest-first"]] {
+                for more in [[], ["-o", "json", "--oldest-first"]] {
                     try await Self.run(InstallationsCommand.History.self, ["shop", id] + more + connection)
                 }
                 try await Self.run(InstallationsCommand.Search.self, ["shop", "--token-file", file.path] + connection)

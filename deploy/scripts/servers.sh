@@ -70,3 +70,12 @@ finish_rabbitmq() {
     wait_for rabbitmq "$rabbitmq_id" 120 port_answers "$rabbitmq_port"
     RABBITMQ_URL="amqp://guest:guest@127.0.0.1:$rabbitmq_port/"
 }
+
+# What to type for rabbitmqctl: this node has a name, a port mapper and a cookie of its own. Debian's own rabbitmqctl would change the user and HOME.
+rabbitmqctl_words() {
+    local setting words=env
+    for setting in "${rabbitmq_environment[@]}"; do
+        case $setting in HOME=* | ERL_EPMD_PORT=* | RABBITMQ_NODENAME=*) words+=" $setting" ;; esac
+    done
+    printf '%s /usr/lib/rabbitmq/bin/rabbitmqctl\n' "$words"
+}

@@ -1,6 +1,5 @@
 import APNsSimulator
 import ArgumentParser
-import Configuration
 import Logging
 import Observability
 import ServiceLifecycle
@@ -30,11 +29,11 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let config = ConfigReader(provider: EnvironmentVariablesProvider())
-            bootstrapObservability(service: "apns-simulator", level: try APNsSimulatorConfiguration.logLevel(config))
+            let environment = EnvironmentSettings()
+            bootstrapObservability(service: "apns-simulator", level: try APNsSimulatorConfiguration.logLevel(environment.config))
             let logger = Logger(label: "apns-simulator")
             let begun = try scenario.map { try ReadyScenario.named($0) } ?? scenarioFile.map { try Scenario(file: $0) }
-            var settings = try APNsSimulatorConfiguration(config, logger: logger)
+            var settings = try environment.read(logger: logger) { try APNsSimulatorConfiguration($0, logger: logger) }
             if let begun { settings.scenario = begun }
             let simulator = try APNsSimulator(settings, logger: logger)
             let group = ServiceGroup(

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Configuration
 import Dispatcher
 import Logging
 import Observability
@@ -17,10 +16,11 @@ struct DispatcherCommand: AsyncParsableCommand {
             abstract: "Work until SIGTERM or SIGINT (the default); SIGHUP has the credentials read at once.")
 
         func run() async throws {
-            let config = ConfigReader(provider: EnvironmentVariablesProvider())
-            let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(config))
+            let environment = EnvironmentSettings()
+            let metrics = bootstrapObservability(service: "dispatcher", level: try DispatcherSettings.logLevel(environment.config))
             let logger = Logger(label: "dispatcher")
-            let dispatcher = try Dispatcher(DispatcherSettings(config, logger: logger), metrics: metrics, logger: logger)
+            let settings = try environment.read(logger: logger) { try DispatcherSettings($0, logger: logger) }
+            let dispatcher = try Dispatcher(settings, metrics: metrics, logger: logger)
             try await dispatcher.run(gracefulShutdownSignals: [.sigterm, .sigint], reloadSignals: [.sighup])
         }
     }
@@ -38,8 +38,8 @@ struct DispatcherCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Check settings, credentials and keys, and end.")
 
         func run() throws {
-            let config = ConfigReader(provider: EnvironmentVariablesProvider())
-            print(try Dispatcher.check(DispatcherSettings(config, logger: Logger(label: "dispatcher"))))
+            let logger = Logger(label: "dispatcher")
+            print(try Dispatcher.check(EnvironmentSettings().read(logger: logger) { try DispatcherSettings($0, logger: logger) }))
         }
     }
 }

@@ -112,7 +112,10 @@ package struct APIClient {
         var request = request(method, path, type: body == nil ? nil : "application/x-ndjson")
         request.body = body.map { .stream($0, length: .unknown) }
         let response: HTTPClientResponse
-        do { response = try await http.execute(request, timeout: .seconds(60)) } catch { throw LostConnection("no answer (\(error))") }
+        do { response = try await http.execute(request, timeout: .seconds(60)) } catch let failure as CommandFailure { throw failure } catch
+        {
+            throw LostConnection("no answer (\(error))")
+        }
         if let refusal = await Refusal(response, to: "\(method.rawValue) \(path)") {
             throw refusal.isLasting ? CommandFailure(refusal.words) : LostConnection(refusal.words)
         }

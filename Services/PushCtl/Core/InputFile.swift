@@ -1,11 +1,36 @@
-import Foundation
+import SystemIO
 
-/// A file that a command reads as a whole, or standard input where it is `-`.
-enum InputFile {
-    /// - Throws: ``CommandFailure`` when it cannot be read.
+/// A file that a command reads, or standard input where it is `-`.
+struct InputFile {
+    private static let pieceBytes = 1 << 16
+
+    private let file: SystemIO.InputFile
+    private let name: String
+
+    /// - Throws: ``CommandFailure``
+    init(_ path: String) throws {
+        name = path == "-" ? "standard input" : "the file \(path)"
+        do { file = path == "-" ? .standardInput : try SystemIO.InputFile(path: path) } catch {
+            throw CommandFailure("\(name) cannot be read: \(error.reason)")
+        }
+    }
+
+    /// - Returns: The next bytes; none at the end.
+    /// - Throws: ``CommandFailure``
+    func next() throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        do { _ = try file.read(Self.pieceBytes, into: &bytes) } catch { throw CommandFailure("\(name) cannot be read: \(error.reason)") }
+        return bytes
+    }
+
+    /// A file as a whole.
     static func read(_ path: String) throws -> [UInt8] {
-        if path == "-" { return [UInt8](FileHandle.standardInput.readDataToEndOfFile()) }
-        guard let data = FileManager.default.contents(atPath: path) else { throw CommandFailure("the file \(path) cannot be read") }
-        return [UInt8](data)
+        let file = try InputFile(path)
+        var bytes: [UInt8] = []
+        while true {
+            let piece = try file.next()
+            if piece.isEmpty { return bytes }
+            bytes += piece
+        }
     }
 }

@@ -1,4 +1,5 @@
 package import ArgumentParser
+import Observability
 
 /// The operator's command line. Everything it does goes through the token service's HTTP API.
 package struct PushCommand: AsyncParsableCommand {
@@ -7,9 +8,12 @@ package struct PushCommand: AsyncParsableCommand {
         abstract: "Operate the push platform: apps, keys, installations, users, bulk transfer, notifications, and a demonstration.",
         discussion: """
             Where the token service is and who is asking comes from --url and --key-file, or from the environment variables PUSH_URL and \
-            PUSH_KEY_FILE (or PUSH_KEY, the key itself). A command that works inside an app takes the app as its first argument.
-            Exit codes: 0 done, 2 an import went through but some of its lines failed, 1 refused or failed (the reason is on standard error), 64 wrong usage.
+            PUSH_KEY_FILE (or PUSH_KEY, the key itself). A command that works inside an app takes the app as its first argument. \
+            -o json prints the service's answer as one document; for an export, -o names the file.
+            Exit codes: 0 done; 1 refused or failed (the reason is on standard error); 2 done in part (some lines of an import failed, or with \
+            send --wait APNs accepted only some deliveries); 3 send --wait reached nobody; 64 wrong usage; 141 the reader of standard output has gone.
             """,
+        version: BuildVersion.current.description,
         subcommands: [
             AppsCommand.self,
             KeysCommand.self,
@@ -31,4 +35,30 @@ package struct PushCommand: AsyncParsableCommand {
         ])
 
     package init() {}
+
+    /// ArgumentParser calls a word that is no command an unexpected argument.
+    package static func run(_ arguments: [String]) async {
+        if let sentence = unknownCommand(in: arguments) { exit(withError: ValidationError(sentence)) }
+        await main(arguments)
+    }
+
+    /// - Returns: nil where the first words are commands, as far as commands have commands of their own.
+    static func unknownCommand(in arguments: [String]) -> String? {
+        var type: any ParsableCommand.Type = self
+        for word in arguments {
+            let commands = type.configuration.subcommands
+            guard !commands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
+            guard let next = commands.first(where: { name(of: $0) == word }) else {
+                let names = commands.map(name)
+                let hint = nearestName(to: word, among: names).map { "did you mean \($0)?" }
+                return "unknown command \(word); \(hint ?? "it must be one of \(names.joined(separator: ", "))")"
+            }
+            type = next
+        }
+        return nil
+    }
+
+    private static func name(of type: any ParsableCommand.Type) -> String {
+        type.configuration.commandName ?? String(describing: type).lowercased()
+    }
 }

@@ -1,7 +1,6 @@
-import ArgumentParser
 import PushCtl
 
 @main
 struct PushCtlMain {
-    static func main() async { await PushCommand.main() }
+    static func main() async { await PushCommand.run(Array(CommandLine.arguments.dropFirst())) }
 }

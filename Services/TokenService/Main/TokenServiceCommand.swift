@@ -1,5 +1,4 @@
 import ArgumentParser
-import Configuration
 import Logging
 import Observability
 import Postgres
@@ -17,10 +16,12 @@ struct TokenServiceCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Serve until SIGTERM or SIGINT (the default).")
 
         func run() async throws {
-            let config = ConfigReader(provider: EnvironmentVariablesProvider())
-            let metrics = bootstrapObservability(service: "token-service", level: try TokenServiceConfiguration.logLevel(config))
+            let environment = EnvironmentSettings()
+            let metrics = bootstrapObservability(
+                service: "token-service", level: try TokenServiceConfiguration.logLevel(environment.config))
             let logger = Logger(label: "token-service")
-            let service = try TokenService(TokenServiceConfiguration(config, logger: logger), metrics: metrics, logger: logger)
+            let settings = try environment.read(logger: logger) { try TokenServiceConfiguration($0, logger: logger) }
+            let service = try TokenService(settings, metrics: metrics, logger: logger)
             try await service.run(gracefulShutdownSignals: [.sigterm, .sigint])
         }
     }
@@ -29,8 +30,9 @@ struct TokenServiceCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Bring the database's schema up to this program's, and end.")
 
         func run() async throws {
-            let config = ConfigReader(provider: EnvironmentVariablesProvider())
-            let pool = PostgresPool(try TokenServiceConfiguration.database(config, logger: Logger(label: "token-service")))
+            let logger = Logger(label: "token-service")
+            let settings = try EnvironmentSettings().read(logger: logger) { try TokenServiceConfiguration.database($0, logger: logger) }
+            let pool = PostgresPool(settings)
             let applied = try await Schema.migrator().migrate(pool)
             await pool.close()
             print(applied.isEmpty ? "The schema is up to date." : "Applied \(applied.map(String.init).joined(separator: ", ")).")

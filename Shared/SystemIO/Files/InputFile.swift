@@ -1,8 +1,12 @@
 import Glibc
 
-/// A file that is read from its beginning to its end.
+/// A file that is read from its beginning to its end. One reader at a time.
 package final class InputFile: Sendable {
+    package static let standardInput = InputFile(descriptor: STDIN_FILENO)
+
     private let descriptor: Int32
+
+    private init(descriptor: Int32) { self.descriptor = descriptor }
 
     package init(path: String) throws(SystemError) {
         descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -114,6 +114,17 @@ final class Platform {
         return (ending, process.log)
     }
 
+    /// Runs shell commands to their end, in the repository's folder.
+    func shell(_ commands: String, _ environment: [String: String] = [:]) async throws -> (ending: PlatformProcess.Ending?, output: String)
+    {
+        let process = try PlatformProcess(
+            "shell-\(running.count)", program: "/bin/bash", arguments: ["-c", "set -euo pipefail; cd '\(repositoryFolder)'\n\(commands)"],
+            environment: environment, logFolder: folder, logName: "out")
+        running.append(process)
+        let ending = await process.waitForEnd()
+        return (ending, process.log)
+    }
+
     private func start(_ program: String, _ environment: [String: String]) throws -> PlatformProcess {
         let process = try PlatformProcess(
             "\(program)-\(running.count)", program: "\(programs)/\(program)", environment: environment, logFolder: folder)

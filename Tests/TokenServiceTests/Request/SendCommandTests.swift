@@ -11,10 +11,12 @@ import TokenService
 @Suite("pushctl send and validate", .serialized, .timeLimit(.minutes(5)))
 struct SendCommandTests {
     /// Runs a command against the service as that client.
-    private static func pushctl(_ client: APITestClient, _ arguments: String...) async throws {
+    private static func pushctl(_ client: APITestClient, _ arguments: String...) async throws { try await pushctl(client, arguments) }
+
+    private static func pushctl(_ client: APITestClient, _ arguments: [String]) async throws {
         let key = try TemporaryFile(client.key ?? "")
         defer { key.remove() }
-        let connection = ["--url", "http://127.0.0.1:\(client.port)", "--key-file", key.path]
+        let connection = ["--url", "http://127.0.0.1:\(client.port)/", "--key-file", key.path]
         guard var command = try PushCommand.parseAsRoot(arguments + connection) as? any AsyncParsableCommand else {
             throw CommandFailure("not a command")
         }
@@ -41,12 +43,16 @@ struct SendCommandTests {
             // Nobody to send to: it has ended as it is accepted, so waiting ends.
             let nobody = try TemporaryFile(#"{"to":{"user":"grace"},"content":{"alert":"hello"}}"#)
             defer { nobody.remove() }
-            try await Self.pushctl(shop, "send", "shop", "--file", nobody.path, "--wait")
+            let code = await #expect(throws: ExitCode.self) {
+                try await Self.pushctl(shop, "send", "shop", "--file", nobody.path, "--wait", "-o", "json")
+            }
+            #expect(code == ExitCode(3))
             let wrong = try TemporaryFile(#"{"to":{"user":"ada"},"content":{"badge":-1}}"#)
             defer { wrong.remove() }
             for command in ["send", "validate"] {
                 let failure = await #expect(throws: CommandFailure.self) {
-                    try await Self.pushctl(shop, command, "shop", command == "send" ? "--file" : "--json", wrong.path)
+                    let words = command == "send" ? ["send", "shop", "--file"] : ["validate", "shop", "-o", "json"]
+                    try await Self.pushctl(shop, words + [wrong.path])
                 }
                 #expect(failure?.description.contains("/content/badge: expected a whole number from 0") == true)
             }

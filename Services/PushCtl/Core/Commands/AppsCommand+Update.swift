@@ -5,10 +5,12 @@ extension AppsCommand {
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show an app.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "Its short name.") var slug: String
 
         func run() async throws {
-            print(appTable([try await connection.withClient { client in try await client.get("/v1/admin/apps/\(slug.percentEncoded)") }]))
+            let app = try await connection.withClient { client in try await client.get("/v1/admin/apps/\(slug.percentEncoded)") }
+            try output.show(app, appTable([app]))
         }
     }
 
@@ -20,6 +22,7 @@ extension AppsCommand {
                 An environment that active tokens live in cannot be taken away.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "Its short name.") var slug: String
         @Option(help: "The bundle id, which is the topic of its pushes.") var bundleID: String?
         @Option(help: "multi: a user may be signed in on many devices; single: on one.") var devicePolicy: String?
@@ -59,7 +62,7 @@ extension AppsCommand {
                     if let stale { body.field("removes_stale", stale == .removeStale) }
                 }
             }
-            print(appTable([app]))
+            try output.show(app, appTable([app]))
         }
     }
 }

@@ -9,28 +9,30 @@ struct AppsCommand: AsyncParsableCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make an app. Saying the same again changes nothing.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "Its short name: \(AppSlug.rule).") var slug: String
         @Option(help: "The bundle id, which is the topic of its pushes.") var bundleID: String
         @Option(help: "multi: a user may be signed in on many devices; single: on one.") var devicePolicy = "multi"
         @Option(help: "A comma-separated list of production, sandbox.") var environments = "production,sandbox"
 
         func run() async throws {
-            try await connection.withClient { client in
-                _ = try await client.createApp(
+            let app = try await connection.withClient { client in
+                try await client.createApp(
                     slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
                     environments: environments.split(separator: ",").map(String.init))
             }
-            print("\(slug) is there")
+            try output.show(app, "\(slug) is there")
         }
     }
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the apps.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get("/v1/admin/apps") }
-            print(appTable(answer["apps"]?.arrayValue ?? []))
+            try output.show(answer, appTable(answer["apps"]?.arrayValue ?? []))
         }
     }
 }
@@ -42,7 +44,8 @@ func appTable(_ apps: [JSONValue]) -> Table {
         let days = app["stale_after_days"]?.integerValue
         table.add(
             app["slug"]?.stringValue ?? "?", app["bundle_id"]?.stringValue ?? "?", app["device_policy"]?.stringValue ?? "?",
-            (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","), days.map { "\($0) days" } ?? "never",
+            (app["environments"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","),
+            days.map { counted($0, "day", "days") } ?? "never",
             days == nil ? "-" : app["removes_stale"]?.boolValue == true ? "removed" : "flagged",
             (app["event_stream"]?.arrayValue ?? []).compactMap(\.stringValue).joined(separator: ","))
     }
@@ -50,7 +53,8 @@ func appTable(_ apps: [JSONValue]) -> Table {
 }
 
 extension APIClient {
-    func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws {
+    @discardableResult
+    func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws -> JSONValue {
         try await post("/v1/admin/apps") { body in
             body.field("slug", slug)
             body.field("bundle_id", bundleID)

@@ -9,6 +9,7 @@ struct CancelCommand: AsyncParsableCommand {
             "Nothing more of it leaves one second later. It may be repeated. The key needs the scope send. To go on later, see 'pushctl hold'."
     )
     @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The notification's id.") var id: String
 
@@ -20,7 +21,7 @@ struct CancelCommand: AsyncParsableCommand {
         let answer = try await connection.withClient { client in
             try await client.answer(toDeleting: "/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
         }
-        print(cancellationLines(answer))
+        try output.show(answer, cancellationLines(answer))
     }
 }
 
@@ -29,7 +30,7 @@ func cancellationLines(_ answer: JSONValue) -> String {
     let state = answer["state"]?.stringValue ?? "?"
     guard state == "cancelled" else { return "Too late: it is \(state). Nothing was stopped." }
     let stoppable = answer["stoppable"]?.integerValue ?? 0
-    var lines = ["Cancelled. \(stoppable) \(stoppable == 1 ? "delivery was" : "deliveries were") still stoppable."]
+    var lines = ["Cancelled. \(counted(stoppable, "delivery was", "deliveries were")) still stoppable."]
     if answer["not_expanded"]?.boolValue == true { lines.append("Its audience was not walked to the end: more would have followed.") }
     if answer["fence"]?.stringValue == "pending" {
         lines.append("The broker has not confirmed it yet; the service goes on trying. Repeat the command to see it confirmed.")

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Observability
 
 /// Where the token service is, and the key to show it.
 struct ConnectionOptions: ParsableArguments {
@@ -11,7 +12,13 @@ struct ConnectionOptions: ParsableArguments {
 
     /// - Throws: ``CommandFailure`` when there is no key, or its file cannot be read.
     func withClient<Result>(_ body: (APIClient) async throws -> Result) async throws -> Result {
-        try await APIClient.with(baseURL: url ?? environment("PUSH_URL") ?? "http://127.0.0.1:8080", key: try key(), body)
+        try await APIClient.with(baseURL: try address(), key: try key(), body)
+    }
+
+    private func address() throws -> String {
+        if let url { return try ServiceAddress.parse(url, from: "--url") }
+        guard let url = environment("PUSH_URL") else { return "http://127.0.0.1:8080" }
+        return try ServiceAddress.parse(url, from: "PUSH_URL")
     }
 
     private func key() throws -> String {
@@ -22,9 +29,16 @@ struct ConnectionOptions: ParsableArguments {
             return text.trimmingPrefixAndSuffix()
         }
         guard let key = environment("PUSH_KEY") else {
-            throw CommandFailure("no API key: give --key-file, or set PUSH_KEY_FILE or PUSH_KEY")
+            throw CommandFailure("no API key: give --key-file, or set PUSH_KEY_FILE or PUSH_KEY\(misspelling)")
         }
         return key.trimmingPrefixAndSuffix()
+    }
+
+    /// `; PUSH_KEYFILE is set, did you mean PUSH_KEY_FILE?`
+    private var misspelling: String {
+        let names = Set(ProcessInfo.processInfo.environment.keys)
+        return nearMisses(of: ["PUSH_KEY", "PUSH_KEY_FILE"], among: names).first.map { "; \($0.found) is set, did you mean \($0.meant)?" }
+            ?? ""
     }
 
     private func environment(_ name: String) -> String? {

@@ -52,12 +52,12 @@ struct DeadLetterChoice: ParsableArguments {
 
     func isConfirmed(_ verb: String, _ client: APIClient) async throws -> Bool {
         if yes { return true }
-        var what = "the \(ids.count) named letters"
+        var what = counted(ids.count, "named letter", "named letters")
         if ids.isEmpty {
             let page = try await client.get("/v1/admin/dead-letters?limit=1\(filter.query)")
-            what = "\(page["matched"]?.integerValue ?? 0) letters"
+            what = counted(page["matched"]?.integerValue ?? 0, "letter", "letters")
         }
-        print("\(verb) \(what)? [y/N]")
+        StandardError.write("\(verb) \(what)? [y/N] ")
         return ["y", "yes"].contains(readLine()?.lowercased())
     }
 }
@@ -83,13 +83,24 @@ struct DeadLetterReplaySum {
         for (verdict, count) in answer["deliveries"]?.objectValue ?? [] { deliveries[verdict, default: 0] += count.integerValue ?? 0 }
     }
 
+    func write(to document: inout JSONWriter) {
+        document.field("letters", letters)
+        document.field("kept", kept)
+        document.field("unreadable", unreadable)
+        document.field("remaining", remaining)
+        document.object("deliveries") { object in
+            for (verdict, count) in deliveries.sorted(by: { $0.key < $1.key }) { object.field(verdict, count) }
+        }
+    }
+
     var description: String {
         let order = ["sent", "fenced", "token_gone", "cancelled", "settled", "expired", "undecided", "forgotten"]
         let parts = order.compactMap { verdict in
             deliveries[verdict].flatMap { $0 > 0 ? "\($0) \(verdict)" : nil }
         }
-        var text = "\(letters) letters replayed; deliveries: " + (parts.isEmpty ? "none" : parts.joined(separator: ", "))
-        if kept > 0 { text += "; \(kept) letters kept" + (unreadable > 0 ? " (\(unreadable) unreadable)" : "") }
+        var text =
+            "\(counted(letters, "letter", "letters")) replayed; deliveries: " + (parts.isEmpty ? "none" : parts.joined(separator: ", "))
+        if kept > 0 { text += "; \(counted(kept, "letter", "letters")) kept" + (unreadable > 0 ? " (\(unreadable) unreadable)" : "") }
         if remaining > 0 { text += "; \(remaining) not looked at" }
         if deliveries["expired"] ?? 0 > 0 { text += "\nThose that are past their expiry are replayed with --extend SECONDS." }
         return text
@@ -121,7 +132,7 @@ func deadLetterTable(_ letters: [JSONValue]) -> Table {
 func deadLetterSummary(_ page: JSONValue) -> String {
     let matched = page["matched"]?.integerValue ?? 0
     let shown = Int64(page["letters"]?.arrayValue?.count ?? 0)
-    var text = shown < matched ? "\(shown) of \(matched) dead letters" : "\(matched) dead letters"
+    var text = (shown < matched ? "\(shown) of " : "") + counted(matched, "dead letter", "dead letters")
     if page["complete"]?.boolValue == false { text += " among the oldest \(page["seen"]?.integerValue ?? 0); there are more behind them" }
     return text
 }

@@ -12,6 +12,7 @@ struct DeadCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Count them by reason and app, and list the oldest.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var filter: DeadLetterOptions
         @Option(help: "Show at most so many.") var limit = 20
 
@@ -23,16 +24,15 @@ struct DeadCommand: AsyncParsableCommand {
             let page = try await connection.withClient { client in
                 try await client.get("/v1/admin/dead-letters?limit=\(limit)\(filter.query)")
             }
-            print(deadLetterCounts(page["counts"]?.arrayValue ?? []))
-            print("")
-            print(deadLetterTable(page["letters"]?.arrayValue ?? []))
-            print(deadLetterSummary(page))
+            let (counts, letters) = (page["counts"]?.arrayValue ?? [], page["letters"]?.arrayValue ?? [])
+            try output.show(page, "\(deadLetterCounts(counts))\n\n\(deadLetterTable(letters))\n\(deadLetterSummary(page))")
         }
     }
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show one with its job, without payload and whole tokens.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The letter's id.") var id: String
 
         func validate() throws {
@@ -41,7 +41,7 @@ struct DeadCommand: AsyncParsableCommand {
 
         func run() async throws {
             let letter = try await connection.withClient { client in try await client.get("/v1/admin/dead-letters/\(id)") }
-            for line in deadLetterLines(letter) { print(line) }
+            try output.show(letter, deadLetterLines(letter).joined(separator: "\n"))
         }
     }
 
@@ -53,6 +53,7 @@ struct DeadCommand: AsyncParsableCommand {
                 the same id. May be broken off and repeated.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var choice: DeadLetterChoice
         @Option(help: "Give notifications that are past their expiry so many seconds more; without it they are left alone.")
         var extend: Int64?
@@ -76,7 +77,7 @@ struct DeadCommand: AsyncParsableCommand {
                     // Letters that stay would be looked at again and again.
                     guard sum.letters > before else { break }
                 } while sum.remaining > 0
-                print(sum.description)
+                try output.show(sum.write(to:), sum.description)
             }
         }
     }
@@ -84,6 +85,7 @@ struct DeadCommand: AsyncParsableCommand {
     struct Drop: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Drop them for good.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var choice: DeadLetterChoice
 
         func validate() throws { try choice.validateChoice() }
@@ -101,7 +103,7 @@ struct DeadCommand: AsyncParsableCommand {
                     letters += dropped
                     remaining = dropped > 0 ? left : 0
                 } while remaining > 0
-                print("\(letters) dropped")
+                try output.show({ $0.field("letters", letters) }, "\(counted(letters, "letter", "letters")) dropped")
             }
         }
     }

@@ -17,6 +17,7 @@ struct HoldCommand: AsyncParsableCommand {
             discussion:
                 "In force on every dispatcher within a second. The key needs the scope admin; with --all-apps it must be bound to no app.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String?
         @Flag(help: "Hold every app, or --lane of every app.") var allApps = false
         @Option(help: "This lane alone: now, soon or bulk.") var lane: String?
@@ -47,12 +48,12 @@ struct HoldCommand: AsyncParsableCommand {
                     body.field("expires_at", until)
                 }
             }
-            print(holdTable([hold]))
-            if hold["fence"]?.stringValue == "pending" {
-                print(
-                    "The broker has not confirmed it yet: it is not in force everywhere. The service goes on trying; see 'pushctl hold list'."
-                )
-            }
+            let isPending = hold["fence"]?.stringValue == "pending"
+            let pending = """
+
+                The broker has not confirmed it yet: it is not in force everywhere. The service goes on trying; see 'pushctl hold list'.
+                """
+            try output.show(hold, "\(holdTable([hold]))\(isPending ? pending : "")")
         }
     }
 
@@ -61,6 +62,7 @@ struct HoldCommand: AsyncParsableCommand {
             abstract: "List the holds that are in force, the newest first.",
             discussion: "Without an app: every hold there is, which needs a key with the scope admin that is bound to no app.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String?
         @Flag(help: "Also those that were lifted or have ended, with who lifted them.") var all = false
         @Option(help: "Show at most so many.") var limit = 100
@@ -73,9 +75,8 @@ struct HoldCommand: AsyncParsableCommand {
             let list = try await connection.withClient { client in
                 try await client.pages(holdPath(app), [("state", all ? nil : "live")], of: "holds", limit: limit)
             }
-            guard !list.rows.isEmpty else { return print(all ? "there never was a hold" : "nothing is held") }
-            print(holdTable(list.rows))
-            if list.hasMore { print("more with --limit") }
+            let none = all ? "there never was a hold" : "nothing is held"
+            try output.show(list, as: "holds", list.rows.isEmpty ? none : "\(holdTable(list.rows))")
         }
     }
 
@@ -86,6 +87,7 @@ struct HoldCommand: AsyncParsableCommand {
                 "What waits in the broker comes within seconds where it is little, and within ten minutes where it is much. Another hold on the same goes on."
         )
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app and the hold's id; with --all-apps the id alone.") var names: [String]
         @Flag(help: "The hold is over every app.") var allApps = false
 
@@ -99,12 +101,13 @@ struct HoldCommand: AsyncParsableCommand {
         func run() async throws {
             let path = holdPath(allApps ? nil : names[0]) + "/" + names[names.count - 1].percentEncoded
             let hold = try await connection.withClient { client in try await client.answer(toDeleting: path) }
-            print(holdTable([hold]))
-            switch (hold["state"]?.stringValue, hold["fence"]?.stringValue) {
-            case ("expired", _): print("It had ended by itself.")
-            case (_, "pending"): print("The broker has not confirmed it yet; the service goes on trying.")
-            default: break
-            }
+            let more =
+                switch (hold["state"]?.stringValue, hold["fence"]?.stringValue) {
+                case ("expired", _): "\nIt had ended by itself."
+                case (_, "pending"): "\nThe broker has not confirmed it yet; the service goes on trying."
+                default: ""
+                }
+            try output.show(hold, "\(holdTable([hold]))\(more)")
         }
     }
 }

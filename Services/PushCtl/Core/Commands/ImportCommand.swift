@@ -1,5 +1,6 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
+import StrictJSON
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -11,6 +12,7 @@ struct ImportCommand: AsyncParsableCommand {
             Exit codes: 0 all good, 2 some lines failed, 1 could not go on.
             """)
     @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The file; - for standard input.") var file: String
     @Option(help: "Where errors go, as JSON lines; default: standard error.") var errors: String?
@@ -24,7 +26,7 @@ struct ImportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = try input()
-        let errors = try errors.map { try LineFile(path: $0) } ?? LineFile.standardError
+        let errors = try errors.map { try LineFile(inPlace: $0) } ?? LineFile.standardError
         let progress = ProgressLine()
         let size = input.size
         let source = ImportSource(firstLine: fromLine, read: input.read)
@@ -48,14 +50,21 @@ struct ImportCommand: AsyncParsableCommand {
         }
         progress.end()
         try errors.flush()
-        print("\(counts.through - fromLine + 1) lines: \(counts.created) created, \(counts.updated) updated, \(counts.failed) failed")
+        let lines = counts.through - fromLine + 1
+        try output.show(
+            { document in
+                document.field("lines", lines)
+                document.field("created", counts.created)
+                document.field("updated", counts.updated)
+                document.field("failed", counts.failed)
+            }, "\(counted(lines, "line", "lines")): \(counts.created) created, \(counts.updated) updated, \(counts.failed) failed")
         if counts.failed > 0 { throw ExitCode(2) }
     }
 
     static func progress(_ counts: ImportCounts, first: Int, bytes: Int, size: Int?, seconds: Double) -> String {
         let lines = counts.through - first + 1
         let rate = seconds > 0 ? Double(lines) / seconds : 0
-        var text = "\(lines) lines, \(Int(rate)) per second, \(counts.failed) failed"
+        var text = "\(counted(lines, "line", "lines")), \(Int(rate)) per second, \(counts.failed) failed"
         if let size, bytes > 0, size > bytes {
             text += ", \(ProgressLine.duration(seconds / Double(bytes) * Double(size - bytes))) left"
         }
@@ -63,9 +72,8 @@ struct ImportCommand: AsyncParsableCommand {
     }
 
     private func input() throws -> (read: @Sendable () throws -> [UInt8], size: Int?) {
-        let handle = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file)
-        guard let handle else { throw CommandFailure("the file \(file) cannot be read") }
-        let size = file == "-" ? nil : try FileManager.default.attributesOfItem(atPath: file)[.size] as? Int
-        return ({ Array(try handle.read(upToCount: 1 << 16) ?? Data()) }, size)
+        let input = try InputFile(file)
+        let size = file == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int
+        return ({ try input.next() }, size)
     }
 }

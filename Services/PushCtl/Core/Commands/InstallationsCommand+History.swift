@@ -6,6 +6,7 @@ extension InstallationsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Say why an installation gets pushes or not, and what happened to it.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: InstallationOptions
         @Argument(help: "The installation's id.") var id: String
         @Option(help: "How many entries to show at most.") var limit = 100
@@ -20,19 +21,12 @@ extension InstallationsCommand {
             let order = [("order", oldestFirst ? "asc" : "desc" as String?)]
             let found = try await connection.withClient { client in try await client.pages(path, order, of: "entries", limit: limit) }
             let explanation = found.first["explanation"]?.stringValue ?? "?"
-            if options.json {
-                printJSON { document in
+            try output.show(
+                found, as: "entries",
+                more: { document in
                     document.field("reachable", found.first["reachable"]?.boolValue ?? false)
                     document.field("explanation", explanation)
-                    document.array("entries") { array in
-                        for entry in found.rows { array.value(entry) }
-                    }
-                    document.field("has_more", found.hasMore)
-                }
-            } else {
-                print("\(explanation)\n\n\(historyTable(found.rows))")
-                if found.hasMore { print("There are more: give a larger --limit.") }
-            }
+                }, "\(explanation)\n\n\(historyTable(found.rows))")
         }
     }
 }

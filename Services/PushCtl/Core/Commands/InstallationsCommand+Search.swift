@@ -1,5 +1,4 @@
 import ArgumentParser
-import FoundationEssentials
 import StrictJSON
 
 extension InstallationsCommand {
@@ -11,6 +10,7 @@ extension InstallationsCommand {
                 in the shell's history.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: InstallationOptions
         @Option(help: "A file that holds the token in hex; without it, standard input is read.") var tokenFile: String?
         @Option(help: "production or sandbox; without it, both.") var environment: String?
@@ -32,21 +32,21 @@ extension InstallationsCommand {
                     body.field("environment", environment)
                 }
             }
-            guard !options.json else { return print(answer.jsonText) }
+            try output.show(answer, Self.text(answer))
+        }
+
+        private static func text(_ answer: JSONValue) -> String {
             let holders = answer["installations"]?.arrayValue ?? []
             let former = answer["former_holders"]?.arrayValue ?? []
-            guard !holders.isEmpty || !former.isEmpty else { return print("Nobody is known to hold or have held this token.") }
-            print(holders.isEmpty ? "Nobody holds it now." : installationTable(holders).description)
-            if !former.isEmpty { print("\nFormer holders\n\(formerHolderTable(former))") }
+            guard !holders.isEmpty || !former.isEmpty else { return "Nobody is known to hold or have held this token." }
+            let now = holders.isEmpty ? "Nobody holds it now." : "\(installationTable(holders))"
+            return former.isEmpty ? now : "\(now)\n\nFormer holders\n\(formerHolderTable(former))"
         }
 
         private func token() throws -> String {
             let text: String?
             if let tokenFile {
-                guard let content = FileManager.default.contents(atPath: tokenFile) else {
-                    throw CommandFailure("the token file \(tokenFile) cannot be read")
-                }
-                text = String(decoding: content, as: UTF8.self)
+                text = String(decoding: try InputFile.read(tokenFile), as: UTF8.self)
             } else {
                 text = readLine()
             }

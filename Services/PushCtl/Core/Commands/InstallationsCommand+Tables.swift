@@ -57,13 +57,6 @@ func formerHolderTable(_ holders: [JSONValue]) -> Table {
     return table
 }
 
-/// One JSON object on one line.
-func printJSON(_ body: (inout JSONWriter) -> Void) {
-    var writer = JSONWriter()
-    writer.object(body)
-    print(String(decoding: writer.bytes, as: UTF8.self))
-}
-
 extension JSONValue {
     /// A text field for a table's cell.
     fileprivate func shown(_ name: String) -> String { self[name]?.stringValue ?? "-" }

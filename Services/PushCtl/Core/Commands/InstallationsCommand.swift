@@ -11,7 +11,6 @@ struct InstallationsCommand: AsyncParsableCommand {
 /// What every one of these commands takes.
 struct InstallationOptions: ParsableArguments {
     @Argument(help: "The app.") var app: String
-    @Flag(help: "Print the answer as JSON.") var json = false
 }
 
 extension InstallationsCommand {
@@ -20,6 +19,7 @@ extension InstallationsCommand {
             abstract: "List installations: an app's, or one user's.",
             discussion: "Filters narrow the list together. One that few installations pass can take long on a large app.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: InstallationOptions
         @Option(help: "Only this user's.") var user: String?
         @Option(help: "signed_in, signed_out, throttled, stale, or unreachable (no active token).") var state: String?
@@ -31,7 +31,7 @@ extension InstallationsCommand {
 
         func validate() throws {
             guard limit > 0 else { throw ValidationError("--limit must be at least 1") }
-            guard !fullTokens || options.json else { throw ValidationError("--full-tokens needs --json") }
+            guard !fullTokens || output.isJSON else { throw ValidationError("--full-tokens needs -o json") }
         }
 
         func run() async throws {
@@ -43,23 +43,14 @@ extension InstallationsCommand {
             let found = try await connection.withClient { client in
                 try await client.pages(path, filters, of: "installations", limit: limit)
             }
-            if options.json {
-                printJSON { document in
-                    document.array("installations") { array in
-                        for installation in found.rows { array.value(installation) }
-                    }
-                    document.field("has_more", found.hasMore)
-                }
-            } else {
-                print(installationTable(found.rows))
-                if found.hasMore { print("There are more: give a larger --limit.") }
-            }
+            try output.show(found, as: "installations", installationTable(found.rows))
         }
     }
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show one installation with its tokens.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: InstallationOptions
         @Argument(help: "The installation's id.") var id: String
         @Flag(help: "Show whole tokens.") var fullTokens = false
@@ -69,11 +60,7 @@ extension InstallationsCommand {
                 try await client.get(
                     "/v1/apps/\(options.app.percentEncoded)/installations/\(id.percentEncoded)\(fullTokens ? "?tokens=full" : "")")
             }
-            if options.json {
-                print(record.jsonText)
-            } else {
-                print("\(installationFacts(record))\n\n\(tokenTable(record, isFull: fullTokens))")
-            }
+            try output.show(record, "\(installationFacts(record))\n\n\(tokenTable(record, isFull: fullTokens))")
         }
     }
 }

@@ -10,6 +10,7 @@ extension KeysCommand {
                 is used no more, and let it end by itself or revoke it.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The old key's id, as 'pushctl keys list' shows it.") var id: String
         @Option(help: "How many seconds the old key lives on, at most: 0 to 2592000 (30 days).") var overlapSeconds = 86_400
         @Option(help: "When the new key ends, an RFC 3339 date and time; without it, never.") var expiresAt: String?
@@ -30,7 +31,8 @@ extension KeysCommand {
             }
             guard let key = rotated["key"]?.stringValue else { throw CommandFailure("the answer holds no key") }
             let end = rotated["previous"]?["expires_at"]?.stringValue ?? "?"
-            print(
+            try output.show(
+                rotated,
                 quiet
                     ? key
                     : "\(key)\nThis is the only time it is shown. Id: \(rotated["id"]?.stringValue ?? "?")\nThe old key \(id) ends \(end)")

@@ -14,12 +14,18 @@ struct KeysCommand: AsyncParsableCommand {
                 "Put it in a file that only the token service can read and name that file in BOOTSTRAP_KEY_FILE: it is then an administrator's key."
         )
 
-        func run() { print(APIKeyText.generate().text) }
+        @OptionGroup var output: OutputOptions
+
+        func run() throws {
+            let key = APIKeyText.generate().text
+            try output.show({ $0.field("key", key) }, key)
+        }
     }
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a key. It is shown once; only its hash is stored.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Option(help: "The app it is bound to; without it, the key is good for every app.") var app: String?
         @Option(help: "What people call it.") var name: String
         @Option(help: "What it may do: a comma-separated list of devices, send, read, admin.") var scopes: String
@@ -39,28 +45,30 @@ struct KeysCommand: AsyncParsableCommand {
                 }
             }
             guard let key = created["key"]?.stringValue else { throw CommandFailure("the answer holds no key") }
-            print(quiet ? key : "\(key)\nThis is the only time it is shown. Id: \(created["id"]?.stringValue ?? "?")")
+            try output.show(created, quiet ? key : "\(key)\nThis is the only time it is shown. Id: \(created["id"]?.stringValue ?? "?")")
         }
     }
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the keys.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get("/v1/admin/keys") }
-            print(keyTable(answer["keys"]?.arrayValue ?? []))
+            try output.show(answer, keyTable(answer["keys"]?.arrayValue ?? []))
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revoke a key, at once.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The key's id, as 'pushctl keys list' shows it.") var id: String
 
         func run() async throws {
             try await connection.withClient { client in try await client.delete("/v1/admin/keys/\(id.percentEncoded)") }
-            print("revoked")
+            try output.show({ $0.field("revoked", id) }, "revoked")
         }
     }
 }

@@ -10,7 +10,6 @@ struct NotificationsCommand: AsyncParsableCommand {
 /// What every one of these commands takes.
 struct NotificationOptions: ParsableArguments {
     @Argument(help: "The app.") var app: String
-    @Flag(help: "Print the answer as JSON.") var json = false
 
     var path: String { "/v1/apps/\(app.percentEncoded)/notifications" }
 }
@@ -24,6 +23,7 @@ extension NotificationsCommand {
                 that the user was signed in on.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: NotificationOptions
         @Option(help: "accepted, scheduled, expanding, sending, completed, cancelled, expired or no_targets.") var state: String?
         @Option(help: "Only this user's.") var user: String?
@@ -40,35 +40,27 @@ extension NotificationsCommand {
             let found = try await connection.withClient { client in
                 try await client.pages(options.path, filters, of: "notifications", limit: limit)
             }
-            if options.json {
-                printJSON { document in
-                    document.array("notifications") { array in
-                        for notification in found.rows { array.value(notification) }
-                    }
-                    document.field("has_more", found.hasMore)
-                }
-            } else {
-                print(notificationTable(found.rows))
-                if found.hasMore { print("There are more: give a larger --limit.") }
-            }
+            try output.show(found, as: "notifications", notificationTable(found.rows))
         }
     }
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a notification's state, and how its deliveries ended.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: NotificationOptions
         @Argument(help: "The notification's id.") var id: String
 
         func run() async throws {
             let status = try await connection.withClient { client in try await client.get("\(options.path)/\(id.percentEncoded)") }
-            print(options.json ? status.jsonText : "\(notificationFacts(status))\n\n\(outcomeTable(status))")
+            try output.show(status, "\(notificationFacts(status))\n\n\(outcomeTable(status))")
         }
     }
 
     struct Deliveries: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List what became of a notification, device by device.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: NotificationOptions
         @Argument(help: "The notification's id.") var id: String
         @Option(help: "pending, or an outcome: accepted, token_gone, rejected, expired, …") var state: String?
@@ -86,25 +78,17 @@ extension NotificationsCommand {
                 try await client.pages("\(options.path)/\(id.percentEncoded)/deliveries", filters, of: "deliveries", limit: limit)
             }
             let receipts = found.first["receipts"]?.stringValue ?? "?"
-            if options.json {
-                printJSON { document in
-                    document.field("receipts", receipts)
-                    document.array("deliveries") { array in
-                        for delivery in found.rows { array.value(delivery) }
-                    }
-                    document.field("has_more", found.hasMore)
-                }
-            } else {
-                print(deliveryTable(found.rows))
-                if receipts == "failures" { print("Of this notification only what failed, or was tried more than once, has a receipt.") }
-                if found.hasMore { print("There are more: give a larger --limit.") }
-            }
+            let note = "\nOf this notification only what failed, or was tried more than once, has a receipt."
+            try output.show(
+                found, as: "deliveries", more: { $0.field("receipts", receipts) },
+                "\(deliveryTable(found.rows))\(receipts == "failures" ? note : "")")
         }
     }
 
     struct Why: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Say why a notification reached a user, or did not, step by step.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @OptionGroup var options: NotificationOptions
         @Argument(help: "The notification's id.") var id: String
         @Option(help: "The user.") var user: String
@@ -113,11 +97,9 @@ extension NotificationsCommand {
             let answer = try await connection.withClient { client in
                 try await client.get("\(options.path)/\(id.percentEncoded)/why?user=\(user.percentEncoded)")
             }
-            guard !options.json else { return print(answer.jsonText) }
-            print("\(answer["explanation"]?.stringValue ?? "?")\n\n\(stepTable(answer))")
-            if answer["is_cut_short"]?.boolValue == true {
-                print("Not everything was looked at: there are too many devices or deliveries.")
-            }
+            let isCutShort = answer["is_cut_short"]?.boolValue == true
+            let note = isCutShort ? "\nNot everything was looked at: there are too many devices or deliveries." : ""
+            try output.show(answer, "\(answer["explanation"]?.stringValue ?? "?")\n\n\(stepTable(answer))\(note)")
         }
     }
 }

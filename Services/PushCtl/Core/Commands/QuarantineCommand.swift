@@ -12,6 +12,7 @@ struct QuarantineCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the tokens in quarantine of an app.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Option(help: "Show at most so many.") var limit = 100
 
@@ -21,8 +22,14 @@ struct QuarantineCommand: AsyncParsableCommand {
 
         func run() async throws {
             let (total, tokens) = try await connection.withClient { client in try await client.quarantine(of: app, limit: limit) }
-            print(quarantineTable(tokens))
-            print(tokens.count < total ? "\(tokens.count) of \(total) in quarantine" : "\(total) in quarantine")
+            let sum = tokens.count < total ? "\(tokens.count) of \(total) in quarantine" : "\(total) in quarantine"
+            try output.show(
+                { document in
+                    document.field("total", total)
+                    document.array("tokens") { array in
+                        for token in tokens { array.value(token) }
+                    }
+                }, "\(quarantineTable(tokens))\n\(sum)")
         }
     }
 
@@ -31,6 +38,7 @@ struct QuarantineCommand: AsyncParsableCommand {
             abstract: "Bring tokens back to life, when the mistake is mended.",
             discussion: "It never overwrites what a device registered since, and may be broken off and repeated.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Option(help: "Only this installation's; may be given several times.") var installation: [String] = []
         @Flag(help: "Do not ask.") var yes = false
@@ -43,18 +51,28 @@ struct QuarantineCommand: AsyncParsableCommand {
         func run() async throws {
             try await connection.withClient { client in
                 let total = try await client.quarantine(of: app, limit: 1).total
-                guard total > 0 else { return print("nothing is in quarantine") }
+                guard total > 0 else { return try show(QuarantineProgress(), "nothing is in quarantine") }
                 guard yes || confirmed(total) else { throw CommandFailure("nothing was restored") }
                 let sum = try await client.restoreQuarantine(of: app, installations: installation) { progress in
-                    print("\(progress.restored) restored, \(progress.superseded) superseded, \(progress.remaining) to go")
+                    StandardError.write("\(progress.restored) restored, \(progress.superseded) superseded, \(progress.remaining) to go\n")
                 }
-                print("\(sum.restored) restored, \(sum.superseded) superseded by something newer")
+                try show(sum, "\(sum.restored) restored, \(sum.superseded) superseded by something newer")
             }
         }
 
+        private func show(_ sum: QuarantineProgress, _ text: String) throws {
+            try output.show(
+                { document in
+                    document.field("restored", sum.restored)
+                    document.field("superseded", sum.superseded)
+                    document.field("remaining", sum.remaining)
+                }, text)
+        }
+
         private func confirmed(_ total: Int64) -> Bool {
-            let what = installation.isEmpty ? "all \(total) tokens" : "the tokens of \(installation.count) installations"
-            print("Restore \(what) in quarantine of \(app)? [y/N]")
+            let named = "the tokens of \(counted(installation.count, "installation", "installations"))"
+            let what = installation.isEmpty ? counted(total, "token", "tokens") : named
+            StandardError.write("Restore \(what) in quarantine of \(app)? [y/N] ")
             return ["y", "yes"].contains(readLine()?.lowercased())
         }
     }

@@ -11,12 +11,13 @@ struct QuietHoursCommand: AsyncParsableCommand {
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show them. The key needs the scope read or devices.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The user, as the app calls them.") var user: String
 
         func run() async throws {
             let hours = try await connection.withClient { client in try await client.get(try userPath(app, user, "quiet-hours")) }
-            print(quietHoursLine(hours))
+            try output.show(hours, quietHoursLine(hours))
         }
     }
 
@@ -25,6 +26,7 @@ struct QuietHoursCommand: AsyncParsableCommand {
             abstract: "Set them, whatever they were. The key needs the scope devices.",
             discussion: "Over midnight where the end comes first: 22:00 07:00.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The user, as the app calls them.") var user: String
         @Argument(help: "From when, HH:MM.") var begin: String
@@ -42,19 +44,20 @@ struct QuietHoursCommand: AsyncParsableCommand {
                     body.field("ends_at", end)
                 }
             }
-            print(quietHoursLine(hours))
+            try output.show(hours, quietHoursLine(hours))
         }
     }
 
     struct Clear: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Remove them. The key needs the scope devices.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The user, as the app calls them.") var user: String
 
         func run() async throws {
             try await connection.withClient { client in try await client.delete(try userPath(app, user, "quiet-hours")) }
-            print("no quiet hours")
+            try output.show({ $0.field("cleared", user) }, "no quiet hours")
         }
     }
 }

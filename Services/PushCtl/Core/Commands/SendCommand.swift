@@ -9,8 +9,10 @@ struct SendCommand: AsyncParsableCommand {
             Either --file with the whole request, in JSON as POST …/notifications takes it (targets, locales, times and all), or the simple \
             case by options: --user or --installation, with --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
             'pushctl validate' says what a request would do.
+            Exit codes with --wait: 0 APNs accepted every delivery, 2 only some of them, 3 none (nobody to send to, or all failed).
             """)
     @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Option(help: "A file with the whole request; - for standard input.") var file: String?
     @Option(help: "To every device of this user.") var user: String?
@@ -39,14 +41,15 @@ struct SendCommand: AsyncParsableCommand {
         try await connection.withClient { client in
             let accepted = try await client.post(path, json: request, idempotencyKey: idempotencyKey).value
             guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
-            print("\(id)  \(accepted["state"]?.stringValue ?? "?")  \(accepted["deliveries"]?.integerValue ?? 0) deliveries")
+            if !wait || !output.isJSON { try output.show(accepted, receiptLine(accepted)) }
             for warning in accepted["warnings"]?.arrayValue ?? [] { StandardError.write("\(warningLine(warning))\n") }
             guard wait else { return }
             let status = try await Interruption.orResult(of: { [app] in try await client.ended(id, app: app) }) {
                 CommandFailure("interrupted; the notification goes on, see pushctl status \(app) \(id)")
             }
-            print(statusLine(status))
-            print(deliveryTable(status))
+            let reach = Reach(status)
+            try output.show(status, "\(statusLine(status))\n\(deliveryTable(status))\n\(reach)")
+            if let code = reach.exitCode { throw code }
         }
     }
 
@@ -90,6 +93,38 @@ extension APIClient {
             try await Task.sleep(for: .milliseconds(500))
         }
     }
+}
+
+/// How much of a notification that has come to its end APNs accepted.
+struct Reach: CustomStringConvertible {
+    let accepted: Int64
+    let total: Int64
+    /// More deliveries would have followed.
+    let isCutShort: Bool
+
+    init(_ status: JSONValue) {
+        accepted = status["counts"]?["accepted"]?.integerValue ?? 0
+        total = status["counts"]?["total"]?.integerValue ?? 0
+        isCutShort = status["state"]?.stringValue != "completed"
+    }
+
+    /// nil where everybody was reached.
+    var exitCode: ExitCode? {
+        if accepted == 0 { return ExitCode(3) }
+        return accepted < total || isCutShort ? ExitCode(2) : nil
+    }
+
+    var description: String {
+        guard total > 0 else { return "Nobody was reached: there was no device to send to." }
+        return "APNs accepted \(accepted) of \(counted(total, "delivery", "deliveries"))."
+    }
+}
+
+/// The answer to a notification that was accepted, in one line for a person.
+func receiptLine(_ accepted: JSONValue) -> String {
+    let deliveries = accepted["deliveries"]?.integerValue.map { counted($0, "delivery", "deliveries") }
+    return [accepted["id"]?.stringValue ?? "?", accepted["state"]?.stringValue ?? "?", deliveries ?? "its devices are found now"]
+        .joined(separator: "  ")
 }
 
 /// A warning of the service, in one line for a person.

@@ -4,6 +4,7 @@ import StrictJSON
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "status", abstract: "What became of a notification, device by device.")
     @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "The notification's id.") var id: String
 
@@ -11,8 +12,7 @@ struct StatusCommand: AsyncParsableCommand {
         let status = try await connection.withClient { client in
             try await client.get("/v1/apps/\(app.percentEncoded)/notifications/\(id.percentEncoded)")
         }
-        print(statusLine(status))
-        print(deliveryTable(status))
+        try output.show(status, "\(statusLine(status))\n\(deliveryTable(status))")
     }
 }
 

@@ -1,7 +1,8 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 import NIOCore
 import StrictJSON
+import SystemIO
 
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,13 +17,14 @@ struct UsersCommand: AsyncParsableCommand {
                 interrupted is finished by repeating it. The key needs the scope admin.
                 """)
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The user, as the app calls them.") var user: String
         @Flag(help: "Do not ask.") var yes = false
 
         func run() async throws {
             if !yes {
-                print("This erases \(user) from \(app) for ever. Type the user's name to go on: ", terminator: "")
+                StandardError.write("This erases \(user) from \(app) for ever. Type the user's name to go on: ")
                 guard readLine(strippingNewline: true) == user else {
                     throw CommandFailure("that is not the user's name; nothing was done")
                 }
@@ -30,11 +32,12 @@ struct UsersCommand: AsyncParsableCommand {
             let answer = try await connection.withClient { client in
                 try await client.post(try userPath(app, user, "erase")) { $0.field("confirm", user) }
             }
-            print(erasureHeading(answer))
-            print(erasureTable(answer))
-            if answer["fence"]?.stringValue == "pending" {
-                print("The broker has not confirmed the sign-out yet; the service goes on trying. Repeat the command to see it confirmed.")
-            }
+            let isPending = answer["fence"]?.stringValue == "pending"
+            let pending = """
+
+                The broker has not confirmed the sign-out yet; the service goes on trying. Repeat the command to see it confirmed.
+                """
+            try output.show(answer, "\(erasureHeading(answer))\n\(erasureTable(answer))\(isPending ? pending : "")")
         }
     }
 
@@ -47,35 +50,37 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user, as the app calls them.") var user: String
         @Option(name: .shortAndLong, help: "A new file to write to, readable by you alone; default: standard output.") var output: String?
 
+        func validate() throws { try refuseFormat(output) }
+
         func run() async throws {
             let path = try userPath(app, user, "export")
             let file = try output.map(newFile) ?? .standardOutput
+            let name = output.map { "the file \($0)" } ?? StandardOutput.name
             do {
                 try await connection.withClient { client in
                     try await client.download(path, { _ in }) { piece in
-                        do { try file.write(contentsOf: Data(piece.readableBytesView)) } catch {
-                            throw CommandFailure("\(output ?? "standard output") cannot be written to")
-                        }
+                        let bytes = Array(piece.readableBytesView)
+                        do throws(SystemError) { try file.write(bytes.span) } catch { throw StandardOutput.failure(of: name, error) }
                     }
                 }
-                if output == nil { print() } else { try file.close() }
+                if output == nil { try StandardOutput.print("") }
             } catch {
                 // Half of somebody's data is worth nothing and lies around.
-                if let output { unlinkQuietly(output) }
+                if let output { remove(output) }
                 throw error
             }
         }
 
-        private func newFile(_ path: String) throws -> FileHandle {
-            guard !FileManager.default.fileExists(atPath: path) else { throw CommandFailure("\(path) is there already") }
-            guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]),
-                let file = FileHandle(forWritingAtPath: path)
-            else { throw CommandFailure("\(path) cannot be written to") }
-            return file
+        private func newFile(_ path: String) throws -> OutputFile {
+            do { return try OutputFile(path: path, .new) } catch {
+                throw CommandFailure("the file \(path) cannot be made: \(error.reason)")
+            }
         }
 
-        private func unlinkQuietly(_ path: String) {
-            do { try FileManager.default.removeItem(atPath: path) } catch { print("the unfinished file \(path) stays behind") }
+        private func remove(_ path: String) {
+            do { try FileManager.default.removeItem(atPath: path) } catch {
+                StandardError.write("the unfinished file \(path) stays behind\n")
+            }
         }
     }
 }

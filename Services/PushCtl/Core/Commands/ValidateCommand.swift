@@ -11,12 +11,12 @@ struct ValidateCommand: AsyncParsableCommand {
             (or given to 'xcrun simctl push').
             """)
     @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: OutputOptions
     @Argument(help: "The app.") var app: String
     @Argument(help: "A file with the whole request; - for standard input.") var file = "-"
     @Option(help: "Write the payload here, for the iOS simulator.") var apnsFile: String?
     @Option(help: "Which locale's payload --apns-file writes: what a device of this locale gets; without it, the default.") var locale:
         String?
-    @Flag(help: "Show the service's answer as it is.") var json = false
 
     func validate() throws {
         guard locale == nil || apnsFile != nil else { throw ValidationError("--locale says what --apns-file writes") }
@@ -30,12 +30,11 @@ struct ValidateCommand: AsyncParsableCommand {
         }
         let validation = ValidationReport(answer: answer, bytes: bytes)
         if let apnsFile {
-            // Before the file is opened, which empties it: what cannot be written leaves an earlier one as it is.
             let content = try validation.simulatorFile(locale: locale)
-            let output = try LineFile(path: apnsFile)
-            try output.append(line: content[...])
-            try output.flush()
+            let file = try LineFile(replacing: apnsFile)
+            try file.append(line: content[...])
+            try file.finish()
         }
-        print(json ? String(decoding: bytes, as: UTF8.self) : validation.text)
+        try StandardOutput.print(output.isJSON ? String(decoding: bytes, as: UTF8.self) : validation.text)
     }
 }

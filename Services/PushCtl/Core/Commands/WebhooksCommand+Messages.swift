@@ -7,18 +7,20 @@ extension WebhooksCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a test message.", discussion: "'pushctl webhooks messages' shows what came of it.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id.") var id: String
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.post(webhooksPath(app, id) + "/ping") { _ in } }
-            print("sent as \(answer["message"]?.stringValue ?? "?")")
+            try output.show(answer, "sent as \(answer["message"]?.stringValue ?? "?")")
         }
     }
 
     struct Messages: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List what was sent to a webhook and what waits, the newest first.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id.") var id: String
         @Option(help: "Only those that are pending, delivered or failed.") var state: String?
@@ -33,7 +35,7 @@ extension WebhooksCommand {
                 try await client.get(
                     webhooksPath(app, id) + "/messages?limit=\(limit)" + (state.map { "&state=\($0.percentEncoded)" } ?? ""))
             }
-            print(webhookMessageTable(answer["messages"]?.arrayValue ?? []))
+            try output.show(answer, webhookMessageTable(answer["messages"]?.arrayValue ?? []))
         }
     }
 
@@ -41,6 +43,7 @@ extension WebhooksCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send messages again, under the same ids.", discussion: "Receivers that remember ids pass over what they had.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id.") var id: String
         @Option(help: "This message; may be given several times.") var message: [String] = []
@@ -64,7 +67,7 @@ extension WebhooksCommand {
                     // Of what was given up, the service takes a bounded number each time.
                     guard failed, number >= 1000 else { break }
                 }
-                print("\(sum) to be sent again")
+                try output.show({ $0.field("redelivered", sum) }, "\(counted(sum, "message", "messages")) to be sent again")
             }
         }
     }

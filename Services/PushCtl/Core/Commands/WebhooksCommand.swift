@@ -15,17 +15,19 @@ struct WebhooksCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List an app's webhooks.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
 
         func run() async throws {
             let answer = try await connection.withClient { client in try await client.get(webhooksPath(app)) }
-            print(webhookTable(answer["webhooks"]?.arrayValue ?? []))
+            try output.show(answer, webhookTable(answer["webhooks"]?.arrayValue ?? []))
         }
     }
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a webhook. Its secret is shown once.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "Where events go, an https URL.") var url: String
         @Option(help: "A comma-separated list of events.") var events: String
@@ -40,7 +42,8 @@ struct WebhooksCommand: AsyncParsableCommand {
                     body.field("description", description)
                 }
             }
-            print(try shownOnce(made, quiet: quiet))
+            let text = try shownOnce(made, quiet: quiet)
+            try output.show(made, text)
         }
     }
 
@@ -48,6 +51,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Change, disable or enable a webhook. What is not named stays as it is.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id, as 'pushctl webhooks list' shows it.") var id: String
         @Option(help: "Where events go, an https URL.") var to: String?
@@ -74,19 +78,20 @@ struct WebhooksCommand: AsyncParsableCommand {
                     if let state { body.field("enabled", state == .enable) }
                 }
             }
-            print(webhookTable([webhook]))
+            try output.show(webhook, webhookTable([webhook]))
         }
     }
 
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a webhook, with everything that waits for it.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id.") var id: String
 
         func run() async throws {
             try await connection.withClient { client in try await client.delete(webhooksPath(app, id)) }
-            print("deleted")
+            try output.show({ $0.field("deleted", id) }, "deleted")
         }
     }
 
@@ -94,6 +99,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a new secret; for a while messages are signed with both. It is shown once.")
         @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var output: OutputOptions
         @Argument(help: "The app.") var app: String
         @Argument(help: "The webhook's id.") var id: String
         @Option(help: "How many seconds the old secret is signed with too: 0 to 604800 (7 days).") var overlapSeconds = 86_400
@@ -109,7 +115,8 @@ struct WebhooksCommand: AsyncParsableCommand {
             let rotated = try await connection.withClient { client in
                 try await client.post(webhooksPath(app, id) + "/rotate") { body in body.field("overlap_seconds", overlapSeconds) }
             }
-            print(try shownOnce(rotated, quiet: quiet))
+            let text = try shownOnce(rotated, quiet: quiet)
+            try output.show(rotated, text)
         }
     }
 }

@@ -26,8 +26,8 @@ extension Demonstration {
         }
     }
 
-    /// - Returns: the notification's id.
-    func send(_ title: String, _ text: String, to user: String) async throws -> String {
+    func send(_ title: String, _ text: String, to user: String) async throws -> DemoPush {
+        let calledAt = currentMilliseconds()
         let accepted = try await backend.post("/v1/apps/\(app.percentEncoded)/notifications") { request in
             request.object("to") { $0.field("user", user) }
             request.object("payload") { payload in
@@ -40,7 +40,7 @@ extension Demonstration {
             }
         }
         guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
-        return id
+        return DemoPush(id: id, calledAt: calledAt)
     }
 
     /// The device's next answer from the simulated APNs, once; later ones are as usual.
@@ -69,26 +69,24 @@ extension Demonstration {
         try expect(shown == expected, "\(device.name)'s lock screen shows \(shown) notifications instead of \(expected)")
     }
 
-    func showLockScreens(_ devices: [DemoDevice]) async throws {
-        for device in devices {
-            let shown = try await inbox(device)
-            let lines = shown.map { "\($0["title"]?.stringValue ?? ""): \($0["body"]?.stringValue ?? "")" }
-            report.show("\(device.name)  [\(lines.isEmpty ? "nothing" : lines.joined(separator: " | "))]")
-        }
+    func show(_ push: DemoPush, _ status: JSONValue, on devices: [DemoDevice]) async throws {
+        var screens: [(device: DemoDevice, inbox: [JSONValue])] = []
+        for device in devices { screens.append((device, try await inbox(device))) }
+        try report.show(push.table(status, on: screens))
     }
 
     /// The status document, once every delivery has its outcome.
-    func settled(_ id: String) async throws -> JSONValue {
-        try await eventually("notification \(id) is completed") {
-            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(id)")
+    func settled(_ push: DemoPush) async throws -> JSONValue {
+        try await eventually("notification \(push.id) is completed") {
+            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(push.id)")
             return status["state"]?.stringValue == "completed" ? status : nil
         }
     }
 
     /// The status document, once the delivery to `device` waits for another attempt because of `outcome`.
-    func lastAttempt(of id: String, on device: DemoDevice, is outcome: String) async throws -> JSONValue {
+    func lastAttempt(of push: DemoPush, on device: DemoDevice, is outcome: String) async throws -> JSONValue {
         try await eventually("the delivery to \(device.name) is \(outcome)") {
-            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(id)")
+            let status = try await backend.get("/v1/apps/\(app.percentEncoded)/notifications/\(push.id)")
             let delivery = status["deliveries"]?.arrayValue?.first { $0["installation"]?.stringValue == device.installation.description }
             return delivery?["last_attempt"]?["class"]?.stringValue == outcome ? status : nil
         }

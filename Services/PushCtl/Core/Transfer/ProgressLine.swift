@@ -40,7 +40,3 @@ final class ProgressLine: Sendable {
         }
     }
 }
-
-enum StandardError {
-    static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
-}
