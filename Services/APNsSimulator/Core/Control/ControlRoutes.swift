@@ -14,7 +14,7 @@ struct ControlRoutes {
         router.add(middleware: ProblemMiddleware(logger: logger))
         mountPages(on: router)
         let devices = DevicesController(simulator: simulator)
-        on(router, .get, "/v1/devices") { _ in devices.list() }
+        on(router, .get, "/v1/devices", query: DeviceList.parameters) { try devices.list($0) }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
         on(router, .get, "/v1/devices/{token}", query: ["wait_accepted", "timeout_seconds"]) { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
