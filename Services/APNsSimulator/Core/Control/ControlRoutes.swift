@@ -59,7 +59,7 @@ struct ControlRoutes {
     }
 
     private func mountPages(on router: Router<BasicRequestContext>) {
-        router.get("/") { _, _ in ControlPage.response }
+        for file in ControlPage.files { router.get(RouterPath(file.path)) { _, _ in file.response } }
         router.get("/healthz") { [simulator] _, _ in
             let trouble = simulator.trouble
             return ControlAnswer.json(trouble == nil ? .ok : .serviceUnavailable) { writer in
