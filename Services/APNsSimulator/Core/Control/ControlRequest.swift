@@ -56,6 +56,18 @@ struct ControlRequest {
         return number
     }
 
+    func text(_ name: String) -> String? {
+        request.uri.queryParameters[name[...]].map { String($0) }
+    }
+
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String, of type: Choice.Type) throws -> Choice? {
+        guard let text = text(name) else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            throw ControlProblem.invalidQuery(name, "one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        return choice
+    }
+
     /// `wait_count` and `timeout_seconds`: nil where nobody wants to wait.
     func wait() throws -> (count: Int64, timeout: Duration)? {
         let timeout = try number("timeout_seconds", in: 0...600) ?? 30

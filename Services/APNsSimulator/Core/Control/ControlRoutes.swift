@@ -14,7 +14,7 @@ struct ControlRoutes {
         router.add(middleware: ProblemMiddleware(logger: logger))
         mountPages(on: router)
         let devices = DevicesController(simulator: simulator)
-        on(router, .get, "/v1/devices") { _ in devices.list() }
+        on(router, .get, "/v1/devices", query: DeviceList.parameters) { try devices.list($0) }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
         on(router, .get, "/v1/devices/{token}", query: ["wait_accepted", "timeout_seconds"]) { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
@@ -59,7 +59,7 @@ struct ControlRoutes {
     }
 
     private func mountPages(on router: Router<BasicRequestContext>) {
-        router.get("/") { _, _ in ControlPage.response }
+        for file in ControlPage.files { router.get(RouterPath(file.path)) { _, _ in file.response } }
         router.get("/healthz") { [simulator] _, _ in
             let trouble = simulator.trouble
             return ControlAnswer.json(trouble == nil ? .ok : .serviceUnavailable) { writer in

@@ -18,15 +18,8 @@ struct DevicesController {
 
     let simulator: APNsSimulator
 
-    func list() -> Response {
-        let devices = simulator.devices()
-        return ControlAnswer.json { writer in
-            writer.object { object in
-                object.array("devices") { array in
-                    for device in devices { Self.write(device, to: &array) }
-                }
-            }
-        }
+    func list(_ request: ControlRequest) throws -> Response {
+        try DeviceList(request).response(from: simulator)
     }
 
     func put(_ request: ControlRequest) async throws -> Response {
@@ -74,7 +67,7 @@ struct DevicesController {
 
     func read(_ token: TokenKey, status: HTTPResponse.Status = .ok) throws -> Response {
         guard let device = simulator.world.device(token) else { throw ControlProblem.unknownDevice }
-        return ControlAnswer.json(status) { Self.write(device, to: &$0) }
+        return ControlAnswer.json(status) { $0.object { Self.writeFields(device, to: &$0) } }
     }
 
     func remove(_ token: TokenKey) -> Response {
@@ -85,34 +78,32 @@ struct DevicesController {
     /// The year 10000.
     static let latestMoment: Int64 = 253_402_300_799_999
 
-    private static func write(_ summary: DeviceSummary, to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("token", summary.device.token)
-            object.field("environment", summary.device.environment.rawValue)
-            if let topics = summary.device.topics { object.field("topics", topics) }
-            switch summary.device.state {
-            case .installed: object.field("state", "installed")
-            case .uninstalled(let since):
-                object.field("state", "uninstalled")
-                object.field("uninstalled_at_ms", since)
-            case .expired(let since):
-                object.field("state", "expired")
-                object.field("uninstalled_at_ms", since)
-            }
-            object.field("online", summary.device.isOnline)
-            if let throttle = summary.device.throttle {
-                object.object("throttle") { entry in
-                    entry.field("pushes", throttle.pushes)
-                    entry.field("per_ms", throttle.milliseconds)
-                }
-            }
-            if !summary.device.channels.isEmpty { object.field("channels", summary.device.channels) }
-            object.field("name", summary.device.name)
-            object.field("badge", summary.badge)
-            object.field("accepted", summary.acceptedCount)
-            object.field("inbox", summary.inboxCount)
-            object.field("stored", summary.storedCount)
-            object.field("script_remaining", summary.scriptRemaining)
+    static func writeFields(_ summary: DeviceSummary, to object: inout JSONWriter) {
+        object.field("token", summary.device.token)
+        object.field("environment", summary.device.environment.rawValue)
+        if let topics = summary.device.topics { object.field("topics", topics) }
+        switch summary.device.state {
+        case .installed: object.field("state", "installed")
+        case .uninstalled(let since):
+            object.field("state", "uninstalled")
+            object.field("uninstalled_at_ms", since)
+        case .expired(let since):
+            object.field("state", "expired")
+            object.field("uninstalled_at_ms", since)
         }
+        object.field("online", summary.device.isOnline)
+        if let throttle = summary.device.throttle {
+            object.object("throttle") { entry in
+                entry.field("pushes", throttle.pushes)
+                entry.field("per_ms", throttle.milliseconds)
+            }
+        }
+        if !summary.device.channels.isEmpty { object.field("channels", summary.device.channels) }
+        object.field("name", summary.device.name)
+        object.field("badge", summary.badge)
+        object.field("accepted", summary.acceptedCount)
+        object.field("inbox", summary.inboxCount)
+        object.field("stored", summary.storedCount)
+        object.field("script_remaining", summary.scriptRemaining)
     }
 }

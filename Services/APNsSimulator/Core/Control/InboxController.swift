@@ -20,9 +20,12 @@ struct InboxController {
                 object.field("token", token.hex)
                 object.field("badge", badge)
                 object.field("count", notifications.count)
-                object.array("groups") { Self.writeGroups(notifications, to: &$0) }
+                // As a lock screen stacks them.
+                object.array("groups") { array in
+                    for group in NotificationGroup.groups(of: notifications) { array.object { Self.writeFields(group, to: &$0) } }
+                }
                 object.array("notifications") { array in
-                    for notification in notifications { Self.write(notification, to: &array) }
+                    for notification in notifications { array.object { Self.writeFields(notification, to: &$0) } }
                 }
             }
         }
@@ -52,38 +55,22 @@ struct InboxController {
         }
     }
 
-    /// As a lock screen stacks them: by app and `thread-id`, the newest group last.
-    private static func writeGroups(_ notifications: [InboxNotification], to array: inout JSONWriter) {
-        var order: [String] = []
-        var groups: [String: [InboxNotification]] = [:]
-        for notification in notifications {
-            let key = notification.topic + "\n" + (notification.content.threadID ?? "")
-            order.removeAll { $0 == key }
-            order.append(key)
-            groups[key, default: []].append(notification)
-        }
-        for key in order {
-            guard let group = groups[key], let newest = group.last else { continue }
-            array.object { entry in
-                entry.field("topic", newest.topic)
-                entry.field("thread_id", newest.content.threadID)
-                entry.field("count", group.count)
-                entry.field("newest_apns_id", newest.apnsID)
-            }
-        }
+    static func writeFields(_ group: NotificationGroup, to object: inout JSONWriter) {
+        object.field("topic", group.newest.topic)
+        object.field("thread_id", group.newest.content.threadID)
+        object.field("count", group.count)
+        object.field("newest_apns_id", group.newest.apnsID)
     }
 
-    private static func write(_ notification: InboxNotification, to writer: inout JSONWriter) {
-        writer.object { object in
-            writeContent(notification.content, to: &object)
-            object.field("received_at", rfc3339(notification.receivedAt))
-            object.field("expires_at", notification.expiresAt.map { rfc3339($0) })
-            object.field("apns_id", notification.apnsID)
-            object.field("push_type", notification.pushType)
-            object.field("collapse_id", notification.collapseID)
-            object.field("channel_id", notification.channelID)
-            object.field("topic", notification.topic)
-        }
+    static func writeFields(_ notification: InboxNotification, to object: inout JSONWriter) {
+        writeContent(notification.content, to: &object)
+        object.field("received_at", rfc3339(notification.receivedAt))
+        object.field("expires_at", notification.expiresAt.map { rfc3339($0) })
+        object.field("apns_id", notification.apnsID)
+        object.field("push_type", notification.pushType)
+        object.field("collapse_id", notification.collapseID)
+        object.field("channel_id", notification.channelID)
+        object.field("topic", notification.topic)
     }
 
     private static func writeContent(_ content: NotificationContent, to object: inout JSONWriter) {

@@ -1,0 +1,16 @@
+/// Notifications that a lock screen stacks: those of one topic and one `thread-id`.
+struct NotificationGroup {
+    let newest: InboxNotification
+    let count: Int
+
+    /// The group of the newest notification comes last.
+    /// - Parameter notifications: Oldest first.
+    static func groups(of notifications: [InboxNotification]) -> [NotificationGroup] {
+        var groups: [[String?]: (newest: Int, count: Int)] = [:]
+        for (index, notification) in notifications.enumerated() {
+            let key = [notification.topic, notification.content.threadID]
+            groups[key] = (index, (groups[key]?.count ?? 0) + 1)
+        }
+        return groups.values.sorted { $0.newest < $1.newest }.map { NotificationGroup(newest: notifications[$0.newest], count: $0.count) }
+    }
+}
