@@ -31,7 +31,7 @@ enum FuzzConnection {
                     let id = facts.id ?? MessageID.make(using: &random)
                     let origin = RequestOrigin(environment: .sandbox, connection: 1, stream: stream)
                     let step = world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
-                    let pending = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step)
+                    let pending = PendingStep(stream: stream, id: id, step: step)
                     try answers.write(step.answer, to: pending, unique: id, on: session)
                 }
                 var output: [UInt8] = []

@@ -18,7 +18,7 @@ final class ChannelReply {
         let content = body ?? answer.body ?? []
         var block = HeaderBlock()
         block.append(":status", String(answer.status))
-        block.append("apns-request-id", pending.id.text(upperCase: pending.idWasGenerated))
+        block.append("apns-request-id", pending.id.text)
         if let channelID { block.append("apns-channel-id", channelID) }
         if !content.isEmpty { block.append("content-type", "application/json") }
         try http2.respond(pending.stream, headers: block, body: content, frameLimit: answer.frameBytes ?? .max)

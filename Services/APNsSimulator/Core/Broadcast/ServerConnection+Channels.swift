@@ -14,7 +14,7 @@ extension ServerConnection {
         service.world.noteChannelRequest(
             facts, id: id, step, from: RequestOrigin(environment: environment, connection: number, stream: stream), now: now)
         if let blow { step.delay += blow.delay }
-        let next = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step, channels: reply)
+        let next = PendingStep(stream: stream, id: id, step: step, channels: reply)
         try carryOut(next, effect: blow?.effect)
     }
 

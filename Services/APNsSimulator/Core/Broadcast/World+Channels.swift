@@ -69,7 +69,7 @@ extension World {
         change { state in
             guard let channel = state.broadcast.app(key).channels[channelID] else { return }
             let entry = Inbox.Entry(
-                receivedAt: now, id: id, idWasGenerated: true, topic: topic, type: .liveactivity, collapseID: nil, content: content,
+                receivedAt: now, id: id, topic: topic, type: .liveactivity, collapseID: nil, content: content,
                 expiresAt: channel.isStoring ? expiresAt : nil, channelID: channelID)
             let keeps = channel.isStoring && expiresAt > now
             for token in state.broadcast.publish(channelID, stored: keeps ? entry : nil, key) {

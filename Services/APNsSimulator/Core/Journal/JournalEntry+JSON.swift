@@ -11,6 +11,7 @@ extension JournalEntry {
             object.field("stream", stream)
             object.field("token", token)
             object.field("apns_id", apnsID)
+            object.field("uuid", uuid)
             object.field("topic", topic)
             object.field("push_type", pushType)
             object.field("action", action.rawValue)

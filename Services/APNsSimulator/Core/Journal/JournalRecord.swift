@@ -5,7 +5,6 @@ struct JournalRecord {
     let stream: Int32
     let token: TokenKey?
     let id: MessageID
-    let idWasGenerated: Bool
     let topic: [UInt8]
     let type: PushType?
     let environment: SimulatorEnvironment
@@ -16,7 +15,7 @@ struct JournalRecord {
     let marker: Int64?
 
     init(
-        time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, idWasGenerated: Bool, topic: [UInt8],
+        time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, topic: [UInt8],
         type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool, marker: Int64?
     ) {
         self.time = time
@@ -24,7 +23,6 @@ struct JournalRecord {
         self.stream = stream
         self.token = token
         self.id = id
-        self.idWasGenerated = idWasGenerated
         self.topic = topic
         self.type = type
         self.environment = environment
@@ -40,7 +38,6 @@ struct JournalRecord {
         stream = origin.stream
         token = facts.token
         self.id = id
-        idWasGenerated = facts.id == nil
         topic = facts.topic
         type = facts.type
         environment = origin.environment
@@ -63,8 +60,10 @@ package struct JournalEntry: Sendable, Equatable {
     package let stream: Int
     /// Lower-case hex; nil where the path had none that could be read.
     package let token: String?
-    /// Of the answer: the sender's, or one made for it.
+    /// Of the answer: the sender's as it came, or one made for it, in capitals.
     package let apnsID: String
+    /// The same in lower case, to compare by.
+    package let uuid: String
     package let topic: String
     package let pushType: String?
     /// What was done with it; a status only where that was `answer`.
@@ -84,7 +83,8 @@ package struct JournalEntry: Sendable, Equatable {
         connection = Int(record.connection)
         stream = Int(record.stream)
         token = record.token?.hex
-        apnsID = String(decoding: record.id.text(upperCase: record.idWasGenerated), as: UTF8.self)
+        apnsID = String(decoding: record.id.text, as: UTF8.self)
+        uuid = String(decoding: record.id.lowercased.text, as: UTF8.self)
         topic = String(decoding: record.topic, as: UTF8.self)
         pushType = record.type?.name
         action = record.action

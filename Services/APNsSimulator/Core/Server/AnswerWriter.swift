@@ -31,8 +31,8 @@ struct AnswerWriter {
     mutating func write(
         _ answer: Answer, to pending: PendingStep, unique: MessageID, on http2: HTTP2ServerSession
     ) throws(HTTP2Error) {
-        pending.id.write(into: &id, upperCase: pending.idWasGenerated)
-        if hasUniqueID { unique.write(into: &uniqueID, upperCase: false) }
+        pending.id.write(into: &id)
+        if hasUniqueID { unique.lowercased.write(into: &uniqueID) }
         if answer.status == 200, answer.reason == nil {
             accepted.setValue(id, at: Self.apnsID)
             if hasUniqueID { accepted.setValue(uniqueID, at: Self.apnsUniqueID) }

@@ -2,7 +2,6 @@
 struct PendingStep {
     let stream: Int32
     let id: MessageID
-    let idWasGenerated: Bool
     let step: ScriptedAnswer
     /// The answer's own parts where the request was about channels; nil for a push.
     var channels: ChannelReply?

@@ -16,7 +16,7 @@ extension ServerConnection {
         var step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
         if let blow { step.delay += blow.delay }
         if service.logsPushes { log(facts, id, step, stream) }
-        try carryOut(PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step), effect: blow?.effect)
+        try carryOut(PendingStep(stream: stream, id: id, step: step), effect: blow?.effect)
     }
 
     /// What happens to the request whatever its checks and its device say.
@@ -108,7 +108,7 @@ extension ServerConnection {
             metadata: [
                 SimulatorLogKey.environment: "\(environment.rawValue)", SimulatorLogKey.connection: "\(number)",
                 SimulatorLogKey.stream: "\(stream)", SimulatorLogKey.tokenHint: "\(facts.token?.hint ?? "none")",
-                SimulatorLogKey.apnsID: "\(String(decoding: id.text(upperCase: facts.id == nil), as: UTF8.self))",
+                SimulatorLogKey.apnsID: "\(String(decoding: id.text, as: UTF8.self))",
                 SimulatorLogKey.topic: "\(String(decoding: facts.topic, as: UTF8.self))",
                 SimulatorLogKey.pushType: "\(facts.type?.name ?? "none")", SimulatorLogKey.action: "\(step.action.rawValue)",
                 SimulatorLogKey.status: "\(step.answer.status)", SimulatorLogKey.reason: "\(step.answer.reason ?? "none")",
