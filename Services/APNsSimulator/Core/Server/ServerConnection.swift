@@ -9,6 +9,8 @@ final class ServerConnection {
     private static let maximumBacklog = 1 << 20
     /// One that sends more than this as a body is not answered any more but reset.
     private static let maximumBody = 65_536
+    /// What APNs has been seen to say in its GOAWAY (jchambers/pushy, issue 356).
+    private static let tooManyStreams = Array("Maximum active streams violated for this endpoint.".utf8)
     /// How long one that was told to be idle may take to end.
     private static let patienceWithIdle = Duration.seconds(60)
 
@@ -112,6 +114,7 @@ final class ServerConnection {
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = Int(gate.limit)
         settings.maximumBody = Self.maximumBody
+        settings.tooManyStreamsText = Self.tooManyStreams
         if let window = suffering.window { settings.initialWindowSize = window }
         if scenario?.entrance == .noALPN {
             tls.shutdown()
