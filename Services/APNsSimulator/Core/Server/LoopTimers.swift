@@ -5,6 +5,7 @@ struct LoopTimers {
         case act(connection: UInt32, PendingStep)
         case handshakeDeadline(connection: UInt32)
         case resumeHandshake(connection: UInt32)
+        case endOfLingering(connection: UInt32)
         /// Looks at every connection: one for all of them.
         case idleSweep
         case resumeAccepting
@@ -14,7 +15,9 @@ struct LoopTimers {
         /// nil: for the loop itself.
         var connection: UInt32? {
             switch self {
-            case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection): connection
+            case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection),
+                .endOfLingering(let connection):
+                connection
             case .idleSweep, .resumeAccepting, .scenarioEvent, .endOfPatience: nil
             }
         }

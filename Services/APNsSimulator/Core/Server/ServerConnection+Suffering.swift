@@ -86,12 +86,7 @@ extension ServerConnection {
         case .goAway(let last, let code, let debug, let closes):
             try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
             if closes { end() }
-        case .close(let abruptly):
-            if abruptly {
-                // Fails only for a socket that is closed already, which is what is wanted.
-                do throws(SystemError) { try socket.resetOnClose() } catch {}
-            }
-            end()
+        case .close(let abruptly): close(abruptly: abruptly)
         case .cut(let closes): suffering.closesAfterCut = closes
         case .freeze: suffering.isFrozen = true
         case .streams(let limit):
