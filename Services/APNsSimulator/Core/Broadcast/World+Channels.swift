@@ -83,10 +83,11 @@ extension World {
     }
 
     /// Requests about channels stand in the journal among the others.
-    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) {
+    /// - Returns: Its number there.
+    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) -> Int64 {
         change { state in
             state.counters.note(step, isShown: false)
-            state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
+            return state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
         }
     }
 

@@ -3,14 +3,17 @@
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
 ///     4  connection    4  stream     8, 8  apns-id, most significant half first     4  which of its digits are capitals, the first in bit 0
 ///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
-///     1  marks: 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
+///     1  marks: 1 answered at once, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other
 ///     8  marker, where there is one
 ///
-/// New fields may follow the last: a reader goes by the length.
+/// New fields may follow the last: a reader goes by the length. What became of a request later is a ``JournalNote``:
+///
+///     4  length, 17        8  the request's sequence        8  time        1  0 answered, else the place in `AnswerLoss`, from 1
 extension JournalRecord {
     private enum Mark {
+        static let answered: UInt8 = 1
         static let shown: UInt8 = 2
         static let sandbox: UInt8 = 4
         static let timestamp: UInt8 = 8
@@ -52,7 +55,7 @@ extension JournalRecord {
     }
 
     private var marks: UInt8 {
-        (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
+        (answeredAt == nil ? 0 : Mark.answered) | (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
             | (answer.timestamp == nil ? 0 : Mark.timestamp) | (token == nil ? 0 : Mark.token) | (answer.reason == nil ? 0 : Mark.reason)
             | (marker == nil ? 0 : Mark.marker)
     }
@@ -79,19 +82,21 @@ extension JournalRecord {
             answer: Answer(
                 status: Int(bytes.number(at: 44, 2)), reason: marks & Mark.reason == 0 ? nil : String(decoding: reason, as: UTF8.self),
                 timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 49, 8))),
-            isShown: marks & Mark.shown != 0, marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
+            isShown: marks & Mark.shown != 0,
+            answeredAt: marks & Mark.answered == 0 ? nil : Int64(bitPattern: bytes.number(at: 8, 8)),
+            marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
         return (Int64(bitPattern: bytes.number(at: 0, 8)), record)
     }
 }
 
 extension OutputSpan<UInt8> {
-    fileprivate mutating func write(_ number: some FixedWidthInteger) {
+    mutating func write(_ number: some FixedWidthInteger) {
         for shift in stride(from: 0, to: number.bitWidth, by: 8) { append(UInt8(truncatingIfNeeded: number >> shift)) }
     }
 }
 
 extension Span<UInt8> {
-    fileprivate func number(at start: Int, _ count: Int) -> UInt64 {
+    func number(at start: Int, _ count: Int) -> UInt64 {
         var value: UInt64 = 0
         for index in 0..<count { value |= UInt64(self[start + index]) << UInt64(8 * index) }
         return value

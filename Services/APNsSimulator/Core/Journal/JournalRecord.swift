@@ -11,12 +11,16 @@ struct JournalRecord {
     let action: ScriptedAnswer.Action
     let answer: Answer
     let isShown: Bool
+    /// When the answer was handed to its connection, UNIX milliseconds; nil before, and where it never left.
+    var answeredAt: Int64?
+    var loss: AnswerLoss?
     /// See ``NotificationContent/marker``.
     let marker: Int64?
 
     init(
         time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, topic: [UInt8],
-        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool, marker: Int64?
+        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool,
+        answeredAt: Int64? = nil, marker: Int64?
     ) {
         self.time = time
         self.connection = connection
@@ -29,6 +33,7 @@ struct JournalRecord {
         self.action = action
         self.answer = answer
         self.isShown = isShown
+        self.answeredAt = answeredAt
         self.marker = marker
     }
 
@@ -44,6 +49,7 @@ struct JournalRecord {
         action = step.action
         answer = step.answer
         self.isShown = isShown
+        answeredAt = step.action == .answer && step.delay == .zero ? now : nil
         marker = facts.content?.marker
     }
 }
@@ -52,7 +58,7 @@ struct JournalRecord {
 package struct JournalEntry: Sendable, Equatable {
     /// 1 for the first request since the start; never used again.
     package let sequence: Int64
-    /// UNIX milliseconds.
+    /// When the whole request had arrived, UNIX milliseconds.
     package let time: Int64
     package let environment: SimulatorEnvironment
     /// Counts connections from 1.
@@ -73,6 +79,10 @@ package struct JournalEntry: Sendable, Equatable {
     package let timestamp: Int64?
     /// A person saw it: false for background pushes, refusals and tokens that nobody installed.
     package let isShown: Bool
+    /// When the answer was handed to its connection, UNIX milliseconds. nil: it is to come, or never left, or there is none to be.
+    package let answeredAt: Int64?
+    /// Why the answer never left.
+    package let loss: AnswerLoss?
     /// The payload's own key `marker`, where it is a number.
     package let marker: Int64?
 
@@ -92,6 +102,8 @@ package struct JournalEntry: Sendable, Equatable {
         reason = record.answer.reason
         timestamp = record.answer.timestamp
         isShown = record.isShown
+        answeredAt = record.answeredAt
+        loss = record.loss
         marker = record.marker
     }
 }

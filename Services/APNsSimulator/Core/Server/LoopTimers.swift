@@ -2,7 +2,7 @@
 /// what is alive and not what has come and gone.
 struct LoopTimers {
     enum Task {
-        case act(connection: UInt32, PendingStep)
+        case act(connection: UInt32, stream: Int32)
         case handshakeDeadline(connection: UInt32)
         case resumeHandshake(connection: UInt32)
         case endOfLingering(connection: UInt32)

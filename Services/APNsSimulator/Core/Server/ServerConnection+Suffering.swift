@@ -105,11 +105,12 @@ extension ServerConnection {
         var whole: [UInt8] = []
         _ = try http2.gatherOutput(into: &whole, limit: .max)
         var part: [UInt8] = []
-        try write(pending, on: http2)
+        _ = try write(pending, on: http2)
         _ = try http2.gatherOutput(into: &part, limit: .max)
         whole.append(contentsOf: part.prefix(max(1, part.count / 2)))
         do {
             try tls.write(whole.span)
+            output.noteEncrypted(isWhole: true)
         } catch {
             end()
         }

@@ -36,7 +36,9 @@ final class ServerConnection {
     private var isSilenced = false
     /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
     var isLeaving = false
-    var pending: [PendingStep] = []
+    /// What is to happen later, by stream.
+    private var late: [Int32: PendingStep] = [:]
+    private var unscheduled: [(stream: Int32, delay: Duration)] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
     /// When it was told that nothing comes any more.
@@ -98,7 +100,7 @@ final class ServerConnection {
             guard try !isHeldBack() else { return }
             if http2 == nil { try shakeHands() }
             if http2 != nil {
-                defer { writeJournal() }
+                defer { service.writeJournal() }
                 try readRequests(&scratch)
             }
         } catch {
@@ -146,12 +148,6 @@ final class ServerConnection {
         }
     }
 
-    private func writeJournal() {
-        guard let failure = service.world.writeJournal() else { return }
-        service.logger.critical(
-            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
-    }
-
     // MARK: Bytes out
 
     /// Sends what there is to send, as far as the client takes it.
@@ -178,6 +174,7 @@ final class ServerConnection {
         scratch.output.removeAll(keepingCapacity: true)
         let hasMore = try http2.gatherOutput(into: &scratch.output)
         if !scratch.output.isEmpty { try tls.write(scratch.output.span) }
+        output.noteEncrypted(isWhole: !hasMore)
         return hasMore
     }
 
@@ -218,10 +215,24 @@ final class ServerConnection {
         return max(lastArrival, idleSince) + min(timeout, Self.patienceWithIdle)
     }
 
-    func takePending() -> [PendingStep] {
-        guard !pending.isEmpty else { return [] }
-        defer { pending = [] }
-        return pending
+    func postpone(_ step: PendingStep) {
+        late[step.stream] = step
+        unscheduled.append((step.stream, step.delay))
+    }
+
+    /// Late steps that nobody has been told of yet.
+    func takeUnscheduled() -> [(stream: Int32, delay: Duration)] {
+        guard !unscheduled.isEmpty else { return [] }
+        defer { unscheduled = [] }
+        return unscheduled
+    }
+
+    func takeLate(_ stream: Int32) -> PendingStep? { late.removeValue(forKey: stream) }
+
+    /// Of a connection that has ended: answers that were to come.
+    func takeLate() -> [PendingStep] {
+        defer { late = [:] }
+        return late.values.filter { $0.step.action == .answer }.sorted { $0.sequence < $1.sequence }
     }
 
     /// What to watch the socket for, where that is something else than before.

@@ -9,13 +9,15 @@ extension ServerLoop {
     /// The connection is over for everybody but its client, who is given time to read what was sent.
     func close(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: connection.number) != nil else { return }
-        // First the sum, then the end: a client that sees the end finds the sum.
+        noteLost(connection)
+        let settings = service.configuration.lingering
+        let deadline = ContinuousClock.now + settings.time
+        let socket = connection.takeLeave(bytes: settings.bytes, until: deadline)
+        if socket == nil { noteLost(connection.output) }
+        // First the sums, then the end: a client that sees the end finds the sums.
         service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
         service.releaseConnection()
-        let settings = service.configuration.lingering
-        guard let socket = connection.takeLeave(bytes: settings.bytes, until: .now + settings.time) else {
-            return forget(connection.socket)
-        }
+        guard let socket else { return forget(connection.socket) }
         if lingering.count >= settings.sockets, let oldest = lingering.min(by: { $0.value.deadline < $1.value.deadline }) {
             end(oldest.value, oldest.key)
         }
@@ -38,7 +40,26 @@ extension ServerLoop {
 
     func end(_ socket: LingeringSocket, _ number: UInt32) {
         lingering[number] = nil
+        noteLost(socket.output)
         forget(socket.socket)
+    }
+
+    /// Answers that were to come later.
+    private func noteLost(_ connection: ServerConnection) {
+        let late = connection.takeLate()
+        guard !late.isEmpty else { return }
+        let now = service.configuration.clock()
+        for step in late { service.world.noteLost(step.sequence, counted: nil, .connectionClosed, now: now) }
+        service.writeJournal()
+    }
+
+    /// Answers that were made and have not left.
+    private func noteLost(_ output: ConnectionOutput) {
+        let lost = output.unsent.takeAll()
+        guard !lost.isEmpty else { return }
+        let now = service.configuration.clock()
+        for answer in lost { service.world.noteLost(answer.sequence, counted: answer.kind, .connectionClosed, now: now) }
+        service.writeJournal()
     }
 
     /// Their descriptors are needed, or the loop ends.

@@ -14,9 +14,9 @@ extension ServerLoop {
 
     private func run(_ task: LoopTimers.Task, _ now: ContinuousClock.Instant) {
         switch task {
-        case .act(let number, let step):
+        case .act(let number, let stream):
             guard let connection = connections[number] else { return }
-            connection.act(step)
+            connection.act(stream)
             connection.flush(&scratch)
             settle(connection)
         case .handshakeDeadline(let number):

@@ -164,8 +164,8 @@ final class ServerLoop {
 
     /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
     func settle(_ connection: ServerConnection) {
-        for step in connection.takePending() {
-            schedule(.act(connection: connection.number, step), at: .now + step.delay)
+        for (stream, delay) in connection.takeUnscheduled() {
+            schedule(.act(connection: connection.number, stream: stream), at: .now + delay)
         }
         guard !connection.isOver else { return close(connection) }
         guard let interest = connection.takeChangedInterest() else { return }

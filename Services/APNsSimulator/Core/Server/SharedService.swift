@@ -41,6 +41,13 @@ final class SharedService: Sendable {
 
     func releaseConnection() { openConnections.wrappingSubtract(1, ordering: .relaxed) }
 
+    /// Before answers leave.
+    func writeJournal() {
+        guard let failure = world.writeJournal() else { return }
+        logger.critical(
+            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
+    }
+
     /// A loop has ended that was not told to.
     func noteLoopFailed() { failedLoops.wrappingAdd(1, ordering: .relaxed) }
 
