@@ -6,6 +6,8 @@ struct LoopTimers {
         case handshakeDeadline(connection: UInt32)
         case resumeHandshake(connection: UInt32)
         case endOfLingering(connection: UInt32)
+        /// Bytes that a scenario's network has held back may leave.
+        case release(connection: UInt32)
         /// Looks at every connection: one for all of them.
         case idleSweep
         case resumeAccepting
@@ -16,7 +18,7 @@ struct LoopTimers {
         var connection: UInt32? {
             switch self {
             case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection),
-                .endOfLingering(let connection):
+                .endOfLingering(let connection), .release(let connection):
                 connection
             case .idleSweep, .resumeAccepting, .scenarioEvent, .endOfPatience: nil
             }

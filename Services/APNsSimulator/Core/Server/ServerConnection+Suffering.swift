@@ -62,6 +62,7 @@ extension ServerConnection {
     /// A connection that was open when another scenario began is well again, as far as it can be.
     func begin(_ place: ConnectionScenario) {
         scenario = place
+        output.roundTrip = place.roundTrip
         do throws(HTTP2Error) {
             if suffering.window != nil { try http2?.updateSettings(initialWindowSize: HTTP2ServerSettings().initialWindowSize) }
         } catch {

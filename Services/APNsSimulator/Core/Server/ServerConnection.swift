@@ -64,6 +64,7 @@ final class ServerConnection {
         suffering.begin(scenario?.entrance)
         tls = try TLSSession(server: scenario?.certificateContext ?? service.tls)
         output = ConnectionOutput(socket, tls)
+        output.roundTrip = scenario?.roundTrip ?? .zero
         check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
         gate = StreamGate(
             streams: suffering.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,

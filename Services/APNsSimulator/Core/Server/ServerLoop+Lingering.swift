@@ -11,7 +11,7 @@ extension ServerLoop {
         guard connections.removeValue(forKey: connection.number) != nil else { return }
         noteLost(connection)
         let settings = service.configuration.lingering
-        let deadline = ContinuousClock.now + settings.time
+        let deadline = ContinuousClock.now + settings.time + connection.output.roundTrip
         let socket = connection.takeLeave(bytes: settings.bytes, until: deadline)
         if socket == nil { noteLost(connection.output) }
         // First the sums, then the end: a client that sees the end finds the sums.
@@ -30,6 +30,7 @@ extension ServerLoop {
     func proceed(_ socket: LingeringSocket, _ number: UInt32) {
         socket.proceed(&scratch)
         guard !socket.isOver else { return end(socket, number) }
+        if let due = socket.output.takeRelease() { schedule(.release(connection: number), at: due) }
         guard let interest = socket.takeChangedInterest() else { return }
         do throws(SystemError) {
             try poller.modify(socket.socket.descriptor, key: Key.connections + UInt64(number), interest: interest)
@@ -71,9 +72,11 @@ extension ServerLoop {
     func awaitLingering() throws(SystemError) {
         let last = ContinuousClock.now + min(service.configuration.lingering.time, Self.longestFarewell)
         while !lingering.isEmpty, ContinuousClock.now < last {
-            for event in try poller.wait(timeout: max(.zero, last - .now)) {
+            let next = min(timers.earliest ?? last, last)
+            for event in try poller.wait(timeout: max(.zero, next - .now)) {
                 if let number = connectionNumber(of: event), let socket = lingering[number] { proceed(socket, number) }
             }
+            runTimers()
         }
         endLingering()
     }

@@ -19,6 +19,15 @@ extension ServerLoop {
             connection.act(stream)
             connection.flush(&scratch)
             settle(connection)
+        case .release(let number):
+            if let socket = lingering[number] {
+                socket.output.noteRelease()
+                return proceed(socket, number)
+            }
+            guard let connection = connections[number] else { return }
+            connection.output.noteRelease()
+            connection.flush(&scratch)
+            settle(connection)
         case .handshakeDeadline(let number):
             if let connection = connections[number], !connection.isEstablished { close(connection) }
         case .endOfLingering(let number):

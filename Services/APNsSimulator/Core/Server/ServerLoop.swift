@@ -167,6 +167,7 @@ final class ServerLoop {
         for (stream, delay) in connection.takeUnscheduled() {
             schedule(.act(connection: connection.number, stream: stream), at: .now + delay)
         }
+        if let due = connection.output.takeRelease() { schedule(.release(connection: connection.number), at: due) }
         guard !connection.isOver else { return close(connection) }
         guard let interest = connection.takeChangedInterest() else { return }
         do throws(SystemError) {
