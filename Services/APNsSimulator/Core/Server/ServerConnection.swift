@@ -62,7 +62,7 @@ final class ServerConnection {
         let configuration = service.configuration
         self.scenario = scenario
         suffering.begin(scenario?.entrance)
-        tls = try TLSSession(server: scenario?.certificateContext ?? service.tls)
+        tls = try TLSSession(server: scenario?.certificateContext ?? service.currentTLS)
         output = ConnectionOutput(socket, tls)
         output.roundTrip = scenario?.roundTrip ?? .zero
         check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
@@ -126,7 +126,8 @@ final class ServerConnection {
         settings.tooManyStreamsText = Self.tooManyStreams
         if let window = suffering.window { settings.initialWindowSize = window }
         if scenario?.entrance == .noALPN { return end() }
-        let certificate = service.configuration.clientCAFile == nil ? nil : tls.peerCertificate.map { ClientCertificate($0) }
+        // nil also where clients are not asked for one.
+        let certificate = tls.peerCertificate.map { ClientCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
         suffering.isFrozen = suffering.freezesWhenEstablished
