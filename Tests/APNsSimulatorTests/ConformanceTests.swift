@@ -201,4 +201,26 @@ struct ConformanceTests {
             #expect(try client.send(test.push()).status == 200)
         }
     }
+
+    @Test(
+        "An apns-id goes back as it came, and stands in the journal so and in lower case",
+        arguments: [
+            "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5f", "03FF9497-8A6B-4F2C-9C86-0A1B2C3D4E5F", "03fF9497-8a6B-4f2C-9c86-0a1B2c3D4e5F",
+            "A0000000-0000-4000-8000-00000000000f",
+        ])
+    func ids(_ id: String) async throws {
+        let path = try TestIdentity.shared.get().directory + "/ids-\(id).journal"
+        try await withSimulator {
+            $0.journalFile = path
+        } _: { test in
+            try test.simulator.install(TestPush.token)
+            #expect(try test.client().send(test.push().with("apns-id", id)).apnsID == id)
+            var reader = try JournalFileReader(path: path)
+            for entry in [test.simulator.journal().first, try reader.next()] {
+                #expect(entry?.apnsID == id)
+                #expect(entry?.uuid == id.lowercased())
+            }
+            #expect(try test.simulator.inbox(TestPush.token).map(\.apnsID) == [id])
+        }
+    }
 }

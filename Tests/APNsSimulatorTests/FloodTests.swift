@@ -49,19 +49,4 @@ struct FloodTests {
             #expect(try test.client().send(test.push()).status == 200)
         }
     }
-
-    @Test("More streams than were agreed end the connection, as APNs has been seen to do it")
-    func tooManyStreams() async throws {
-        try await withSimulator { configuration in
-            configuration.streams = 3
-            configuration.streamGate = false
-        } _: { test in
-            let (good, bad) = (try test.client(), try RawClient(port: test.simulator.productionPort))
-            _ = try bad.isAlive()
-            try bad.send((0..<5).map { RawFrame.headers(UInt32(2 * $0 + 1), Self.request) })
-            let goAway = try bad.wait { $0.kind == RawFrame.Kind.goAway.rawValue }
-            #expect(goAway?.errorCode == HTTP2ErrorCode.protocolError.rawValue)
-            #expect(try good.send(test.push()).status == 200)
-        }
-    }
 }

@@ -25,7 +25,8 @@ struct RejectionTests {
         Case("an expiration that is no number", .badExpirationDate) { $0.with("apns-expiration", "tomorrow") },
         Case("a negative expiration", .badExpirationDate) { $0.with("apns-expiration", "-1") },
         Case("an id that is no UUID", .badMessageID) { $0.with("apns-id", "12345") },
-        Case("an upper-case id", .badMessageID) { $0.with("apns-id", "03FF9497-8A6B-4F2C-9C86-0A1B2C3D4E5F") },
+        Case("an id without its dashes", .badMessageID) { $0.with("apns-id", "03ff94978a6b4f2c9c860a1b2c3d4e5f") },
+        Case("an id with a digit that is none", .badMessageID) { $0.with("apns-id", "03ff9497-8a6b-4f2c-9c86-0a1b2c3d4e5g") },
         Case("priority 7", .badPriority) { $0.with("apns-priority", "7") },
         Case("a priority that is no number", .badPriority) { $0.with("apns-priority", "high") },
         Case("a background push with priority 10", .badPriority) {

@@ -32,6 +32,73 @@ struct StreamLimitTests {
         }
     }
 
+    /// Headers only: the streams stay open.
+    private func open(_ streams: Range<UInt32>) -> [RawFrame] {
+        streams.map { RawFrame.headers(2 * $0 + 1, StrictnessTests.request) }
+    }
+
+    private func isGoAway(_ frame: RawClient.Received) -> Bool { frame.kind == RawFrame.Kind.goAway.rawValue }
+
+    @Test("A client that opens more streams than it has agreed to is sent away as APNs does it, and what it began before is answered")
+    func violation() async throws {
+        try await withSimulator {
+            $0.streams = 3
+            $0.streamGate = false
+        } _: { test in
+            let (good, bad) = (try test.client(), try RawClient(port: test.simulator.productionPort))
+            #expect(try bad.isAlive())
+            try bad.send(open(0..<5))
+            let goAway = try bad.wait { isGoAway($0) }
+            #expect(goAway?.errorCode == HTTP2ErrorCode.refusedStream.rawValue)
+            #expect(goAway.map { Array($0.payload.prefix(4)) } == big(5))
+            #expect(
+                goAway.map { String(decoding: $0.payload.dropFirst(8), as: UTF8.self) }
+                    == "Maximum active streams violated for this endpoint.")
+            try bad.send((0..<3).map { RawFrame.data(2 * $0 + 1, TestPush.alert) })
+            try bad.wait { _ in false }
+            let answered = bad.frames.filter { $0.kind == RawFrame.Kind.headers.rawValue }.map(\.stream)
+            #expect(answered == [1, 3, 5])
+            #expect(bad.frames.count { isGoAway($0) } == 1)
+            #expect(try good.send(test.push()).status == 200)
+        }
+    }
+
+    @Test("Streams that cross a lower limit on its way are refused one by one; once the client has acknowledged it they are a violation")
+    func graceWhenLowered() async throws {
+        try await withSimulator {
+            $0.streams = 3
+            $0.streamGate = false
+        } _: { test in
+            let client = try RawClient(port: test.simulator.productionPort)
+            #expect(try client.isAlive())
+            test.simulator.setStreams(1)
+            try client.wait { $0.kind == RawFrame.Kind.settings.rawValue && $0.payload.suffix(4) == big(1)[...] }
+            try client.send(open(0..<3))
+            try client.roundTrip("3streams")
+            let refused = client.frames.filter { $0.kind == RawFrame.Kind.resetStream.rawValue && $0.errorCode == 7 }.map(\.stream)
+            #expect(refused == [3, 5])
+            #expect(!client.frames.contains { isGoAway($0) })
+            try client.send([RawFrame(kind: .settings, flags: RawFrame.acknowledgement)] + open(3..<4))
+            #expect(try client.wait { isGoAway($0) }?.errorCode == HTTP2ErrorCode.refusedStream.rawValue)
+        }
+    }
+
+    @Test("A client that uses a higher limit before it has acknowledged it violates nothing")
+    func graceWhenRaised() async throws {
+        try await withSimulator {
+            $0.streams = 1
+            $0.streamGate = false
+        } _: { test in
+            let client = try RawClient(port: test.simulator.productionPort)
+            #expect(try client.isAlive())
+            test.simulator.setStreams(3)
+            try client.wait { $0.kind == RawFrame.Kind.settings.rawValue && $0.payload.suffix(4) == big(3)[...] }
+            try client.send(open(0..<3))
+            try client.roundTrip("3streams")
+            #expect(!client.frames.contains { isGoAway($0) || $0.kind == RawFrame.Kind.resetStream.rawValue })
+        }
+    }
+
     @Test("A rejection narrows it to one until the next accepted push; a 410 does not", arguments: [true, false])
     func penalty(_ isOn: Bool) async throws {
         try await withSimulator {

@@ -102,4 +102,20 @@ struct StreamLimitTests {
         #expect(refused.count == 3)
         #expect(server.openStreams == 2)
     }
+
+    @Test func everySettingsFrameBearsTheLimitOfItsMoment() throws {
+        var settings = HTTP2ServerSettings()
+        settings.maxConcurrentStreams = 7
+        let server = try HTTP2ServerSession(settings: settings)
+        try server.updateSettings(maxConcurrentStreams: 1)
+        try server.updateSettings(initialWindowSize: 0)
+        try server.updateSettings(maxConcurrentStreams: 1000)
+        let client = try HTTP2ClientSession(initialPeerStreamLimit: 1)
+        try client.receive(try server.output())
+        var seen: [Int] = []
+        for event in client.takeEvents() {
+            if case .settings(let limit) = event { seen.append(limit) }
+        }
+        #expect(seen == [7, 1, 1, 1000])
+    }
 }

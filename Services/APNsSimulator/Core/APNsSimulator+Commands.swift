@@ -26,9 +26,10 @@ extension APNsSimulator {
         post(.setStreams(selection, UInt32(clamping: streams)))
     }
 
-    /// Closes the TCP connections without a word.
-    package func closeConnections(_ selection: Selection = .all) {
-        post(.close(selection))
+    /// Ends the TCP connections without a GOAWAY.
+    /// - Parameter abruptly: With a TCP reset, which takes from the client what it has not read yet.
+    package func closeConnections(_ selection: Selection = .all, abruptly: Bool = false) {
+        post(.close(selection, abruptly: abruptly))
     }
 
     /// From now on live connections swallow their requests without an answer, or answer again. Requests swallowed stay so.

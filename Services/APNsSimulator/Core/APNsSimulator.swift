@@ -24,9 +24,10 @@ package final class APNsSimulator: Sendable {
     /// - Throws: ``SimulatorError`` for a setting or file that will not do.
     package init(_ configuration: APNsSimulatorConfiguration, logger: Logger = Logger(label: "apns-simulator")) throws(SimulatorError) {
         try configuration.check()
-        let tls: TLSContext
+        let (tls, askingTLS): (TLSContext, TLSContext)
         do {
-            tls = try TLSContext.server(
+            tls = try TLSContext.server(certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"])
+            askingTLS = try TLSContext.server(
                 certificateFile: configuration.certificateFile, keyFile: configuration.keyFile, alpn: ["h2"],
                 clientTrust: configuration.clientCAFile, admitsAnyClient: true)
         } catch {
@@ -38,7 +39,8 @@ package final class APNsSimulator: Sendable {
             journalFile: try Self.journalFile(configuration),
             capacity: configuration.requestsPerSecond.map { Throttle(pushes: Int64($0), per: .seconds(1)) }, clock: configuration.clock)
         keyRing = KeyRing(configuration.keys)
-        service = SharedService(configuration: configuration, tls: tls, world: world, keyRing: keyRing, logger: logger)
+        service = SharedService(
+            configuration: configuration, tls: tls, askingTLS: askingTLS, world: world, keyRing: keyRing, logger: logger)
     }
 
     private static func journalFile(_ configuration: APNsSimulatorConfiguration) throws(SimulatorError) -> JournalFile? {

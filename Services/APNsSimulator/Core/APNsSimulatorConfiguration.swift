@@ -34,6 +34,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
     /// nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
+    /// What the end of a connection does for a client that has not read all yet.
+    package var lingering = Lingering()
     package var unknownDevices = UnknownDevices.accept
     /// Requests in a second that the whole simulator takes; more are answered `ServiceUnavailable`. nil: any number.
     package var requestsPerSecond: Int?

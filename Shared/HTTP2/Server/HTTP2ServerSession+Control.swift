@@ -8,9 +8,10 @@ extension HTTP2ServerSession {
             notices = []
             return true
         }
-        let frame = try wire.nextOutput()
+        var frame = Array(try wire.nextOutput())
         isGreeted = true
         guard !frame.isEmpty else { return false }
+        if Self.isSettings(frame.span) { addStreamLimit(to: &frame, at: 0) }
         body(frame.span)
         return true
     }
@@ -29,8 +30,21 @@ extension HTTP2ServerSession {
                 return !notices.isEmpty
             }
             buffer.append(contentsOf: frame)
+            if Self.isSettings(frame.span) { addStreamLimit(to: &buffer, at: buffer.count - frame.count) }
         }
         return true
+    }
+
+    /// SETTINGS that is no acknowledgement (RFC 9113 section 6.5).
+    private static func isSettings(_ frame: Span<UInt8>) -> Bool {
+        frame.count >= 9 && UInt32(frame[3]) == NGHTTP2_SETTINGS.rawValue && UInt32(frame[4]) & NGHTTP2_FLAG_ACK.rawValue == 0
+    }
+
+    /// - Parameter start: Where the frame begins, which ends with the buffer.
+    private func addStreamLimit(to buffer: inout [UInt8], at start: Int) {
+        let id = UInt16(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
+        buffer += [UInt8(id >> 8), UInt8(id & 0xff)] + Self.bytes(UInt32(clamping: announced.takeUnsent()))
+        buffer.replaceSubrange(start..<start + 3, with: Self.bytes(UInt32(buffer.count - start - 9)).dropFirst())
     }
 
     package var wantsRead: Bool { wire.wantsRead }
@@ -41,7 +55,8 @@ extension HTTP2ServerSession {
 
     /// Tells the peer another stream limit (RFC 9113 section 5.1.2). Lowering it resets nothing that is open.
     package func updateSettings(maxConcurrentStreams: Int) throws(HTTP2Error) {
-        try wire.submitSettings([nghttp2_settings_entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, maxConcurrentStreams)])
+        announced.announce(maxConcurrentStreams)
+        try wire.submitSettings([])
     }
 
     /// Sends GOAWAY: streams above `lastStream` are closed with `refusedStream` and not reported, and new ones ignored; the others go on.

@@ -16,6 +16,10 @@ package final class HTTP2ServerSession {
     package internal(set) var openStreams = 0
     /// What this session accused the peer of, in a GOAWAY of its own; nil while all is well.
     package internal(set) var connectionError: HTTP2ErrorCode?
+    /// The limit on streams. nghttp2 is told of none: it would end a connection over a stream that crosses a new limit on its way.
+    var announced: AnnouncedStreams
+    /// Open streams that were refused because there were too many.
+    var refusedStreams = 0
     /// Numbers that the client can use no more.
     var skipped = SkippedStreams()
     /// Open streams whose requests were cut.
@@ -37,12 +41,12 @@ package final class HTTP2ServerSession {
         var limits = settings
         limits.maxHeaderListSize = min(settings.maxHeaderListSize, 0xffff)
         self.limits = limits
+        announced = AnnouncedStreams(limits.maxConcurrentStreams)
         wire = try WireSession(
             options: { _ in }, { nghttp2_session_server_new3(&$0, ServerCallbacks.table, nil, $1, &$2) })
         // Unretained: cannot dangle, for this object's end is the session's.
         nghttp2_session_set_user_data(wire.handle, Unmanaged.passUnretained(self).toOpaque())
         try wire.submitSettings([
-            nghttp2_settings_entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.maxConcurrentStreams),
             nghttp2_settings_entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.initialWindowSize),
             nghttp2_settings_entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.maxHeaderListSize),
         ])

@@ -11,5 +11,8 @@ package struct HTTP2ServerSettings: Sendable {
     /// the rest is dropped, and the answer's end ends the stream.
     package var maximumBody = 262_144
 
+    /// The text of the GOAWAY for a client that opens more streams than it has agreed to.
+    package var tooManyStreamsText: [UInt8] = []
+
     package init() {}
 }

@@ -73,13 +73,31 @@ extension HTTP2ServerSession {
         openStreams += 1
         // The stream exists by now, so this cannot fail (nghttp2_on_begin_headers_callback).
         _ = nghttp2_session_set_stream_user_data(wire.handle, frame.pointee.hd.stream_id, userData(slot: slot))
+        let others = openStreams - 1
+        if others - refusedStreams >= announced.latest { turnAway(slot, others) }
+    }
+
+    /// One stream too many (RFC 9113 section 5.1.2). A client that cannot know of the limit yet is refused the stream alone; another one is told
+    /// to go, and what it began before is served.
+    private func turnAway(_ slot: Int, _ others: Int) {
+        streams.base[slot].isTooMany = true
+        refusedStreams += 1
+        guard others >= announced.greatestBelievable else { return refuse(slot, .refusedStream) }
+        streams.base[slot].isRefused = true
+        guard !isGoingAway else { return }
+        do throws(HTTP2Error) {
+            try goAway(lastStream: max(0, streams.base[slot].stream - 2), code: .refusedStream, debug: limits.tooManyStreamsText)
+        } catch {
+            // Only for want of memory: the connection is over.
+            _ = nghttp2_session_terminate_session(wire.handle, UInt32(NGHTTP2_INTERNAL_ERROR.rawValue))
+        }
     }
 
     fileprivate func header(_ stream: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
         guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused else { return }
         streams.base[slot].headerBytes += name.count + value.count + 32
         guard streams.base[slot].headerBytes <= limits.maxHeaderListSize, streams.base[slot].headers.append(name, value) else {
-            refuse(slot)
+            refuse(slot, .enhanceYourCalm)
             return
         }
     }
@@ -108,9 +126,9 @@ extension HTTP2ServerSession {
         wire.reset(head.stream_id, .noError)
     }
 
-    private func refuse(_ slot: Int) {
+    private func refuse(_ slot: Int, _ code: HTTP2ErrorCode) {
         streams.base[slot].isRefused = true
-        wire.reset(streams.base[slot].stream, .enhanceYourCalm)
+        wire.reset(streams.base[slot].stream, code)
     }
 
     fileprivate func received(_ frame: UnsafePointer<nghttp2_frame>) {
@@ -126,7 +144,9 @@ extension HTTP2ServerSession {
             }
             events.append(.request(stream: head.stream_id, headers: streams.base[slot].headers, body: streams.base[slot].body))
         case NGHTTP2_SETTINGS:
-            if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.settingsAcknowledged) }
+            guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }
+            announced.acknowledge()
+            events.append(.settingsAcknowledged)
         case NGHTTP2_PING:
             if head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { events.append(.pingAck(pingNumber(frame.pointee.ping))) }
         case NGHTTP2_GOAWAY:
@@ -139,6 +159,7 @@ extension HTTP2ServerSession {
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
         guard let slot = wire.slot(of: stream) else { return }
         if streams.base[slot].isCut { cutStreams -= 1 }
+        if streams.base[slot].isTooMany { refusedStreams -= 1 }
         streams.base[slot].end()
         streams.release(slot)
         openStreams -= 1

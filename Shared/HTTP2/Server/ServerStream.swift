@@ -7,6 +7,8 @@ struct ServerStream {
     var headerBytes = 0
     var body: [UInt8] = []
     var answer = OutgoingBody()
+    /// One stream more than there may be.
+    var isTooMany = false
     /// Over a bound: it has been reset, and what still arrives is dropped.
     var isRefused = false
     var isAnswered = false
@@ -18,6 +20,7 @@ struct ServerStream {
     mutating func begin(_ stream: Int32) {
         self.stream = stream
         headerBytes = 0
+        isTooMany = false
         isRefused = false
         isAnswered = false
         isCut = false

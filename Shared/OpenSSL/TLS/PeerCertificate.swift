@@ -11,6 +11,10 @@ package struct PeerCertificate: Sendable, Equatable {
 
     /// By an authority that we trust, and in its time.
     package let isTrusted: Bool
+    /// Now lies between its two dates, whoever made it.
+    package let isInTime: Bool
+    /// SHA-256 of the whole certificate, which `openssl x509 -fingerprint -sha256` prints; 32 bytes.
+    package let fingerprint: [UInt8]
     /// Why it is not trusted, in OpenSSL's words.
     package let problem: String?
     package let commonName: String?
@@ -28,9 +32,19 @@ extension TLSSession {
         let subject = X509_get_subject_name(certificate)
         return PeerCertificate(
             isTrusted: verdict == X509_V_OK,
+            isInTime: X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0
+                && X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0,
+            fingerprint: fingerprint(of: certificate),
             problem: verdict == X509_V_OK ? nil : X509_verify_cert_error_string(verdict).map { String(cString: $0) },
             commonName: nameEntry(subject, NID_commonName), userID: nameEntry(subject, NID_userId), extensions: extensions(of: certificate))
     }
+}
+
+private func fingerprint(of certificate: OpaquePointer) -> [UInt8] {
+    var digest = [UInt8](repeating: 0, count: 32)
+    // Fails only for want of memory, and then no certificate has this fingerprint.
+    _ = X509_digest(certificate, EVP_sha256(), &digest, nil)
+    return digest
 }
 
 /// The first entry of that kind.

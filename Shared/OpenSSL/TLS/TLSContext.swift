@@ -50,7 +50,8 @@ package final class TLSContext: Sendable {
     ///   - alpn: what is spoken here, most wanted first. A client that offers only others is refused with `no_application_protocol`;
     ///     one that offers nothing is let in with nothing chosen.
     ///   - clientTrust: when given, clients must show a certificate by one of the authorities in this PEM file.
-    ///   - admitsAnyClient: they are only asked for one; whatever they show is let in, and `TLSSession.peerCertificate` tells what it is worth.
+    ///   - admitsAnyClient: clients are only asked for one, also without authorities; whatever they show is let in, and
+    ///     `TLSSession.peerCertificate` tells what it is worth.
     package static func server(
         certificateFile: String, keyFile: String, alpn: [String], clientTrust: String? = nil, admitsAnyClient: Bool = false
     ) throws(TLSError) -> TLSContext {
@@ -59,12 +60,12 @@ package final class TLSContext: Sendable {
         if let clientTrust {
             try context.trust(.file(clientTrust))
             SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientTrust))
-            if admitsAnyClient {
-                // The callback forgives; the verdict stays where SSL_get_verify_result finds it.
-                SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER) { _, _ in 1 }
-            } else {
-                SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
-            }
+        }
+        if admitsAnyClient {
+            // The callback forgives; the verdict stays where SSL_get_verify_result finds it.
+            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER) { _, _ in 1 }
+        } else if clientTrust != nil {
+            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
         context.answerALPN()
         return context

@@ -30,9 +30,9 @@ enum FuzzConnection {
                     let refusal = check.check(headers, body: body, now: now, facts: &facts)
                     let id = facts.id ?? MessageID.make(using: &random)
                     let origin = RequestOrigin(environment: .sandbox, connection: 1, stream: stream)
-                    let step = world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
-                    let pending = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step)
-                    try answers.write(step.answer, to: pending, unique: id, on: session)
+                    let (step, sequence) = world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
+                    let pending = PendingStep(stream: stream, id: id, step: step, sequence: sequence)
+                    _ = try answers.write(step.answer, to: pending, unique: id, on: session)
                 }
                 var output: [UInt8] = []
                 while try session.gatherOutput(into: &output) { output.removeAll() }

@@ -32,7 +32,7 @@ enum FuzzRequest {
                 world.put(TokenRecord.Installation(environment: .production, state: .installed), for: token, now: now)
             }
             let id = facts.id ?? MessageID(high: 1, low: 2)
-            precondition(MessageID(id.text(upperCase: false).span) == id, "an id that was read is written as it was")
+            precondition(MessageID(id.text.span) == id, "an id that was read is written as it was")
             _ = world.settle(
                 facts, id: id, refusal: refusal, from: RequestOrigin(environment: .production, connection: 1, stream: 1), now: now)
             _ = facts.token.map { world.inbox(of: $0, now: now) }

@@ -14,7 +14,7 @@ struct ScenarioFileTests {
 
     @Test(
         "Every ready-made scenario that strikes requests does so",
-        arguments: ReadyScenario.allCases.filter { ![.calm, .brokenTLS, .regionFailover].contains($0) })
+        arguments: ReadyScenario.allCases.filter { ![.calm, .distant, .brokenTLS, .regionFailover].contains($0) })
     func strikes(_ ready: ReadyScenario) async throws {
         try await withSimulator {
             $0.scenario = try ReadyScenario.named(ready.rawValue)

@@ -72,6 +72,13 @@ final class RawClient {
         return try wait { $0.kind == RawFrame.Kind.ping.rawValue && $0.flags == RawFrame.acknowledgement } != nil
     }
 
+    /// Returns when the server has read everything that was sent before, or has ended the connection.
+    /// - Parameter name: Eight characters, others each time.
+    func roundTrip(_ name: String) throws {
+        try send([RawFrame(kind: .ping, payload: Array(name.utf8))])
+        try wait { $0.kind == RawFrame.Kind.ping.rawValue && $0.payload == Array(name.utf8) }
+    }
+
     /// - Parameter abruptly: With a TCP reset.
     func close(abruptly: Bool) throws {
         if abruptly { try socket.resetOnClose() }

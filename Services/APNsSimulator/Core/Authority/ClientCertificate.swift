@@ -9,7 +9,10 @@ struct ClientCertificate: Sendable, Equatable {
         static let topics = ["1.2.840.113635.100.6.3.6", "1.2.840.113635.100.6.3.4"]
     }
 
+    /// By an authority of `CLIENT_CA_FILE`, and in its time.
     let isTrusted: Bool
+    let isInTime: Bool
+    let fingerprint: CertificateFingerprint
     /// Neither mark: good for both.
     let environments: Set<SimulatorEnvironment>
     /// From the extensions, else the subject's UID: the bundle id, or an MDM topic.
@@ -17,6 +20,8 @@ struct ClientCertificate: Sendable, Equatable {
 
     init(_ certificate: PeerCertificate) {
         isTrusted = certificate.isTrusted
+        isInTime = certificate.isInTime
+        fingerprint = CertificateFingerprint(certificate.fingerprint)
         let marks = Set(certificate.extensions.map(\.identifier))
         let marked = [(Mark.sandbox, SimulatorEnvironment.sandbox), (Mark.production, .production)].filter { marks.contains($0.0) }
         environments = marked.isEmpty ? Set(SimulatorEnvironment.allCases) : Set(marked.map(\.1))
@@ -27,9 +32,17 @@ struct ClientCertificate: Sendable, Equatable {
     /// The topic of a push that names none: a certificate for one topic says it all, one for several does not.
     var onlyTopic: [UInt8]? { topics.count == 1 ? topics[0] : nil }
 
+    /// - Parameter state: What the control API has said of it; nil leaves it to its authority.
+    func isGood(_ state: CertificateState?) -> Bool {
+        switch state {
+        case .active: isInTime
+        case .revoked: false
+        case nil: isTrusted
+        }
+    }
+
     func check(topic: [UInt8]) -> RejectionReason? {
-        guard isTrusted else { return .badCertificate }
-        return topics.contains(topic) ? nil : .topicDisallowed
+        topics.contains(topic) ? nil : .topicDisallowed
     }
 
     /// The bundle ids that its topics are about.

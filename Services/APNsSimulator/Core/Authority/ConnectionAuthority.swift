@@ -27,6 +27,7 @@ struct ConnectionAuthority {
     private var first: ProviderKey?
     /// Once expired, always expired: lesson 8 of APNS.md section 7.
     private var isWedged = false
+    private var isCertificateGood = false
     /// A request with a valid token has been seen: more than one stream may be open.
     private(set) var isAuthenticated = false
     /// What the client has shown in the TLS handshake. It decides alone: provider tokens are not looked at (APNS.md 1.4).
@@ -42,7 +43,7 @@ struct ConnectionAuthority {
     ///   - authorization: The header's value, where there is one.
     ///   - now: UNIX milliseconds.
     mutating func check(authorization: [UInt8]?, topic: [UInt8], now: Int64) -> RejectionReason? {
-        if let certificate { return certificate.check(topic: topic) }
+        if certificate != nil { return checkCertificate(topic: topic) }
         if isWedged { return .expiredProviderToken }
         guard let authorization else { return .missingProviderToken }
         forgetChangedKeys()
@@ -63,7 +64,18 @@ struct ConnectionAuthority {
     /// Once, when the handshake is over.
     mutating func present(_ certificate: ClientCertificate) {
         self.certificate = certificate
-        isAuthenticated = certificate.isTrusted
+        isCertificateGood = certificate.isGood(keyRing.state(of: certificate.fingerprint))
+        isAuthenticated = isCertificateGood
+    }
+
+    private mutating func checkCertificate(topic: [UInt8]) -> RejectionReason? {
+        let latest = keyRing.generation
+        if latest != generation, let certificate {
+            generation = latest
+            present(certificate)
+        }
+        guard isCertificateGood else { return .badCertificate }
+        return certificate?.check(topic: topic)
     }
 
     private mutating func adopt(_ authorization: [UInt8], now: Int64) -> RejectionReason? {

@@ -1,17 +1,24 @@
 import Synchronization
 
-/// Every key the simulator accepts tokens of. Keys may come, change and go while connections live: what they may do is asked anew then.
+/// Every key the simulator accepts tokens of, and what is said of certificates. Both may come, change and go while connections live: what
+/// they may do is asked anew then.
 final class KeyRing: Sendable {
     private struct Contents {
         var keys: [String: ProviderKey] = [:]
         /// Known, and their tokens fail: they can come back.
         var revoked: [String: ProviderKey] = [:]
+        var certificates: [CertificateFingerprint: CertificateState] = [:]
         var generation: UInt64 = 0
     }
+
+    /// Of each kind.
+    private static let most = 1000
 
     private let contents = Mutex(Contents())
     /// Read without the lock on every request: has anything changed since a connection last looked?
     private let published = Atomic<UInt64>(0)
+    /// Clients are asked for certificates: read for every connection.
+    private let asked = Atomic<Bool>(false)
 
     init(_ keys: [ProviderKey]) {
         for key in keys { add(key) }
@@ -27,10 +34,24 @@ final class KeyRing: Sendable {
         return all.sorted { $0.0.keyID < $1.0.keyID }
     }
 
-    func add(_ key: ProviderKey) {
+    /// - Returns: Whether there was such a key; nil where there are as many as there may be.
+    @discardableResult
+    func add(_ key: ProviderKey, _ state: ProviderKey.State? = nil) -> Bool? {
         change { contents in
-            contents.keys[key.keyID] = key
-            contents.revoked[key.keyID] = nil
+            let isKnown = contents.keys[key.keyID] != nil || contents.revoked[key.keyID] != nil
+            guard isKnown || contents.keys.count + contents.revoked.count < Self.most else { return nil }
+            contents.keys[key.keyID] = state == .revoked ? nil : state.map { key.suspended($0 == .suspended) } ?? key
+            contents.revoked[key.keyID] = state == .revoked ? key : nil
+            return isKnown
+        }
+    }
+
+    /// Its tokens are those of a key that nobody knows.
+    /// - Returns: false where there is no such key.
+    func remove(keyID: String) -> Bool {
+        change { contents in
+            let (live, revoked) = (contents.keys.removeValue(forKey: keyID), contents.revoked.removeValue(forKey: keyID))
+            return live != nil || revoked != nil
         }
     }
 
@@ -46,6 +67,29 @@ final class KeyRing: Sendable {
                 contents.keys[keyID] = key.suspended(state == .suspended)
             }
             return true
+        }
+    }
+
+    // MARK: Certificates
+
+    /// Whether a certificate was added that no authority vouches for.
+    var asksForCertificates: Bool { asked.load(ordering: .acquiring) }
+
+    func state(of fingerprint: CertificateFingerprint) -> CertificateState? { contents.withLock { $0.certificates[fingerprint] } }
+
+    func certificates() -> [(fingerprint: CertificateFingerprint, state: CertificateState)] {
+        contents.withLock { $0.certificates }.map { ($0.key, $0.value) }.sorted { $0.0.hex < $1.0.hex }
+    }
+
+    /// - Parameter state: nil leaves it to its authority again.
+    /// - Returns: Whether something was said of it before; nil where that many certificates are spoken of that there may be no other.
+    func set(_ state: CertificateState?, _ fingerprint: CertificateFingerprint) -> Bool? {
+        change { contents in
+            let isKnown = contents.certificates[fingerprint] != nil
+            guard isKnown || state == nil || contents.certificates.count < Self.most else { return nil }
+            contents.certificates[fingerprint] = state
+            asked.store(contents.certificates.values.contains(.active), ordering: .releasing)
+            return isKnown
         }
     }
 

@@ -12,15 +12,16 @@ final class ChannelReply {
         self.body = body
     }
 
-    /// Hands the answer to the session; it is dropped there where the stream is gone.
-    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
+    /// Hands the answer to the session.
+    /// - Returns: false where the stream is gone.
+    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) -> Bool {
         let answer = pending.step.answer
         let content = body ?? answer.body ?? []
         var block = HeaderBlock()
         block.append(":status", String(answer.status))
-        block.append("apns-request-id", pending.id.text(upperCase: pending.idWasGenerated))
+        block.append("apns-request-id", pending.id.text)
         if let channelID { block.append("apns-channel-id", channelID) }
         if !content.isEmpty { block.append("content-type", "application/json") }
-        try http2.respond(pending.stream, headers: block, body: content, frameLimit: answer.frameBytes ?? .max)
+        return try http2.respond(pending.stream, headers: block, body: content, frameLimit: answer.frameBytes ?? .max)
     }
 }

@@ -51,7 +51,7 @@ struct ChannelRequest {
     }
 
     /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (APNS.md section 10).
-    /// - Throws: ``ChannelAnswer`` where it is not a UUID in lower case.
+    /// - Throws: ``ChannelAnswer`` where it is not a UUID.
     static func id(_ headers: HeaderList) throws(ChannelAnswer) -> MessageID? {
         guard let text = headers["apns-request-id"] ?? headers["apns-id"] else { return nil }
         let bytes = Array(text.utf8)

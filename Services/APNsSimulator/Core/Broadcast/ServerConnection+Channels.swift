@@ -11,10 +11,10 @@ extension ServerConnection {
         let forced = isSilent ? .silence : forced(blow, on: stream) ?? service.world.overload(now: now)
         var (step, reply) = settle(wanted, forced, now: now)
         let id = facts.id ?? MessageID.make(using: &random)
-        service.world.noteChannelRequest(
-            facts, id: id, step, from: RequestOrigin(environment: environment, connection: number, stream: stream), now: now)
         if let blow { step.delay += blow.delay }
-        let next = PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step, channels: reply)
+        let origin = RequestOrigin(environment: environment, connection: number, stream: stream)
+        let sequence = service.world.noteChannelRequest(facts, id: id, step, from: origin, now: now)
+        let next = PendingStep(stream: stream, id: id, step: step, sequence: sequence, channels: reply)
         try carryOut(next, effect: blow?.effect)
     }
 

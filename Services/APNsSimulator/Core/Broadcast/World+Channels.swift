@@ -69,7 +69,7 @@ extension World {
         change { state in
             guard let channel = state.broadcast.app(key).channels[channelID] else { return }
             let entry = Inbox.Entry(
-                receivedAt: now, id: id, idWasGenerated: true, topic: topic, type: .liveactivity, collapseID: nil, content: content,
+                receivedAt: now, id: id, topic: topic, type: .liveactivity, collapseID: nil, content: content,
                 expiresAt: channel.isStoring ? expiresAt : nil, channelID: channelID)
             let keeps = channel.isStoring && expiresAt > now
             for token in state.broadcast.publish(channelID, stored: keeps ? entry : nil, key) {
@@ -83,10 +83,11 @@ extension World {
     }
 
     /// Requests about channels stand in the journal among the others.
-    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) {
+    /// - Returns: Its number there.
+    func noteChannelRequest(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, from origin: RequestOrigin, now: Int64) -> Int64 {
         change { state in
             state.counters.note(step, isShown: false)
-            state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
+            return state.journal.append(JournalRecord(facts, id: id, step, isShown: false, origin, now))
         }
     }
 

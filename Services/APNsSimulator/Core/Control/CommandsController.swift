@@ -35,7 +35,9 @@ struct CommandsController {
         _ command: Command, _ selection: APNsSimulator.Selection, _ reader: inout JSONObjectReader, _ simulator: APNsSimulator
     ) -> (() -> Void)? {
         switch command {
-        case .close: return { simulator.closeConnections(selection) }
+        case .close:
+            let abruptly = reader.optionalBool("abruptly") ?? false
+            return { simulator.closeConnections(selection, abruptly: abruptly) }
         case .silence: return { simulator.setSilent(true, selection) }
         case .answer: return { simulator.setSilent(false, selection) }
         case .streams:

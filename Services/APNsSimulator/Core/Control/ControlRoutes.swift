@@ -37,6 +37,11 @@ struct ControlRoutes {
         let keys = KeysController(simulator: simulator)
         on(router, .get, "/v1/keys") { _ in keys.list() }
         on(router, .put, "/v1/keys/{key}") { try await keys.put($0) }
+        on(router, .delete, "/v1/keys/{key}") { try keys.remove($0) }
+        let certificates = CertificatesController(keyRing: simulator.keyRing)
+        on(router, .get, "/v1/certificates") { _ in certificates.list() }
+        on(router, .put, "/v1/certificates/{sha256}") { try await certificates.put($0) }
+        on(router, .delete, "/v1/certificates/{sha256}") { try certificates.remove($0) }
         let commands = CommandsController(simulator: simulator)
         on(router, .post, "/v1/commands") { try await commands.post($0) }
         let scenarios = ScenarioController(simulator: simulator)

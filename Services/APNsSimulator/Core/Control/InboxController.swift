@@ -101,7 +101,7 @@ struct InboxController {
             guard arrival.reception != .device else { return }
             object.field("topic", String(decoding: arrival.topic, as: UTF8.self))
             object.field("push_type", arrival.type?.name)
-            object.field("apns_id", arrival.id.map { String(decoding: $0.text(upperCase: arrival.idWasGenerated), as: UTF8.self) })
+            object.field("apns_id", arrival.id.map { String(decoding: $0.text, as: UTF8.self) })
             if let content = arrival.content?.content { writeContent(content, to: &object) }
         }
     }

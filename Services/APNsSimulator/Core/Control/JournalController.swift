@@ -56,6 +56,7 @@ struct JournalController {
                         object.field(action.rawValue, counters.unanswered[action])
                     }
                 }
+                object.field("lost", counters.lost)
                 object.object("journal") { object in
                     object.field("overwritten", counters.journalOverwritten)
                     object.field("file_lost", counters.journalFileLost)

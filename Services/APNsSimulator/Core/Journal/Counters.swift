@@ -9,6 +9,10 @@ package struct Counters: Sendable, Equatable {
             self.status = status
             self.reason = reason
         }
+
+        init(_ answer: Answer) { self.init(status: answer.status, reason: answer.reason) }
+
+        var isAccepted: Bool { (200..<300).contains(status) }
     }
 
     package var requests: Int64 = 0
@@ -18,8 +22,10 @@ package struct Counters: Sendable, Equatable {
     package var shown: Int64 = 0
     /// Every other answer.
     package var rejections: [Kind: Int64] = [:]
-    /// Requests that a script left without an answer, by what was done instead.
+    /// Requests that were not to be answered, by what was done instead.
     package var unanswered: [ScriptedAnswer.Action: Int64] = [:]
+    /// Requests whose answer never left: their stream or connection was over before. Answers that are still to come are counted nowhere.
+    package var lost: Int64 = 0
     package var connectionsOpened: Int64 = 0
     package var connectionsClosed: Int64 = 0
     /// Connections that ended before HTTP/2 began: no TLS, no ALPN `h2`, not HTTP/2.
@@ -37,10 +43,18 @@ package struct Counters: Sendable, Equatable {
         if isShown { shown += 1 }
         if step.action != .answer {
             unanswered[step.action, default: 0] += 1
-        } else if step.answer.isAccepted {
-            accepted += 1
+        } else if step.delay == .zero {
+            count(Kind(step.answer), 1)
+        }
+    }
+
+    /// - Parameter change: 1 for an answer that leaves, -1 for one that was counted and has not left.
+    mutating func count(_ kind: Kind, _ change: Int64) {
+        if kind.isAccepted {
+            accepted += change
         } else {
-            rejections[Kind(status: step.answer.status, reason: step.answer.reason), default: 0] += 1
+            rejections[kind, default: 0] += change
+            if rejections[kind] == 0 { rejections[kind] = nil }
         }
     }
 }

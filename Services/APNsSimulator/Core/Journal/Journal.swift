@@ -19,7 +19,9 @@ struct Journal {
     /// The number of the oldest request still held, or the next one's if none is.
     var firstSequence: Int64 { nextSequence - Int64(records.count) }
 
-    mutating func append(_ record: JournalRecord) {
+    /// - Returns: Its number.
+    @discardableResult
+    mutating func append(_ record: JournalRecord) -> Int64 {
         if hasFile { record.write(sequence: nextSequence, to: &unwritten) }
         if records.count < capacity {
             records.append(record)
@@ -30,6 +32,16 @@ struct Journal {
             overwritten += 1
         }
         nextSequence += 1
+        return nextSequence - 1
+    }
+
+    /// What became of a request that was noted before.
+    mutating func note(_ note: JournalNote) {
+        if hasFile { note.write(to: &unwritten) }
+        guard note.sequence >= firstSequence, note.sequence < nextSequence else { return }
+        let index = (start + Int(note.sequence - firstSequence)) % records.count
+        records[index].answeredAt = note.loss == nil ? note.time : nil
+        records[index].loss = note.loss
     }
 
     /// Index of the oldest record, where the ring is full.

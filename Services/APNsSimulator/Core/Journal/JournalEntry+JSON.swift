@@ -11,6 +11,7 @@ extension JournalEntry {
             object.field("stream", stream)
             object.field("token", token)
             object.field("apns_id", apnsID)
+            object.field("uuid", uuid)
             object.field("topic", topic)
             object.field("push_type", pushType)
             object.field("action", action.rawValue)
@@ -18,7 +19,23 @@ extension JournalEntry {
             object.field("reason", reason)
             object.field("timestamp_ms", timestamp)
             object.field("shown", isShown)
+            object.field("answered_at", answeredAt.map { rfc3339($0) })
+            object.field("lost", loss?.rawValue)
             if let marker { object.field("marker", marker) }
+        }
+    }
+}
+
+extension JournalNote {
+    /// As `apns-simulator journal` shows it.
+    package func write(to writer: inout JSONWriter) {
+        writer.object { object in
+            object.field("sequence", sequence)
+            if let loss {
+                object.field("lost", loss.rawValue)
+            } else {
+                object.field("answered_at", rfc3339(time))
+            }
         }
     }
 }

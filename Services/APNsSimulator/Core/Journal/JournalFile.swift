@@ -7,7 +7,7 @@ import SystemIO
 /// slows the simulator down instead of losing anything, and a killed simulator has left nothing out. (A machine that loses its power may: no
 /// fsync.) What a full or broken disk did not take is counted, and the simulator says that it is not well.
 final class JournalFile: Sendable {
-    static let magic = Array("APNSJNL1".utf8)
+    static let magic = Array("APNSJNL2".utf8)
 
     /// A disk that refuses is asked again with the next records; what it refused is lost, and nothing of it stays in the file.
     struct Failure: Sendable {

@@ -22,16 +22,33 @@ package struct JournalFileReader {
         position = JournalFile.magic.count
     }
 
+    /// A line of the journal.
+    package enum Line: Sendable, Equatable {
+        case request(JournalEntry)
+        /// Of a request before it.
+        case note(JournalNote)
+    }
+
     /// The next request; nil where no whole one stands there. Asked again later, it goes on.
     package mutating func next() throws -> JournalEntry? {
+        while let line = try nextLine() {
+            if case .request(let entry) = line { return entry }
+        }
+        return nil
+    }
+
+    /// As `next`, also with what became of requests.
+    package mutating func nextLine() throws -> Line? {
         guard try has(4) else { return nil }
         let length = (0..<4).reduce(0) { $0 | Int(buffer[position + $1]) << (8 * $1) }
         guard try has(4 + length) else { return nil }
         defer { position += 4 + length }
-        guard let found = JournalRecord.read(buffer.span.extracting(position + 4..<position + 4 + length)) else {
+        let bytes = buffer.span.extracting(position + 4..<position + 4 + length)
+        if let note = JournalNote.read(bytes) { return .note(note) }
+        guard let found = JournalRecord.read(bytes) else {
             throw SimulatorError(.configuration, "the journal holds something else than a request")
         }
-        return JournalEntry(sequence: found.sequence, found.record)
+        return .request(JournalEntry(sequence: found.sequence, found.record))
     }
 
     /// Whether so many bytes lie behind the position, reading on if need be.

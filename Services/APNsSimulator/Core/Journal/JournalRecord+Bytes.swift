@@ -1,17 +1,19 @@
 /// A record as the journal file holds it. All numbers are little endian:
 ///
 ///     4  length of what follows      8  sequence        8  time, UNIX milliseconds
-///     4  connection    4  stream     8, 8  apns-id, most significant half first
+///     4  connection    4  stream     8, 8  apns-id, most significant half first     4  which of its digits are capitals, the first in bit 0
 ///     2  status        1  action, its place in `ScriptedAnswer.Action`        1  push type, 255 for none
-///     1  marks: 1 apns-id was made here, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
+///     1  marks: 1 answered at once, 2 shown, 4 sandbox, 8 timestamp, 16 token, 32 reason, 64 marker
 ///     8  timestamp, UNIX milliseconds
 ///     2  length of the token, 2 of the topic, 2 of the reason; then these, one after the other
 ///     8  marker, where there is one
 ///
-/// New fields may follow the last: a reader goes by the length.
+/// New fields may follow the last: a reader goes by the length. What became of a request later is a ``JournalNote``:
+///
+///     4  length, 17        8  the request's sequence        8  time        1  0 answered, else the place in `AnswerLoss`, from 1
 extension JournalRecord {
     private enum Mark {
-        static let generated: UInt8 = 1
+        static let answered: UInt8 = 1
         static let shown: UInt8 = 2
         static let sandbox: UInt8 = 4
         static let timestamp: UInt8 = 8
@@ -22,7 +24,7 @@ extension JournalRecord {
 
     /// Their place is what the file holds.
     private static let actions = ScriptedAnswer.Action.allCases
-    private static let fixedBytes = 59
+    private static let fixedBytes = 63
 
     func write(sequence: Int64, to bytes: inout [UInt8]) {
         let tokenLength = token?.byteCount ?? 0
@@ -36,6 +38,7 @@ extension JournalRecord {
             output.write(stream)
             output.write(id.high)
             output.write(id.low)
+            output.write(id.capitals)
             output.write(UInt16(clamping: answer.status))
             output.append(UInt8(Self.actions.firstIndex(of: action) ?? 255))
             output.append(type?.rawValue ?? 255)
@@ -52,7 +55,7 @@ extension JournalRecord {
     }
 
     private var marks: UInt8 {
-        (idWasGenerated ? Mark.generated : 0) | (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
+        (answeredAt == nil ? 0 : Mark.answered) | (isShown ? Mark.shown : 0) | (environment == .sandbox ? Mark.sandbox : 0)
             | (answer.timestamp == nil ? 0 : Mark.timestamp) | (token == nil ? 0 : Mark.token) | (answer.reason == nil ? 0 : Mark.reason)
             | (marker == nil ? 0 : Mark.marker)
     }
@@ -61,37 +64,39 @@ extension JournalRecord {
     /// - Returns: nil where this is not a record.
     static func read(_ bytes: Span<UInt8>) -> (sequence: Int64, record: JournalRecord)? {
         guard bytes.count >= fixedBytes else { return nil }
-        let marks = bytes[44]
+        let marks = bytes[48]
         let (tokenEnd, topicEnd, reasonEnd) = (
-            fixedBytes + Int(bytes.number(at: 53, 2)), fixedBytes + Int(bytes.number(at: 53, 2)) + Int(bytes.number(at: 55, 2)),
-            fixedBytes + Int(bytes.number(at: 53, 2)) + Int(bytes.number(at: 55, 2)) + Int(bytes.number(at: 57, 2))
+            fixedBytes + Int(bytes.number(at: 57, 2)), fixedBytes + Int(bytes.number(at: 57, 2)) + Int(bytes.number(at: 59, 2)),
+            fixedBytes + Int(bytes.number(at: 57, 2)) + Int(bytes.number(at: 59, 2)) + Int(bytes.number(at: 61, 2))
         )
         let hasMarker = marks & Mark.marker != 0
-        guard bytes.count >= reasonEnd + (hasMarker ? 8 : 0), Int(bytes[42]) < actions.count else { return nil }
+        guard bytes.count >= reasonEnd + (hasMarker ? 8 : 0), Int(bytes[46]) < actions.count else { return nil }
         let token = marks & Mark.token == 0 ? nil : TokenKey(bytes.extracting(fixedBytes..<tokenEnd))
         let reason = Array(copying: bytes.extracting(topicEnd..<reasonEnd))
         let record = JournalRecord(
             time: Int64(bitPattern: bytes.number(at: 8, 8)), connection: UInt32(bytes.number(at: 16, 4)),
             stream: Int32(truncatingIfNeeded: bytes.number(at: 20, 4)), token: token,
-            id: MessageID(high: bytes.number(at: 24, 8), low: bytes.number(at: 32, 8)), idWasGenerated: marks & Mark.generated != 0,
-            topic: Array(copying: bytes.extracting(tokenEnd..<topicEnd)), type: PushType(rawValue: bytes[43]),
-            environment: marks & Mark.sandbox == 0 ? .production : .sandbox, action: actions[Int(bytes[42])],
+            id: MessageID(high: bytes.number(at: 24, 8), low: bytes.number(at: 32, 8), capitals: UInt32(bytes.number(at: 40, 4))),
+            topic: Array(copying: bytes.extracting(tokenEnd..<topicEnd)), type: PushType(rawValue: bytes[47]),
+            environment: marks & Mark.sandbox == 0 ? .production : .sandbox, action: actions[Int(bytes[46])],
             answer: Answer(
-                status: Int(bytes.number(at: 40, 2)), reason: marks & Mark.reason == 0 ? nil : String(decoding: reason, as: UTF8.self),
-                timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 45, 8))),
-            isShown: marks & Mark.shown != 0, marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
+                status: Int(bytes.number(at: 44, 2)), reason: marks & Mark.reason == 0 ? nil : String(decoding: reason, as: UTF8.self),
+                timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 49, 8))),
+            isShown: marks & Mark.shown != 0,
+            answeredAt: marks & Mark.answered == 0 ? nil : Int64(bitPattern: bytes.number(at: 8, 8)),
+            marker: hasMarker ? Int64(bitPattern: bytes.number(at: reasonEnd, 8)) : nil)
         return (Int64(bitPattern: bytes.number(at: 0, 8)), record)
     }
 }
 
 extension OutputSpan<UInt8> {
-    fileprivate mutating func write(_ number: some FixedWidthInteger) {
+    mutating func write(_ number: some FixedWidthInteger) {
         for shift in stride(from: 0, to: number.bitWidth, by: 8) { append(UInt8(truncatingIfNeeded: number >> shift)) }
     }
 }
 
 extension Span<UInt8> {
-    fileprivate func number(at start: Int, _ count: Int) -> UInt64 {
+    func number(at start: Int, _ count: Int) -> UInt64 {
         var value: UInt64 = 0
         for index in 0..<count { value |= UInt64(self[start + index]) << UInt64(8 * index) }
         return value

@@ -5,32 +5,35 @@ struct JournalRecord {
     let stream: Int32
     let token: TokenKey?
     let id: MessageID
-    let idWasGenerated: Bool
     let topic: [UInt8]
     let type: PushType?
     let environment: SimulatorEnvironment
     let action: ScriptedAnswer.Action
     let answer: Answer
     let isShown: Bool
+    /// When the answer was handed to its connection, UNIX milliseconds; nil before, and where it never left.
+    var answeredAt: Int64?
+    var loss: AnswerLoss?
     /// See ``NotificationContent/marker``.
     let marker: Int64?
 
     init(
-        time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, idWasGenerated: Bool, topic: [UInt8],
-        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool, marker: Int64?
+        time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, topic: [UInt8],
+        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool,
+        answeredAt: Int64? = nil, marker: Int64?
     ) {
         self.time = time
         self.connection = connection
         self.stream = stream
         self.token = token
         self.id = id
-        self.idWasGenerated = idWasGenerated
         self.topic = topic
         self.type = type
         self.environment = environment
         self.action = action
         self.answer = answer
         self.isShown = isShown
+        self.answeredAt = answeredAt
         self.marker = marker
     }
 
@@ -40,13 +43,13 @@ struct JournalRecord {
         stream = origin.stream
         token = facts.token
         self.id = id
-        idWasGenerated = facts.id == nil
         topic = facts.topic
         type = facts.type
         environment = origin.environment
         action = step.action
         answer = step.answer
         self.isShown = isShown
+        answeredAt = step.action == .answer && step.delay == .zero ? now : nil
         marker = facts.content?.marker
     }
 }
@@ -55,7 +58,7 @@ struct JournalRecord {
 package struct JournalEntry: Sendable, Equatable {
     /// 1 for the first request since the start; never used again.
     package let sequence: Int64
-    /// UNIX milliseconds.
+    /// When the whole request had arrived, UNIX milliseconds.
     package let time: Int64
     package let environment: SimulatorEnvironment
     /// Counts connections from 1.
@@ -63,8 +66,10 @@ package struct JournalEntry: Sendable, Equatable {
     package let stream: Int
     /// Lower-case hex; nil where the path had none that could be read.
     package let token: String?
-    /// Of the answer: the sender's, or one made for it.
+    /// Of the answer: the sender's as it came, or one made for it, in capitals.
     package let apnsID: String
+    /// The same in lower case, to compare by.
+    package let uuid: String
     package let topic: String
     package let pushType: String?
     /// What was done with it; a status only where that was `answer`.
@@ -74,6 +79,10 @@ package struct JournalEntry: Sendable, Equatable {
     package let timestamp: Int64?
     /// A person saw it: false for background pushes, refusals and tokens that nobody installed.
     package let isShown: Bool
+    /// When the answer was handed to its connection, UNIX milliseconds. nil: it is to come, or never left, or there is none to be.
+    package let answeredAt: Int64?
+    /// Why the answer never left.
+    package let loss: AnswerLoss?
     /// The payload's own key `marker`, where it is a number.
     package let marker: Int64?
 
@@ -84,7 +93,8 @@ package struct JournalEntry: Sendable, Equatable {
         connection = Int(record.connection)
         stream = Int(record.stream)
         token = record.token?.hex
-        apnsID = String(decoding: record.id.text(upperCase: record.idWasGenerated), as: UTF8.self)
+        apnsID = String(decoding: record.id.text, as: UTF8.self)
+        uuid = String(decoding: record.id.lowercased.text, as: UTF8.self)
         topic = String(decoding: record.topic, as: UTF8.self)
         pushType = record.type?.name
         action = record.action
@@ -92,6 +102,8 @@ package struct JournalEntry: Sendable, Equatable {
         reason = record.answer.reason
         timestamp = record.answer.timestamp
         isShown = record.isShown
+        answeredAt = record.answeredAt
+        loss = record.loss
         marker = record.marker
     }
 }

@@ -1,18 +1,23 @@
-/// An `apns-id`: sixteen bytes, kept compact for the journal.
+/// An `apns-id`: sixteen bytes, and which of its digits are capitals, so that it goes back as it came. Compact, for the journal.
 struct MessageID: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
+    /// Bit n is set where hex digit n is a capital letter.
+    let capitals: UInt32
 
-    init(high: UInt64, low: UInt64) {
+    init(high: UInt64, low: UInt64, capitals: UInt32 = 0) {
         self.high = high
         self.low = low
+        self.capitals = capitals
     }
 
-    /// - Returns: nil unless the text is 8-4-4-4-12 lower-case hex digits (APNS.md section 2).
+    /// Apple asks for lower case. Clients that send upper case are in wide use, and APNs serves them.
+    /// - Returns: nil unless the text is 8-4-4-4-12 hex digits, in either case.
     init?(_ text: Span<UInt8>) {
         guard text.count == 36 else { return nil }
         var high: UInt64 = 0
         var low: UInt64 = 0
+        var capitals: UInt32 = 0
         var wrong: UInt8 = 0
         for position in text.indices {
             let byte = text[position]
@@ -20,32 +25,36 @@ struct MessageID: Hashable, Sendable {
                 guard byte == UInt8(ascii: "-") else { return nil }
                 continue
             }
-            // Bit 5 tells lower case from upper case; digits have it too.
-            let nibble = hexNibble(byte) | (byte & 0x20 == 0 ? 0xf0 : 0)
+            let nibble = hexNibble(byte)
             wrong |= nibble
+            // Bit 6 tells letters from digits, bit 5 lower case from upper case. The first digit ends in bit 0.
+            capitals = capitals >> 1 | UInt32(byte >> 6 & ~(byte >> 5) & 1) << 31
             if position < 18 { high = high << 4 | UInt64(nibble & 0x0f) } else { low = low << 4 | UInt64(nibble & 0x0f) }
         }
         guard wrong <= 0x0f else { return nil }
-        self.init(high: high, low: low)
+        self.init(high: high, low: low, capitals: capitals)
     }
 
-    /// A fresh version 4 UUID. Needs no secrecy, so a fast generator will do.
+    /// A fresh version 4 UUID, in capitals as APNs writes its own. Needs no secrecy, so a fast generator will do.
     static func make(using generator: inout some RandomNumberGenerator) -> MessageID {
         MessageID(
             high: generator.next() & ~0xf000 | 0x4000,
-            low: generator.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000)
+            low: generator.next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000, capitals: .max)
     }
 
-    /// The 36 characters; APNs writes the ids it makes in upper case and echoes ours as they came.
-    func text(upperCase: Bool) -> [UInt8] {
+    /// The same id for comparisons.
+    var lowercased: MessageID { MessageID(high: high, low: low) }
+
+    /// The 36 characters.
+    var text: [UInt8] {
         var text = [UInt8](repeating: 0, count: 36)
-        write(into: &text, upperCase: upperCase)
+        write(into: &text)
         return text
     }
 
     /// - Parameter text: Has 36 elements.
-    func write(into text: inout [UInt8], upperCase: Bool) {
-        let letters = UInt8(ascii: upperCase ? "A" : "a") - UInt8(ascii: "0") - 10
+    func write(into text: inout [UInt8]) {
+        let letters = UInt8(ascii: "a") - UInt8(ascii: "0") - 10
         var digit = 0
         var text = text.mutableSpan
         for position in 0..<36 {
@@ -55,7 +64,8 @@ struct MessageID: Hashable, Sendable {
             }
             let nibble = UInt8(truncatingIfNeeded: (digit < 16 ? high : low) >> UInt64(60 - 4 * (digit & 15))) & 0x0f
             // Without a branch, see `hexNibble`.
-            text[position] = UInt8(ascii: "0") + nibble + (nibble > 9 ? letters : 0)
+            let capital = UInt8(truncatingIfNeeded: capitals >> UInt32(digit) & 1) << 5
+            text[position] = UInt8(ascii: "0") + nibble + (nibble > 9 ? letters - capital : 0)
             digit += 1
         }
     }

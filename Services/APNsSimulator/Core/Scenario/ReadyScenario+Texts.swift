@@ -38,6 +38,14 @@ extension ReadyScenario {
         }
         """
 
+    static let distantText = """
+        {
+          "v": 1, "name": "distant",
+          "about": "Far away: whatever the server sends, TLS's handshake and every frame, comes 300 ms late and in its order.",
+          "round_trip_ms": 300
+        }
+        """
+
     static let outageText = """
         {
           "v": 1, "name": "outage", "seed": 5,

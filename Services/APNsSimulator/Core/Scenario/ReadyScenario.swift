@@ -3,6 +3,7 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
     case calm
     case badDay = "bad-day"
     case slow
+    case distant
     case outage
     case regionFailover = "region-failover"
     case keyRevoked = "key-revoked"
@@ -30,6 +31,7 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
         case .calm: #"{ "v": 1, "name": "calm", "about": "Nothing goes wrong." }"#
         case .badDay: Self.badDayText
         case .slow: Self.slowText
+        case .distant: Self.distantText
         case .outage: Self.outageText
         case .regionFailover: Self.regionFailoverText
         case .keyRevoked: Self.keyRevokedText

@@ -9,6 +9,8 @@ package struct Scenario: Sendable, Equatable {
     var requests: [RequestRule]
     var connections: [ConnectionRule]
     var events: [TimedEvent]
+    /// How much later every byte leaves.
+    var roundTrip = Duration.zero
 
     package static let calm = Scenario(
         name: "calm", about: "Nothing goes wrong.", seed: 1, requests: [], connections: [], events: [])
@@ -122,5 +124,6 @@ extension Scenario {
     /// For people: how much is in it.
     package var summary: String {
         "scenario \(name), seed \(seed): \(requests.count) rules for requests, \(connections.count) for connections, \(events.count) events"
+            + (roundTrip > .zero ? ", every frame \(roundTrip) late" : "")
     }
 }

@@ -5,6 +5,8 @@ import StrictJSON
 enum ScenarioReader {
     static let maximumBytes = 1 << 20
     private static let maximumRules = 200
+    /// Milliseconds. A handshake, which takes two of TLS 1.2, is to end in its time.
+    private static let longestRoundTrip: Int64 = 4000
 
     /// - Throws: ``SimulatorError``, one sentence that names the file and the place.
     static func read(file path: String) throws(SimulatorError) -> Scenario {
@@ -47,11 +49,12 @@ enum ScenarioReader {
         let requests = reader.optionalObjects("requests", maximumCount: maximumRules) ?? []
         let connections = reader.optionalObjects("connections", maximumCount: maximumRules) ?? []
         let events = reader.optionalObjects("events", maximumCount: maximumRules) ?? []
+        let roundTrip = reader.optionalInteger("round_trip_ms", in: 0...longestRoundTrip) ?? 0
         let scenario = Scenario(
             name: name ?? "", about: about, seed: UInt64(seed),
             requests: requests.enumerated().compactMap { request($1, number: $0) },
             connections: connections.enumerated().compactMap { connection($1, number: $0) },
-            events: events.enumerated().compactMap { event($1, number: $0) })
+            events: events.enumerated().compactMap { event($1, number: $0) }, roundTrip: .milliseconds(roundTrip))
         return reader.problems.isEmpty ? scenario : nil
     }
 

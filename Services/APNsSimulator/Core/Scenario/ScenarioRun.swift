@@ -79,6 +79,7 @@ struct ConnectionScenario {
         }
     }
     var entrance: Entrance?
+    var roundTrip: Duration { run.scenario.roundTrip }
     private var position: UInt64 = 0
 
     init(run: ScenarioRun, ordinal: UInt64) {

@@ -27,21 +27,22 @@ struct AnswerWriter {
         rejected.append("content-type", "application/json")
     }
 
-    /// Hands the answer to the session; it is dropped there where the stream is gone.
+    /// Hands the answer to the session.
+    /// - Returns: false where the stream is gone.
     mutating func write(
         _ answer: Answer, to pending: PendingStep, unique: MessageID, on http2: HTTP2ServerSession
-    ) throws(HTTP2Error) {
-        pending.id.write(into: &id, upperCase: pending.idWasGenerated)
-        if hasUniqueID { unique.write(into: &uniqueID, upperCase: false) }
+    ) throws(HTTP2Error) -> Bool {
+        pending.id.write(into: &id)
+        if hasUniqueID { unique.lowercased.write(into: &uniqueID) }
         if answer.status == 200, answer.reason == nil {
             accepted.setValue(id, at: Self.apnsID)
             if hasUniqueID { accepted.setValue(uniqueID, at: Self.apnsUniqueID) }
-            try http2.respond(pending.stream, headers: accepted)
+            return try http2.respond(pending.stream, headers: accepted)
         } else {
             rejected.setValue(String(answer.status), at: Self.status)
             rejected.setValue(id, at: Self.apnsID)
             if hasUniqueID { rejected.setValue(uniqueID, at: Self.apnsUniqueID) }
-            try http2.respond(pending.stream, headers: rejected, body: answer.body ?? [], frameLimit: answer.frameBytes ?? .max)
+            return try http2.respond(pending.stream, headers: rejected, body: answer.body ?? [], frameLimit: answer.frameBytes ?? .max)
         }
     }
 }

@@ -3,7 +3,7 @@ import SystemIO
 /// The listening ports of one loop, watched for clients that wait. Paused where there are no descriptors for them: a queue that cannot be
 /// emptied would wake the loop without end.
 struct ListenerWatch {
-    private let listeners: [SimulatorPort: TCPListener]
+    private var listeners: [SimulatorPort: TCPListener]
     private let firstKey: UInt64
     /// Those that the poller knows.
     private var watched: Set<SimulatorPort> = []
@@ -37,5 +37,12 @@ struct ListenerWatch {
             do throws(SystemError) { try poller.remove(listener.descriptor) } catch {}
         }
         watched = []
+    }
+
+    /// New clients are refused from now on.
+    mutating func close(_ poller: Poller) {
+        pause(poller)
+        for listener in listeners.values { listener.close() }
+        listeners = [:]
     }
 }

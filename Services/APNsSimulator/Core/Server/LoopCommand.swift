@@ -7,7 +7,7 @@ enum LoopCommand: Sendable {
     case goAway(APNsSimulator.Selection, lastStream: Int32?, code: UInt32, debug: [UInt8])
     case setStreams(APNsSimulator.Selection, UInt32)
     case setSilent(APNsSimulator.Selection, Bool)
-    case close(APNsSimulator.Selection)
+    case close(APNsSimulator.Selection, abruptly: Bool)
     case begin(ScenarioRun)
     /// Say good-bye, and go on until `stop`.
     case leave

@@ -2,9 +2,12 @@
 /// what is alive and not what has come and gone.
 struct LoopTimers {
     enum Task {
-        case act(connection: UInt32, PendingStep)
+        case act(connection: UInt32, stream: Int32)
         case handshakeDeadline(connection: UInt32)
         case resumeHandshake(connection: UInt32)
+        case endOfLingering(connection: UInt32)
+        /// Bytes that a scenario's network has held back may leave.
+        case release(connection: UInt32)
         /// Looks at every connection: one for all of them.
         case idleSweep
         case resumeAccepting
@@ -14,7 +17,9 @@ struct LoopTimers {
         /// nil: for the loop itself.
         var connection: UInt32? {
             switch self {
-            case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection): connection
+            case .act(let connection, _), .handshakeDeadline(let connection), .resumeHandshake(let connection),
+                .endOfLingering(let connection), .release(let connection):
+                connection
             case .idleSweep, .resumeAccepting, .scenarioEvent, .endOfPatience: nil
             }
         }

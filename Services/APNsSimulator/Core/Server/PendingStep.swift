@@ -2,8 +2,9 @@
 struct PendingStep {
     let stream: Int32
     let id: MessageID
-    let idWasGenerated: Bool
     let step: ScriptedAnswer
+    /// In the journal.
+    let sequence: Int64
     /// The answer's own parts where the request was about channels; nil for a push.
     var channels: ChannelReply?
 

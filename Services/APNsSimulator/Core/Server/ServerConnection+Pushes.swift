@@ -12,11 +12,11 @@ extension ServerConnection {
         let id = facts.id ?? MessageID.make(using: &random)
         let blow = isLeaving ? nil : scenario?.next(.push, facts, isFaulty: refusal != nil, environment: environment, now: now)
         let origin = RequestOrigin(
-            environment: environment, connection: number, stream: stream, isSilent: isSilent, forced: forced(blow, on: stream))
-        var step = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
-        if let blow { step.delay += blow.delay }
+            environment: environment, connection: number, stream: stream, isSilent: isSilent, forced: forced(blow, on: stream),
+            delay: blow?.delay ?? .zero)
+        let (step, sequence) = service.world.settle(facts, id: id, refusal: refusal, from: origin, now: now)
         if service.logsPushes { log(facts, id, step, stream) }
-        try carryOut(PendingStep(stream: stream, id: id, idWasGenerated: facts.id == nil, step: step), effect: blow?.effect)
+        try carryOut(PendingStep(stream: stream, id: id, step: step, sequence: sequence), effect: blow?.effect)
     }
 
     /// What happens to the request whatever its checks and its device say.
@@ -30,12 +30,14 @@ extension ServerConnection {
         if next.step.action == .goAway { http2?.leaveUnprocessed(above: lastStream(before: next)) }
         if let effect { try suffer(effect, with: next) }
         let isLate = next.delay != .zero
-        if isLate { pending.append(next) } else { try perform(next) }
+        if isLate { postpone(next) } else { try perform(next) }
         if isLate || next.step.action != .answer { try announce(gate.answered(status: nil, isAuthenticated: isAuthenticated)) }
     }
 
     /// A step whose moment has come.
-    func act(_ step: PendingStep) {
+    func act(_ stream: Int32) {
+        guard let step = takeLate(stream) else { return }
+        defer { service.writeJournal() }
         do throws(HTTP2Error) {
             try perform(step)
         } catch {
@@ -44,10 +46,10 @@ extension ServerConnection {
     }
 
     private func perform(_ pending: PendingStep) throws(HTTP2Error) {
-        guard let http2, !suffering.isFrozen else { return }
+        guard let http2, !suffering.isFrozen else { return noteLost(pending, .connectionFrozen) }
         switch pending.step.action {
         case .answer:
-            try write(pending, on: http2)
+            if try write(pending, on: http2) { noteAnswered(pending) } else { noteLost(pending, .streamClosed) }
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
             // APNs disconnects eventually whoever sends much that is wrong; when and how, it does not say (APNS.md 4.2).
             if gate.rejections > 0, gate.rejections == service.configuration.rejectionLimit { try http2.goAway() }
@@ -63,9 +65,24 @@ extension ServerConnection {
     }
 
     /// The answer itself, of a push or about channels.
-    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) {
+    /// - Returns: false where its stream is gone.
+    func write(_ pending: PendingStep, on http2: HTTP2ServerSession) throws(HTTP2Error) -> Bool {
         if let channels = pending.channels { return try channels.write(pending, on: http2) }
-        try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+        return try answers.write(pending.step.answer, to: pending, unique: MessageID.make(using: &random), on: http2)
+    }
+
+    /// An answer at once was counted with its request.
+    private func noteAnswered(_ pending: PendingStep) {
+        if pending.delay > .zero {
+            service.world.noteAnswered(pending.sequence, Counters.Kind(pending.step.answer), now: service.configuration.clock())
+        }
+        output.unsent.append(pending.sequence, pending.step)
+    }
+
+    private func noteLost(_ pending: PendingStep, _ loss: AnswerLoss) {
+        guard pending.step.action == .answer else { return }
+        let counted = pending.delay > .zero ? nil : Counters.Kind(pending.step.answer)
+        service.world.noteLost(pending.sequence, counted: counted, loss, now: service.configuration.clock())
     }
 
     private func lastStream(before pending: PendingStep) -> Int32 { max(0, pending.stream - 2) }
@@ -108,7 +125,7 @@ extension ServerConnection {
             metadata: [
                 SimulatorLogKey.environment: "\(environment.rawValue)", SimulatorLogKey.connection: "\(number)",
                 SimulatorLogKey.stream: "\(stream)", SimulatorLogKey.tokenHint: "\(facts.token?.hint ?? "none")",
-                SimulatorLogKey.apnsID: "\(String(decoding: id.text(upperCase: facts.id == nil), as: UTF8.self))",
+                SimulatorLogKey.apnsID: "\(String(decoding: id.text, as: UTF8.self))",
                 SimulatorLogKey.topic: "\(String(decoding: facts.topic, as: UTF8.self))",
                 SimulatorLogKey.pushType: "\(facts.type?.name ?? "none")", SimulatorLogKey.action: "\(step.action.rawValue)",
                 SimulatorLogKey.status: "\(step.answer.status)", SimulatorLogKey.reason: "\(step.answer.reason ?? "none")",

@@ -62,6 +62,7 @@ extension ServerConnection {
     /// A connection that was open when another scenario began is well again, as far as it can be.
     func begin(_ place: ConnectionScenario) {
         scenario = place
+        output.roundTrip = place.roundTrip
         do throws(HTTP2Error) {
             if suffering.window != nil { try http2?.updateSettings(initialWindowSize: HTTP2ServerSettings().initialWindowSize) }
         } catch {
@@ -86,12 +87,7 @@ extension ServerConnection {
         case .goAway(let last, let code, let debug, let closes):
             try http2?.goAway(lastStream: last.resolved(stream), code: HTTP2ErrorCode(rawValue: code), debug: debug)
             if closes { end() }
-        case .close(let abruptly):
-            if abruptly {
-                // Fails only for a socket that is closed already, which is what is wanted.
-                do throws(SystemError) { try socket.resetOnClose() } catch {}
-            }
-            end()
+        case .close(let abruptly): close(abruptly: abruptly)
         case .cut(let closes): suffering.closesAfterCut = closes
         case .freeze: suffering.isFrozen = true
         case .streams(let limit):
@@ -110,11 +106,12 @@ extension ServerConnection {
         var whole: [UInt8] = []
         _ = try http2.gatherOutput(into: &whole, limit: .max)
         var part: [UInt8] = []
-        try write(pending, on: http2)
+        _ = try write(pending, on: http2)
         _ = try http2.gatherOutput(into: &part, limit: .max)
         whole.append(contentsOf: part.prefix(max(1, part.count / 2)))
         do {
             try tls.write(whole.span)
+            output.noteEncrypted(isWhole: true)
         } catch {
             end()
         }

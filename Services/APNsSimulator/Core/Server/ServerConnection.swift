@@ -9,6 +9,8 @@ final class ServerConnection {
     private static let maximumBacklog = 1 << 20
     /// One that sends more than this as a body is not answered any more but reset.
     private static let maximumBody = 65_536
+    /// What APNs has been seen to say in its GOAWAY (jchambers/pushy, issue 356).
+    private static let tooManyStreams = Array("Maximum active streams violated for this endpoint.".utf8)
     /// How long one that was told to be idle may take to end.
     private static let patienceWithIdle = Duration.seconds(60)
 
@@ -19,6 +21,7 @@ final class ServerConnection {
     let socket: TCPSocket
     let service: SharedService
     let tls: TLSSession
+    let output: ConnectionOutput
     /// nil until TLS is up and `h2` agreed.
     private(set) var http2: HTTP2ServerSession?
     /// Its place in the scenario; nil where nothing can go wrong.
@@ -33,12 +36,18 @@ final class ServerConnection {
     private var isSilenced = false
     /// The simulator is going down, and has said so: whatever still comes is `Shutdown`.
     var isLeaving = false
-    var pending: [PendingStep] = []
+    /// What is to happen later, by stream.
+    private var late: [Int32: PendingStep] = [:]
+    private var unscheduled: [(stream: Int32, delay: Duration)] = []
     /// When the client last sent anything, a PING for one.
     private(set) var lastArrival = ContinuousClock.now
     /// When it was told that nothing comes any more.
     var idleSince: ContinuousClock.Instant?
     private(set) var isOver = false
+    /// The client has ended its side.
+    private var hasReadEnd = false
+    /// There is nobody to be told anything: the socket is broken, or is to end with a reset.
+    private var isBroken = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read
 
@@ -53,7 +62,9 @@ final class ServerConnection {
         let configuration = service.configuration
         self.scenario = scenario
         suffering.begin(scenario?.entrance)
-        tls = try TLSSession(server: scenario?.certificateContext ?? service.tls)
+        tls = try TLSSession(server: scenario?.certificateContext ?? service.currentTLS)
+        output = ConnectionOutput(socket, tls)
+        output.roundTrip = scenario?.roundTrip ?? .zero
         check = RequestCheck(authority: ConnectionAuthority(environment: environment, keyRing: service.keyRing))
         gate = StreamGate(
             streams: suffering.streams ?? UInt32(configuration.streams), isGated: configuration.streamGate,
@@ -80,7 +91,9 @@ final class ServerConnection {
         do {
             switch try socket.read(into: &scratch.ciphertext) {
             case .wouldBlock: return
-            case .endOfStream: return end()
+            case .endOfStream:
+                hasReadEnd = true
+                return end()
             case .bytes(let count):
                 lastArrival = .now
                 tls.receive(scratch.ciphertext.span.extracting(first: count))
@@ -88,12 +101,13 @@ final class ServerConnection {
             guard try !isHeldBack() else { return }
             if http2 == nil { try shakeHands() }
             if http2 != nil {
-                defer { writeJournal() }
+                defer { service.writeJournal() }
                 try readRequests(&scratch)
             }
         } catch {
             service.logger.debug(
                 "A connection failed", metadata: [SimulatorLogKey.connection: "\(number)", SimulatorLogKey.error: "\(error)"])
+            if error is SystemError { isBroken = true }
             // What is queued may tell the client why: an alert, a GOAWAY.
             flush(&scratch)
             return end()
@@ -105,19 +119,15 @@ final class ServerConnection {
         guard try tls.handshake() == .complete else { return }
         // HTTP/2 over TLS needs ALPN (RFC 9113 section 3.2); but APNs serves clients that offer none, as aioapns does. Who offers others only
         // was refused in the handshake.
-        guard tls.negotiatedALPN ?? "h2" == "h2" else {
-            tls.shutdown()
-            return end()
-        }
+        guard tls.negotiatedALPN ?? "h2" == "h2" else { return end() }
         var settings = HTTP2ServerSettings()
         settings.maxConcurrentStreams = Int(gate.limit)
         settings.maximumBody = Self.maximumBody
+        settings.tooManyStreamsText = Self.tooManyStreams
         if let window = suffering.window { settings.initialWindowSize = window }
-        if scenario?.entrance == .noALPN {
-            tls.shutdown()
-            return end()
-        }
-        let certificate = service.configuration.clientCAFile == nil ? nil : tls.peerCertificate.map { ClientCertificate($0) }
+        if scenario?.entrance == .noALPN { return end() }
+        // nil also where clients are not asked for one.
+        let certificate = tls.peerCertificate.map { ClientCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
         suffering.isFrozen = suffering.freezesWhenEstablished
@@ -140,12 +150,6 @@ final class ServerConnection {
         }
     }
 
-    private func writeJournal() {
-        guard let failure = service.world.writeJournal() else { return }
-        service.logger.critical(
-            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
-    }
-
     // MARK: Bytes out
 
     /// Sends what there is to send, as far as the client takes it.
@@ -154,14 +158,16 @@ final class ServerConnection {
             var hasMore = true
             repeat {
                 // The bound is for what is made, not for what is sent: else a full backlog would never get smaller.
-                if tls.pendingOutput < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
-                guard try send() else { break }
-            } while hasMore
-            if let http2, http2.isFinished, tls.pendingOutput == 0 { end() }
+                if output.pending < Self.maximumBacklog { hasMore = try encrypt(&scratch) }
+                try output.send()
+            } while hasMore && !output.waitsForSocket && output.pending < Self.maximumBacklog
+            if let http2, http2.isFinished, output.pending == 0 { end() }
         } catch {
+            if error is SystemError { isBroken = true }
             end()
         }
-        wantedInterest = tls.pendingOutput == 0 ? .read : tls.pendingOutput < Self.maximumBacklog ? [.read, .write] : .write
+        wantedInterest = output.pending < Self.maximumBacklog ? .read : []
+        if output.waitsForSocket { wantedInterest.insert(.write) }
     }
 
     /// - Returns: Whether there may be more frames.
@@ -170,17 +176,8 @@ final class ServerConnection {
         scratch.output.removeAll(keepingCapacity: true)
         let hasMore = try http2.gatherOutput(into: &scratch.output)
         if !scratch.output.isEmpty { try tls.write(scratch.output.span) }
+        output.noteEncrypted(isWhole: !hasMore)
         return hasMore
-    }
-
-    /// - Returns: Whether everything is gone.
-    private func send() throws(SystemError) -> Bool {
-        try tls.withOutput { bytes throws(SystemError) in
-            switch try socket.write(bytes) {
-            case .bytes(let count): count
-            case .wouldBlock, .endOfStream: 0
-            }
-        }
     }
 
     // MARK: For the loop
@@ -196,16 +193,48 @@ final class ServerConnection {
 
     func end() { isOver = true }
 
+    /// - Parameter abruptly: With a TCP reset.
+    func close(abruptly: Bool) {
+        if abruptly {
+            isBroken = true
+            // Fails only for a socket that is closed already, which is what is wanted.
+            do throws(SystemError) { try socket.resetOnClose() } catch {}
+        }
+        end()
+    }
+
+    /// After the end: TLS's close_notify, and what becomes of the socket.
+    /// - Returns: nil where nothing reaches the client any more, or nothing is to.
+    func takeLeave(bytes: Int, until deadline: ContinuousClock.Instant) -> LingeringSocket? {
+        guard !isBroken else { return nil }
+        if !suffering.isFrozen { tls.shutdown() }
+        return LingeringSocket(socket, output, hasReadEnd: hasReadEnd, bytes: bytes, until: deadline)
+    }
+
     /// When it is to be told that nothing comes any more; once told, when it is to be closed whatever keeps it.
     func idleDeadline(_ timeout: Duration) -> ContinuousClock.Instant {
         guard let idleSince else { return lastArrival + timeout }
         return max(lastArrival, idleSince) + min(timeout, Self.patienceWithIdle)
     }
 
-    func takePending() -> [PendingStep] {
-        guard !pending.isEmpty else { return [] }
-        defer { pending = [] }
-        return pending
+    func postpone(_ step: PendingStep) {
+        late[step.stream] = step
+        unscheduled.append((step.stream, step.delay))
+    }
+
+    /// Late steps that nobody has been told of yet.
+    func takeUnscheduled() -> [(stream: Int32, delay: Duration)] {
+        guard !unscheduled.isEmpty else { return [] }
+        defer { unscheduled = [] }
+        return unscheduled
+    }
+
+    func takeLate(_ stream: Int32) -> PendingStep? { late.removeValue(forKey: stream) }
+
+    /// Of a connection that has ended: answers that were to come.
+    func takeLate() -> [PendingStep] {
+        defer { late = [:] }
+        return late.values.filter { $0.step.action == .answer }.sorted { $0.sequence < $1.sequence }
     }
 
     /// What to watch the socket for, where that is something else than before.

@@ -11,7 +11,7 @@ extension ServerLoop {
             forEach(selection) { $0.goAway(lastStream: lastStream, code: code, debug: debug) }
         case .setStreams(let selection, let streams): forEach(selection) { $0.setStreams(streams) }
         case .setSilent(let selection, let isSilent): forEach(selection) { $0.setSilent(isSilent) }
-        case .close(let selection): forEach(selection) { $0.end() }
+        case .close(let selection, let abruptly): forEach(selection) { $0.close(abruptly: abruptly) }
         case .begin(let run): begin(run)
         case .leave:
             isLeaving = true

@@ -3,7 +3,7 @@ import SystemIO
 /// What a loop does when its moment has come.
 extension ServerLoop {
     func schedule(_ task: LoopTimers.Task, at due: ContinuousClock.Instant) {
-        timers.schedule(task, at: due) { connections[$0] != nil }
+        timers.schedule(task, at: due) { connections[$0] != nil || lingering[$0] != nil }
     }
 
     func runTimers() {
@@ -14,13 +14,24 @@ extension ServerLoop {
 
     private func run(_ task: LoopTimers.Task, _ now: ContinuousClock.Instant) {
         switch task {
-        case .act(let number, let step):
+        case .act(let number, let stream):
             guard let connection = connections[number] else { return }
-            connection.act(step)
+            connection.act(stream)
+            connection.flush(&scratch)
+            settle(connection)
+        case .release(let number):
+            if let socket = lingering[number] {
+                socket.output.noteRelease()
+                return proceed(socket, number)
+            }
+            guard let connection = connections[number] else { return }
+            connection.output.noteRelease()
             connection.flush(&scratch)
             settle(connection)
         case .handshakeDeadline(let number):
             if let connection = connections[number], !connection.isEstablished { close(connection) }
+        case .endOfLingering(let number):
+            if let socket = lingering[number] { end(socket, number) }
         case .idleSweep: sweepIdle(now)
         case .resumeHandshake(let number):
             guard let connection = connections[number] else { return }

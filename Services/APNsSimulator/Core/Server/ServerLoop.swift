@@ -4,7 +4,7 @@ import SystemIO
 
 /// One thread's event loop: it owns its connections, their TLS and HTTP/2 sessions and their late answers; nobody else touches them.
 final class ServerLoop {
-    private enum Key {
+    enum Key {
         static let wakeUp: UInt64 = 1
         /// Listener n of `SimulatorPort.all` is this plus n.
         static let listeners: UInt64 = 2
@@ -24,6 +24,8 @@ final class ServerLoop {
     let poller: Poller
     var scratch = ConnectionScratch()
     var connections: [UInt32: ServerConnection] = [:]
+    /// Connections that are over, whose clients may not have read all yet.
+    var lingering: [UInt32: LingeringSocket] = [:]
     var timers = LoopTimers()
     var isSweepScheduled = false
     private var nextPeer = 0
@@ -73,6 +75,13 @@ final class ServerLoop {
             connection.flush(&scratch)
             close(connection)
         }
+        listeners.close(poller)
+        try awaitLingering()
+    }
+
+    /// nil where the event is no connection's.
+    func connectionNumber(of event: Poller.Event) -> UInt32? {
+        event.key < Key.connections ? nil : UInt32(truncatingIfNeeded: event.key - Key.connections)
     }
 
     private var isOver: Bool { end.map { connections.isEmpty || $0 <= .now } ?? false }
@@ -84,7 +93,9 @@ final class ServerLoop {
             for command in handle.mailbox.takeAll() { obey(command) }
         case Key.listeners..<Key.connections: accept(SimulatorPort.all[Int(event.key - Key.listeners)])
         default:
-            guard let connection = connections[UInt32(truncatingIfNeeded: event.key - Key.connections)] else { return }
+            guard let number = connectionNumber(of: event) else { return }
+            if let socket = lingering[number] { return proceed(socket, number) }
+            guard let connection = connections[number] else { return }
             if event.isReadable { connection.receive(&scratch) }
             if event.isWritable { connection.flush(&scratch) }
             settle(connection)
@@ -108,6 +119,7 @@ final class ServerLoop {
         } catch {
             // Out of descriptors, mostly.
             service.logger.warning("Cannot accept connections", metadata: [SimulatorLogKey.error: "\(error)"])
+            endLingering()
             listeners.pause(poller)
             schedule(.resumeAccepting, at: .now + Self.acceptingPause)
         }
@@ -152,9 +164,10 @@ final class ServerLoop {
 
     /// After anything was done with a connection: late answers into the heap, the poller's interest brought up to date, ended ones closed.
     func settle(_ connection: ServerConnection) {
-        for step in connection.takePending() {
-            schedule(.act(connection: connection.number, step), at: .now + step.delay)
+        for (stream, delay) in connection.takeUnscheduled() {
+            schedule(.act(connection: connection.number, stream: stream), at: .now + delay)
         }
+        if let due = connection.output.takeRelease() { schedule(.release(connection: connection.number), at: due) }
         guard !connection.isOver else { return close(connection) }
         guard let interest = connection.takeChangedInterest() else { return }
         do throws(SystemError) {
@@ -162,18 +175,5 @@ final class ServerLoop {
         } catch {
             close(connection)
         }
-    }
-
-    func close(_ connection: ServerConnection) {
-        guard connections.removeValue(forKey: connection.number) != nil else { return }
-        do throws(SystemError) {
-            try poller.remove(connection.socket.descriptor)
-        } catch {
-            service.logger.debug("epoll forgot a connection", metadata: [SimulatorLogKey.error: "\(error)"])
-        }
-        // First the sum, then the end: whoever sees the end finds the sum.
-        service.world.noteConnectionClosed(handshakeFailed: !connection.isEstablished)
-        service.releaseConnection()
-        connection.socket.close()
     }
 }

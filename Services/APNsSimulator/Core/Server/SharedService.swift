@@ -5,7 +5,9 @@ import Synchronization
 /// What every loop and connection uses, set once.
 final class SharedService: Sendable {
     let configuration: APNsSimulatorConfiguration
-    let tls: TLSContext
+    private let tls: TLSContext
+    /// The same, and clients are asked for a certificate.
+    private let askingTLS: TLSContext
     let world: World
     let keyRing: KeyRing
     let logger: Logger
@@ -16,14 +18,19 @@ final class SharedService: Sendable {
     private let failedLoops = Atomic<Int>(0)
     private let running = Mutex<ScenarioRun?>(nil)
 
-    init(configuration: APNsSimulatorConfiguration, tls: TLSContext, world: World, keyRing: KeyRing, logger: Logger) {
+    init(configuration: APNsSimulatorConfiguration, tls: TLSContext, askingTLS: TLSContext, world: World, keyRing: KeyRing, logger: Logger)
+    {
         self.configuration = configuration
         self.tls = tls
+        self.askingTLS = askingTLS
         self.world = world
         self.keyRing = keyRing
         self.logger = logger
         logsPushes = logger.logLevel <= .debug
     }
+
+    /// For a new connection.
+    var currentTLS: TLSContext { configuration.clientCAFile != nil || keyRing.asksForCertificates ? askingTLS : tls }
 
     /// What loops begin with; those that run already are told.
     var scenario: ScenarioRun? {
@@ -40,6 +47,13 @@ final class SharedService: Sendable {
     }
 
     func releaseConnection() { openConnections.wrappingSubtract(1, ordering: .relaxed) }
+
+    /// Before answers leave.
+    func writeJournal() {
+        guard let failure = world.writeJournal() else { return }
+        logger.critical(
+            "The journal's file takes nothing more: requests are lost", metadata: [SimulatorLogKey.error: "\(failure.reason)"])
+    }
 
     /// A loop has ended that was not told to.
     func noteLoopFailed() { failedLoops.wrappingAdd(1, ordering: .relaxed) }

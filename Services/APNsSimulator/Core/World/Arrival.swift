@@ -25,16 +25,15 @@ struct Arrival {
     let topic: [UInt8]
     let type: PushType?
     let id: MessageID?
-    let idWasGenerated: Bool
     let content: PayloadReader.Reading?
 
     init(_ reception: Reception, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
-        self.init(reception, token: token, topic: facts.topic, type: facts.type, id: id, facts.id == nil, content: facts.content, now: now)
+        self.init(reception, token: token, topic: facts.topic, type: facts.type, id: id, content: facts.content, now: now)
     }
 
     init(
         _ reception: Reception, token: TokenKey, topic: [UInt8] = [], type: PushType? = nil, id: MessageID? = nil,
-        _ idWasGenerated: Bool = false, content: PayloadReader.Reading? = nil, now: Int64
+        content: PayloadReader.Reading? = nil, now: Int64
     ) {
         self.reception = reception
         time = now
@@ -42,7 +41,6 @@ struct Arrival {
         self.topic = topic
         self.type = type
         self.id = id
-        self.idWasGenerated = idWasGenerated
         self.content = content
     }
 }

@@ -23,7 +23,6 @@ struct Inbox {
     struct Entry {
         let receivedAt: Int64
         let id: MessageID
-        let idWasGenerated: Bool
         let topic: [UInt8]
         let type: PushType?
         let collapseID: [UInt8]?
@@ -73,7 +72,7 @@ struct Inbox {
             return entry.content.content.map { content in
                 InboxNotification(
                     receivedAt: entry.receivedAt,
-                    apnsID: String(decoding: entry.id.text(upperCase: entry.idWasGenerated), as: UTF8.self),
+                    apnsID: String(decoding: entry.id.text, as: UTF8.self),
                     topic: String(decoding: entry.topic, as: UTF8.self), pushType: entry.type?.name,
                     collapseID: entry.collapseID.map { String(decoding: $0, as: UTF8.self) }, content: content,
                     expiresAt: entry.expiresAt, channelID: entry.channelID)

@@ -34,7 +34,7 @@ extension TokenRecord.Installation {
             case let seconds?: min(unixMilliseconds(Int64(seconds)), latest)
             }
         let entry = Inbox.Entry(
-            receivedAt: now, id: id, idWasGenerated: facts.id == nil, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
+            receivedAt: now, id: id, topic: facts.topic, type: facts.type, collapseID: facts.collapseID,
             content: reading, expiresAt: expiresAt)
         let isSilent =
             switch facts.type {

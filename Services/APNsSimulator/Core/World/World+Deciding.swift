@@ -9,6 +9,8 @@ struct RequestOrigin {
     var isSilent = false
     /// What the scenario does to it, whatever its checks and its device say.
     var forced: ScriptedAnswer?
+    /// By which the scenario makes whatever happens later.
+    var delay = Duration.zero
 }
 
 extension World {
@@ -19,17 +21,36 @@ extension World {
     ///   - now: UNIX milliseconds.
     func settle(
         _ facts: PushFacts, id: MessageID, refusal: RejectionReason?, from origin: RequestOrigin, now: Int64
-    ) -> ScriptedAnswer {
+    ) -> (step: ScriptedAnswer, sequence: Int64) {
         var satisfied: [Waiter] = []
-        let decision = state.withLock { state in
-            let decision = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
-            state.counters.note(decision.step, isShown: decision.isShown)
-            state.journal.append(JournalRecord(facts, id: id, decision.step, isShown: decision.isShown, origin, now))
+        let settled = state.withLock { state in
+            var (step, isShown) = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
+            step.delay += origin.delay
+            state.counters.note(step, isShown: isShown)
+            let sequence = state.journal.append(JournalRecord(facts, id: id, step, isShown: isShown, origin, now))
             if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters(now: now) }
-            return decision
+            return (step, sequence)
         }
         for waiter in satisfied { waiter.continuation.resume(returning: true) }
-        return decision.step
+        return settled
+    }
+
+    /// A late answer is handed to its connection.
+    func noteAnswered(_ sequence: Int64, _ kind: Counters.Kind, now: Int64) {
+        state.withLock { state in
+            state.counters.count(kind, 1)
+            state.journal.note(JournalNote(sequence: sequence, time: now, loss: nil))
+        }
+    }
+
+    /// An answer does not reach its client.
+    /// - Parameter counted: What it was counted as before; nil for one that was still to come.
+    func noteLost(_ sequence: Int64, counted: Counters.Kind?, _ loss: AnswerLoss, now: Int64) {
+        state.withLock { state in
+            if let counted { state.counters.count(counted, -1) }
+            state.counters.lost += 1
+            state.journal.note(JournalNote(sequence: sequence, time: now, loss: loss))
+        }
     }
 
     /// Counts a request about channels, and says whether it is one too many.

@@ -66,9 +66,7 @@ extension World.State {
             if reception == .shown { counters.shown += 1 }
             arrivals.append(
                 Arrival(
-                    reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, entry.idWasGenerated,
-                    content: entry.content,
-                    now: now))
+                    reception, token: token, topic: entry.topic, type: entry.type, id: entry.id, content: entry.content, now: now))
         }
         for entry in broadcast.stored(for: device.channels, in: device.environment, now: now) {
             // What it has seen already is not shown again.

@@ -1,0 +1,86 @@
+import OpenSSL
+import SystemIO
+
+/// What a connection sends: TLS's bytes, in their order, and as late as the scenario's network has it. It outlives its connection while the
+/// client is given time to read.
+final class ConnectionOutput {
+    /// Bytes that leave together, up to the connection's byte `end`.
+    private struct Wave {
+        let due: ContinuousClock.Instant
+        var end: Int
+    }
+
+    /// Waves nearer to each other are one, which bounds their number.
+    private static let shortestGap = Duration.milliseconds(1)
+
+    private let socket: TCPSocket
+    private let tls: TLSSession
+    /// How much later every byte leaves.
+    var roundTrip = Duration.zero
+    private var waves: [Wave] = []
+    private var isReleaseScheduled = false
+    /// Bytes since the connection began: sent, and free to be sent.
+    private var sent = 0
+    private var released = 0
+    var unsent = UnsentAnswers()
+
+    init(_ socket: TCPSocket, _ tls: TLSSession) {
+        self.socket = socket
+        self.tls = tls
+    }
+
+    /// Bytes that wait to be sent.
+    var pending: Int { tls.pendingOutput }
+
+    /// Some of them may leave as soon as the socket takes them.
+    var waitsForSocket: Bool { released > sent }
+
+    /// - Parameter isWhole: nothing that was handed to HTTP/2 waits for its encryption.
+    func noteEncrypted(isWhole: Bool) {
+        if isWhole { unsent.noteEncrypted(end: sent + pending) }
+    }
+
+    /// Sends what may leave, as far as the socket takes it.
+    func send() throws(SystemError) {
+        release()
+        guard waitsForSocket else { return }
+        let room = released - sent
+        var count = 0
+        try tls.withOutput { bytes throws(SystemError) in
+            if case .bytes(let taken) = try socket.write(bytes.extracting(first: min(room, bytes.count))) { count = taken }
+            return count
+        }
+        sent += count
+        unsent.noteSent(sent)
+    }
+
+    private func release() {
+        let made = sent + pending
+        guard roundTrip > .zero || !waves.isEmpty else { return released = made }
+        let now = ContinuousClock.now
+        if made > waves.last?.end ?? released { delay(upTo: made, now) }
+        while let first = waves.first, first.due <= now {
+            released = first.end
+            waves.removeFirst()
+        }
+    }
+
+    /// A wave never overtakes the one before, also where the network has become quicker.
+    private func delay(upTo end: Int, _ now: ContinuousClock.Instant) {
+        if let last = waves.last, now + roundTrip < last.due + Self.shortestGap {
+            waves[waves.count - 1].end = end
+        } else {
+            waves.append(Wave(due: now + roundTrip, end: end))
+        }
+    }
+
+    /// When to send again, where nobody has been told yet.
+    func takeRelease() -> ContinuousClock.Instant? {
+        guard !isReleaseScheduled, let due = waves.first?.due else { return nil }
+        isReleaseScheduled = true
+        return due
+    }
+
+    /// That moment has come.
+    func noteRelease() { isReleaseScheduled = false }
+}

@@ -1,0 +1,70 @@
+import SystemIO
+
+/// How long the end of a connection waits for its client to have read it, and what it takes meanwhile.
+package struct Lingering: Sendable {
+    package var time = Duration.seconds(1)
+    /// Dropped unread from one client.
+    package var bytes = 4 << 20
+    /// At once, on one event loop. The oldest gives way.
+    package var sockets = 1024
+}
+
+/// A connection that is over: the rest of its output leaves, then TCP's FIN, and what still comes is dropped until the client ends it too.
+/// A socket that is closed with bytes unread, or gets more, sends a reset, which takes from the client what it has not read yet.
+final class LingeringSocket {
+    let socket: TCPSocket
+    let output: ConnectionOutput
+    let deadline: ContinuousClock.Instant
+    private var allowance: Int
+    private var hasSentEnd = false
+    /// The client has ended its side.
+    private var hasReadEnd: Bool
+    private(set) var isOver = false
+    private var interest: Poller.Interest?
+
+    init(_ socket: TCPSocket, _ output: ConnectionOutput, hasReadEnd: Bool, bytes: Int, until deadline: ContinuousClock.Instant) {
+        self.socket = socket
+        self.output = output
+        self.hasReadEnd = hasReadEnd
+        self.deadline = deadline
+        allowance = bytes
+    }
+
+    func proceed(_ scratch: inout ConnectionScratch) {
+        do {
+            try send()
+            if !hasReadEnd { try drop(&scratch) }
+            if hasSentEnd, hasReadEnd { isOver = true }
+        } catch {
+            // The client has gone without waiting for the end.
+            isOver = true
+        }
+    }
+
+    private func send() throws(SystemError) {
+        guard !hasSentEnd else { return }
+        try output.send()
+        guard output.pending == 0 else { return }
+        try socket.shutdownWriting()
+        hasSentEnd = true
+    }
+
+    private func drop(_ scratch: inout ConnectionScratch) throws(SystemError) {
+        switch try socket.read(into: &scratch.ciphertext) {
+        case .wouldBlock: break
+        case .endOfStream: hasReadEnd = true
+        case .bytes(let count):
+            allowance -= count
+            if allowance < 0 { isOver = true }
+        }
+    }
+
+    /// What to watch the socket for, where that is something else than before.
+    func takeChangedInterest() -> Poller.Interest? {
+        var wanted: Poller.Interest = hasReadEnd ? [] : .read
+        if output.waitsForSocket { wanted.insert(.write) }
+        guard wanted != interest else { return nil }
+        interest = wanted
+        return wanted
+    }
+}
