@@ -101,6 +101,15 @@ struct DescribedLimitsTests {
         }
     }
 
+    @Test func aWholeBadgeReachesAppleWithoutAFraction() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let body = #"{"to":{"user":"ada"},"content":{"alert":"Hello","badge":3.0}}"#
+            let answer = try await shop.post("/v1/apps/shop/notifications/validate", body)
+            #expect(answer.status == 200 && answer.json["payloads"]?[0]?["payload"]?["aps"]?["badge"]?.integerValue == 3)
+        }
+    }
+
     // MARK: Words
 
     /// Its user stays, and yet nothing that was queued for it may reach the device that has the token now.
