@@ -83,7 +83,7 @@ extension JSONObjectReader {
     }
 
     private func checkedInteger(_ key: String, _ value: JSONValue, _ range: ClosedRange<Int64>) -> Int64? {
-        guard let number = value.integerValue else {
+        guard let number = value.wholeValue else {
             wrongType(key, expected: "a whole number", value)
             return nil
         }

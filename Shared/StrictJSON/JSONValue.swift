@@ -54,6 +54,15 @@ package struct JSONValue: Sendable {
     package var integerValue: Int64? {
         if case .integer(let value) = kind { value } else { nil }
     }
+    /// A whole number, however it is written: `1.0` and `1e2` are integers too (JSON Schema 2020-12, Validation, section 6.1.1). Only as far as
+    /// a double tells neighbours apart.
+    package var wholeValue: Int64? {
+        switch kind {
+        case .integer(let value): value
+        case .number(let value) where abs(value) < 0x20_0000_0000_0000: Int64(exactly: value)
+        default: nil
+        }
+    }
     /// Any number, also a whole one.
     package var numberValue: Double? {
         switch kind {

@@ -123,17 +123,33 @@ struct HostileControlTests {
     }
 
     @Test(
-        "A route that does not exist is a 404, whatever its path and method say",
+        "A path that does not exist is a 404, whatever it and the method say",
         arguments: [
-            "GET /v1", "GET /v1/devices/x/y/z", "TRACE /healthz", "OPTIONS *", "POST /v1/counters", "PATCH \(device)",
-            "GET /..%2f..%2fetc/passwd",
-            "GET /../../etc/passwd", "GET /v1/devices/\(String(repeating: "a", count: 4000))/none", "PROPFIND /",
+            "GET /v1", "GET /v1/devices/x/y/z", "GET /..%2f..%2fetc/passwd",
+            "GET /../../etc/passwd", "GET /v1/devices/\(String(repeating: "a", count: 4000))/none", "PROPFIND /none",
         ])
     func unknownRoutes(_ line: String) async throws {
         try await withControl { control in
             let (statuses, text) = try await Self.exchange(
                 "\(line) HTTP/1.1\r\nHost: t\r\nX-Secret: sesame\r\n\r\n" + Self.follower, control)
             #expect(statuses == [404, 200], "\(text)")
+            #expect(!text.contains("sesame"))
+        }
+    }
+
+    @Test(
+        "A path says which methods it takes, and refuses others",
+        arguments: [
+            ("TRACE /healthz", 405, "GET, HEAD, OPTIONS"), ("POST /v1/counters", 405, "GET, HEAD, OPTIONS"),
+            ("PATCH \(device)", 405, "DELETE, GET, HEAD, OPTIONS, PUT"), ("PROPFIND /", 405, "GET, HEAD, OPTIONS"),
+            ("OPTIONS /v1/commands", 204, "OPTIONS, POST"), ("OPTIONS *", 204, nil), ("HEAD /v1/counters", 200, nil),
+        ] as [(String, Int, String?)])
+    func methods(_ line: String, _ status: Int, _ allow: String?) async throws {
+        try await withControl { control in
+            let (statuses, text) = try await Self.exchange(
+                "\(line) HTTP/1.1\r\nHost: t\r\nX-Secret: sesame\r\n\r\n" + Self.follower, control)
+            #expect(statuses == [status, 200], "\(text)")
+            #expect(allow.map { text.contains("\r\nAllow: \($0)\r\n") } ?? !text.contains("Allow"), "\(text)")
             #expect(!text.contains("sesame"))
         }
     }

@@ -55,6 +55,25 @@ struct OperationsServerTests {
         }
     }
 
+    @Test("A path says which methods it takes, and refuses others; HEAD is GET without content")
+    func methods() async throws {
+        try await withServer(metrics: PrometheusMetrics(), readiness: Readiness([])) { port in
+            for path in ["/healthz", "/readyz", "/metrics"] {
+                for method in ["POST", "DELETE", "TRACE", "PROPFIND"] {
+                    let answer = try await get(path, port: port, method: method)
+                    #expect(answer.status == 405 && answer.head.contains("\r\nAllow: GET, HEAD, OPTIONS"), "\(method) \(path)")
+                }
+                let options = try await get(path, port: port, method: "OPTIONS")
+                #expect(options.status == 204 && options.head.contains("\r\nAllow: GET, HEAD, OPTIONS"))
+                let whole = try await get(path, port: port)
+                let head = try await get(path, port: port, method: "HEAD")
+                #expect(head.head == whole.head && head.body.isEmpty, "\(path)")
+            }
+            #expect(try await get("*", port: port, method: "OPTIONS").status == 204)
+            #expect(try await get("/none", port: port, method: "DELETE").status == 404)
+        }
+    }
+
     @Test("Whoever says nothing, or too much, is sent away", arguments: ["", "GET /healthz HTTP/1.1\r\nX: "])
     func strangersAreSentAway(start: String) async throws {
         try await withServer(metrics: PrometheusMetrics(), readiness: Readiness([]), idleTimeout: .seconds(1)) { port in

@@ -19,7 +19,6 @@ struct APIDescriptionTests {
         // HEAD is GET without the body (RFC 9110 section 9.3.2).
         let served = service.routes.filter { !$0.hasPrefix("HEAD ") }
         #expect(served.sorted() == OpenAPIDocument.operations.map { Self.name($0.route) }.sorted())
-        #expect(service.routes.filter { $0.hasPrefix("HEAD ") }.sorted() == ["HEAD /docs", "HEAD /openapi.yaml"])
     }
 
     @Test func everyOperationIsOneRouteOfTheTableWithItsScopes() throws {

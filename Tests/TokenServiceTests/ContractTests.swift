@@ -34,6 +34,7 @@ struct ContractTests {
         #expect(
             try Self.contract("GET", "/v1/admin/apps", 200, #"{"apps":[]}"#, type: "text/json")
                 == [#"listApps: the answer is text/json, not ["application/json"]"#])
+        #expect(try Self.contract("PUT", "/v1/admin/apps", 404) == ["PUT /v1/admin/apps is not described, but answers 404"])
         #expect(try Self.contract("GET", "/no/such/route", 200) == ["GET /no/such/route is not described, but answers 200"])
     }
 

@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPTypes
 import Logging
 import Observability
+import TestSupport
 import Testing
 import TokenService
 
@@ -33,6 +34,21 @@ struct DocumentationTests {
 
     @Test func everyMetricIsInTheTableAndNoOther() throws {
         #expect(try Self.table("Metrics").sorted() == MetricName.all.sorted())
+    }
+
+    /// Gauges come about with the service, counters and timers when they first count.
+    @Test func everyMetricSaysWhatItIsByTheRulesOfPrometheus() throws {
+        let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
+        let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
+        let registry = PrometheusMetrics()
+        let logger = Logger(label: "test")
+        let service = try TokenService(TokenServiceConfiguration(config, logger: logger), metrics: registry, logger: logger)
+        for name in MetricName.all where name.hasSuffix("_total") { _ = registry.makeCounter(label: name, dimensions: []) }
+        _ = registry.makeTimer(label: MetricName.requestTime, dimensions: [])
+        let page = registry.render()
+        #expect(MetricsLint.faults(of: page) == [])
+        for name in MetricName.all { #expect(page.contains("# HELP \(name) "), "\(name)") }
+        withExtendedLifetime(service) {}
     }
 
     @Test func everyRouteIsInTheTableAndNoOther() throws {

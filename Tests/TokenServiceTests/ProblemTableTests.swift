@@ -45,6 +45,9 @@ struct ProblemTableTests {
 
     @Test func everyProblemBelongsToAnOperation() {
         let answered = Set(OpenAPIDocument.operations.flatMap(\.problems))
-        for code in ProblemCode.allCases { #expect(answered.contains(code), "no operation answers \(code.rawValue)") }
+        // An operation is a method that the path takes.
+        for code in ProblemCode.allCases where code != .methodNotAllowed {
+            #expect(answered.contains(code), "no operation answers \(code.rawValue)")
+        }
     }
 }

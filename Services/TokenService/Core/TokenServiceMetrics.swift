@@ -98,11 +98,13 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.walkChunks, [], by: chunks)
     }
 
-    func answered(route: String, status: Int, took: Duration) {
-        let series = requests.series(route: route, status: status) {
+    func answered(route: String, method: String, status: Int, took: Duration) {
+        let series = requests.series(route: route, method: method, status: status) {
             RequestSeries.Series(
-                counter: Counter(label: MetricName.requests, dimensions: [("route", route), ("status", "\(status)")], factory: registry),
-                timer: Timer(label: MetricName.requestTime, dimensions: [("route", route)], factory: registry))
+                counter: Counter(
+                    label: MetricName.requests, dimensions: [("method", method), ("route", route), ("status", "\(status)")],
+                    factory: registry),
+                timer: Timer(label: MetricName.requestTime, dimensions: [("method", method), ("route", route)], factory: registry))
         }
         series.counter.increment()
         series.timer.record(duration: took)
@@ -184,8 +186,8 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     private static let help: [(String, String)] = [
-        (MetricName.requests, "Requests answered, by route and status."),
-        (MetricName.requestTime, "Time to answer a request, by route."),
+        (MetricName.requests, "Requests answered, by method, route and status."),
+        (MetricName.requestTime, "Time to answer a request, by method and route."),
         (MetricName.requestsRateLimited, "Requests refused because their key makes too many."),
         (
             MetricName.requestsShed,
@@ -223,7 +225,7 @@ package struct TokenServiceMetrics: Sendable {
     ]
 }
 
-/// The series of requests by route and status: few, because both come from closed sets.
+/// The series of requests by method, route and status: few, because all come from closed sets.
 private final class RequestSeries: Sendable {
     struct Series: Sendable {
         let counter: Counter
@@ -232,13 +234,14 @@ private final class RequestSeries: Sendable {
 
     private struct Key: Hashable {
         let route: String
+        let method: String
         let status: Int
     }
 
     private let known = Mutex<[Key: Series]>([:])
 
-    func series(route: String, status: Int, make: () -> Series) -> Series {
-        let key = Key(route: route, status: status)
+    func series(route: String, method: String, status: Int, make: () -> Series) -> Series {
+        let key = Key(route: route, method: method, status: status)
         if let series = known.withLock({ $0[key] }) { return series }
         let made = make()
         known.withLock { $0[key] = made }

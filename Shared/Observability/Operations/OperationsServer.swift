@@ -21,9 +21,10 @@ package struct OperationsServer: Service {
         host: String, port: Int, metrics: PrometheusMetrics, logger: Logger, idleTimeout: Duration = .seconds(60),
         readiness: @escaping @Sendable () async -> Readiness, onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: PlainRequests())
         OperationsRoutes(metrics: metrics, readiness: readiness).mount(on: router)
+        router.answerOtherMethods()
         application = Application(
             router: router,
             server: .http1(
@@ -50,7 +51,7 @@ private struct PlainRequests: MiddlewareProtocol {
         var response: Response
         do {
             guard request.hasPlainPath else { throw HTTPError(.notFound) }
-            response = try await next(request, context)
+            response = request.asksTheServer ? Response(status: .noContent) : try await next(request, context)
         } catch let error as HTTPError {
             response = try error.response(from: request, context: context)
         }

@@ -38,6 +38,19 @@ struct DispatcherServiceTests {
         }
     }
 
+    @Test("Every metric says what it is, by Prometheus' rules (promtool check metrics)")
+    func explainsItsMetrics() async throws {
+        try await withServiceBench { bench in
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1)]))
+            _ = try await bench.finalOutcomes(1)
+            let page = dispatcher.registry.render()
+            #expect(MetricsLint.faults(of: page) == [])
+            #expect(MetricsLint.names(in: page).contains("push_dispatcher_outcomes_total"))
+            try await dispatcher.stop()
+        }
+    }
+
     @Test("A 410 is reported with Apple's timestamp")
     func reportsGone() async throws {
         try await withServiceBench { bench in

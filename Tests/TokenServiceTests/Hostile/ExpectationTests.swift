@@ -112,4 +112,22 @@ struct ExpectationTests {
             #expect(try await running.count("SELECT count(*) FROM installations") == 1)
         }
     }
+
+    /// It neither sends the body that it announced nor goes: the answer's `close` is done all the same (RFC 9112 section 9.6), first towards the
+    /// client, then for good. Its limits are an hour here.
+    @Test(
+        "A connection that was told to close is closed",
+        arguments: ["Expect: 100-continue\r\nContent-Length: 99999999\r\n", "Connection: close\r\n"])
+    func whoStaysIsLeft(fields: String) async throws {
+        let hour = ["HTTP_BODY_TIMEOUT_SECONDS": "3600", "HTTP_IDLE_TIMEOUT_SECONDS": "3600"]
+        try await RunningService.run(RunningService.Options(settings: hour)) { running in
+            let answer = try await RawConnection.open(running.client.port) { connection in
+                await connection.send("GET /v1/nothing HTTP/1.1\r\nHost: t\r\n\(fields)\r\n")
+                let answer = await connection.readToEnd()
+                while await connection.send(" ") { try await Task.sleep(for: .milliseconds(20)) }
+                return answer
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 404 ") && answer.lowercased().contains("\r\nconnection: close\r\n"), "\(answer)")
+        }
+    }
 }

@@ -16,7 +16,7 @@ struct HostileRequest: Sendable {
             switch self {
             case .lengths: HostileRequest.lengths
             case .chunks: HostileRequest.chunks
-            case .heads: HostileRequest.heads + HostileRequest.queries
+            case .heads: HostileRequest.heads + HostileRequest.hosts + HostileRequest.queries
             }
         }
     }
@@ -63,7 +63,6 @@ struct HostileRequest: Sendable {
             HostileRequest(
                 "a request in a body that nobody reads", post("Content-Length: \(follower.utf8.count)\r\n", follower).without(keyLine),
                 .answered(401)),
-            HostileRequest("two hosts", get("Host: u\r\n"), .ended(400)),
         ]
         + ["+2", "-2", "2x", "0x2", "2 2", "2,", "2, 2", "", "1e1", "18446744073709551618", "999999999999999999999999"].map {
             HostileRequest("the length '\($0)'", post("Content-Length: \($0)\r\n", "{}"), .ended(400))
@@ -108,8 +107,8 @@ struct HostileRequest: Sendable {
             HostileRequest("absolute form on a route with a scope", get("", target: "http://evil.example/v1/admin/keys"), .answered(401)),
             HostileRequest("authority form", get("", target: "evil.example:80"), .ended(400)),
             HostileRequest("a connection to somebody else", get("", target: "evil.example:80", method: "CONNECT"), .ended(404)),
-            HostileRequest("OPTIONS of everything", get("", target: "*", method: "OPTIONS"), .answered(404)),
-            HostileRequest("TRACE is not echoed", get("X-Secret: sesame\r\n", method: "TRACE"), .answered(404)),
+            HostileRequest("OPTIONS of everything", get("", target: "*", method: "OPTIONS"), .answered(204)),
+            HostileRequest("TRACE is not echoed", get("X-Secret: sesame\r\n", method: "TRACE"), .answered(405)),
             HostileRequest("an unknown method", get("", method: "XYZ"), .ended(400)),
             HostileRequest("a method in small letters", get("", method: "get"), .ended(400)),
             HostileRequest("NUL in a field", get("X: a\u{0}b\r\n"), .ended(400)),
@@ -118,10 +117,11 @@ struct HostileRequest: Sendable {
             HostileRequest("a control character in a field", get("X: a\u{1}\u{7f}b\r\n"), .ended(400)),
             HostileRequest(
                 "bytes that are no UTF-8 in a field",
-                Array("GET /healthz HTTP/1.1\r\nX: ".utf8) + [0xff, 0xc3, 0x28] + Array("\r\n\r\n".utf8), .answered(200)),
+                Array("GET /healthz HTTP/1.1\r\nHost: t\r\nX: ".utf8) + [0xff, 0xc3, 0x28] + Array("\r\n\r\n".utf8), .answered(200)),
             HostileRequest(
                 "bytes that are no UTF-8 in a key",
-                Array("GET /v1/admin/apps HTTP/1.1\r\nAuthorization: Bearer ".utf8) + [0xff, 0xfe] + Array("\r\n\r\n".utf8), .answered(401)),
+                Array("GET /v1/admin/apps HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer ".utf8) + [0xff, 0xfe] + Array("\r\n\r\n".utf8),
+                .answered(401)),
             HostileRequest(
                 "bytes that are no UTF-8 in the path", Array("GET /".utf8) + [0xff] + Array(" HTTP/1.1\r\n\r\n".utf8), .ended(400)),
             HostileRequest("a version to come", "GET /healthz HTTP/1.2\r\nHost: t\r\n\r\n", .ended(400)),
@@ -145,7 +145,7 @@ struct HostileRequest: Sendable {
             HostileRequest(
                 "a packed body", post("Content-Encoding: gzip\r\nContent-Length: 4\r\n", "\u{1f}ABC"), .answered(415)),
             HostileRequest("a method in a field", get("X-HTTP-Method-Override: DELETE\r\nX-Original-URL: /metrics\r\n"), .answered(200)),
-            HostileRequest("an answer without a body", get("", target: "/v1/admin/apps", method: "HEAD"), .answered(404)),
+            HostileRequest("an answer without a body", get("", target: "/v1/admin/apps", method: "HEAD"), .answered(401)),
         ]
         + [
             "//healthz", "/healthz/", "/./healthz", "/x/../healthz", "/%2e%2e/healthz", "/%68ealthz", "/healthz%00", "/healthz;x=1",
@@ -156,6 +156,22 @@ struct HostileRequest: Sendable {
         .map { HostileRequest("the path \($0)", get(keyLine, target: $0), .answered(404)) }
         + ["%00", "%", "%zz", "%c0%af", "%ed%a0%80", "%ff"]
         .map { HostileRequest("the user \($0)", get(keyLine, target: "/v1/apps/shop/users/\($0)/installations"), .answered(400)) }
+
+    /// RFC 9112 section 3.2.
+    static let hosts: [HostileRequest] =
+        [
+            HostileRequest("no host", "GET /healthz HTTP/1.1\r\n\r\n", .ended(400)),
+            HostileRequest("no host, absolute form", "GET http://t/healthz HTTP/1.1\r\n\r\n", .ended(400)),
+            HostileRequest("no host in HTTP/1.0", "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .answered(200)),
+            HostileRequest("two hosts", get("Host: u\r\n"), .ended(400)),
+            HostileRequest("the same host twice", get("hOST: t\r\n"), .ended(400)),
+        ]
+        + ["t u", "u@t", "t/x", "t?x", "t#x", "t\\", "\"t\"", "t:x", "t:80:80", "::1", "[::1", "[::1]x", "[::1/64]", "t, u", "\u{7f}"].map {
+            HostileRequest("the host '\($0)'", "GET /healthz HTTP/1.1\r\nHost: \($0)\r\n\r\n", .ended(400))
+        }
+        + ["", "t:", "t:8080", "[::1]:80", "[fe80::1%25eth0]", "xn--bcher-kva.example", "push_api.internal", "192.0.2.1", "\tt "].map {
+            HostileRequest("the host '\($0)'", "GET /healthz HTTP/1.1\r\nHost: \($0)\r\n\r\n", .answered(200))
+        }
 
     static let queries: [HostileRequest] = ["%00", "%", "%zz", "%c0%af", "%ed%a0%80", "%ff"].map { user in
         HostileRequest("the query's user \(user)", get(keyLine, target: "\(path)?user=\(user)"), .answered(400))

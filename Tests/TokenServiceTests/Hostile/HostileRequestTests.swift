@@ -36,7 +36,9 @@ struct HostileRequestTests {
     }
 
     /// A body there would be read as the beginning of the next answer.
-    @Test(arguments: ["/v1/admin/apps", "/healthz", "/docs", "/openapi.yaml"]) func anAnswerToHEADHasNoBody(path: String) async throws {
+    @Test(arguments: ["/v1/admin/apps", "/healthz", "/docs", "/openapi.yaml", "/none"]) func anAnswerToHEADHasNoBody(path: String)
+        async throws
+    {
         try await RunningService.run { running in
             let answer = try await RawConnection.open(running.client.port) { connection in
                 await connection.send("HEAD \(path) HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")

@@ -43,8 +43,16 @@ struct Contract {
     }
 
     private var unknownRoute: [String] {
-        answer.status == 404 && answer.code == ProblemCode.notFound.rawValue
-            ? [] : ["\(method) \(path) is not described, but answers \(answer.status)"]
+        let others = OpenAPIDocument.operations.map(\.route.method.rawValue).filter { Self.operation($0, path) != nil }
+        let expected: (status: Int, code: String?) =
+            if others.isEmpty { (404, ProblemCode.notFound.rawValue) } else if method == "OPTIONS" { (204, nil) } else {
+                (405, ProblemCode.methodNotAllowed.rawValue)
+            }
+        let names = Set(others + ["OPTIONS"] + (others.contains("GET") ? ["HEAD"] : [])).sorted().joined(separator: ", ")
+        guard answer.status == expected.status, answer.code == expected.code else {
+            return ["\(method) \(path) is not described, but answers \(answer.status)"]
+        }
+        return others.isEmpty || answer.header("allow") == names ? [] : ["\(method) \(path): Allow is not \(names)"]
     }
 
     // MARK: Answers
@@ -84,6 +92,9 @@ struct Contract {
         for name in query.split(separator: "&").map({ $0.prefix { $0 != "=" } })
         where !operation.parameters.contains(where: { $0.place == .query && $0.name == name }) {
             faults.append("the parameter \(name) is not described")
+        }
+        for parameter in operation.parameters where parameter.isRequired && !query.contains("\(parameter.name)=") {
+            faults.append("it did without the parameter \(parameter.name)")
         }
         guard let requestBody, !requestBody.isEmpty else {
             return operation.request?.isRequired == true ? faults + ["it took no body"] : faults

@@ -22,15 +22,17 @@ struct SchemaCheck {
         case .anything: break
         case .string(let rule): check(value, rule, at: pointer)
         case .integer(let minimum, let maximum):
-            guard let number = value.integerValue else { return fault(pointer, "expected an integer", value) }
+            guard let number = value.wholeValue else { return fault(pointer, "expected an integer", value) }
             if number < minimum ?? .min || number > maximum ?? .max { fault(pointer, "\(number) is out of range") }
         case .number: if value.numberValue == nil { fault(pointer, "expected a number", value) }
         case .boolean: if value.boolValue == nil { fault(pointer, "expected a boolean", value) }
         case .words(let words):
             if !words.contains(where: { $0 == value.stringValue }) { fault(pointer, "not one of \(words)", value) }
         case .numbers(let numbers):
-            if !numbers.contains(where: { $0 == value.integerValue }) { fault(pointer, "not one of \(numbers)", value) }
-        case .array(let element, let minimum, let maximum): check(value, of: element, minimum, maximum, at: pointer)
+            if !numbers.contains(where: { $0 == value.wholeValue }) { fault(pointer, "not one of \(numbers)", value) }
+        case .array(let element, let minimum, let maximum):
+            check(value, of: element, minimum, maximum, at: pointer)
+            if schema.hasUniqueItems, value.hasRepeatedText { fault(pointer, "an item twice") }
         case .object(let fields, _): check(value, fields, at: pointer)
         case .dictionary(let element):
             guard let members = value.objectValue else { return fault(pointer, "expected an object", value) }
@@ -87,4 +89,12 @@ struct SchemaCheck {
         fault(pointer, "\(text), found \(value.typeName)")
     }
     private mutating func fault(_ pointer: String, _ text: String) { faults.append("\(pointer.isEmpty ? "/" : pointer): \(text)") }
+}
+
+extension JSONValue {
+    /// Of arrays of words, which are all whose items must differ, but for tokens.
+    fileprivate var hasRepeatedText: Bool {
+        let texts = (arrayValue ?? []).compactMap(\.stringValue)
+        return Set(texts).count < texts.count
+    }
 }

@@ -12,6 +12,8 @@ struct ControlProblem: Error {
     /// For people: what went wrong this time.
     let detail: String
     var errors: [JSONProblem] = []
+    /// The methods that the path takes, where it takes another one than this.
+    private var allow: String?
 
     init(_ status: HTTPResponse.Status, _ code: String, _ title: String, _ detail: String, errors: [JSONProblem] = []) {
         self.status = status
@@ -40,6 +42,10 @@ struct ControlProblem: Error {
             self.init(.badRequest, "invalid_scenario", "The request is not valid", error.description)
         case let error as SimulatorError: self.init(.badRequest, "invalid_token", "The request is not valid", error.description)
         case is HTTPParserError: self.init(.badRequest, "http_error", "The request is not valid", "this is no HTTP/1.1")
+        case let error as HTTPError where error.status == .methodNotAllowed:
+            let allow = error.headers[.allow] ?? ""
+            self.init(.methodNotAllowed, "method_not_allowed", "Method not allowed", "this path takes \(allow)")
+            self.allow = allow
         case let error as any HTTPResponseError:
             self.init(error.status, error.status == .notFound ? "not_found" : "http_error", error.status.reasonPhrase, "see the README")
         default: self.init(.internalServerError, "internal_error", "Internal error", "see the log")
@@ -47,7 +53,7 @@ struct ControlProblem: Error {
     }
 
     var response: Response {
-        ControlAnswer.response(status, contentType: "application/problem+json") { writer in
+        var response = ControlAnswer.response(status, contentType: "application/problem+json") { writer in
             writer.object { object in
                 object.field("type", "urn:push:problem:\(code)")
                 object.field("title", title)
@@ -58,6 +64,8 @@ struct ControlProblem: Error {
                 object.field("retryable", false)
             }
         }
+        if let allow { response.headers[.allow] = allow }
+        return response
     }
 
     private func writeErrors(_ array: inout JSONWriter) {

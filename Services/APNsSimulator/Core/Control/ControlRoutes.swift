@@ -10,7 +10,7 @@ struct ControlRoutes {
     let logger: Logger
 
     func responder() -> RouterResponder<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware(logger: logger))
         mountPages(on: router)
         let devices = DevicesController(simulator: simulator)
@@ -49,6 +49,7 @@ struct ControlRoutes {
         on(router, .put, "/v1/scenario") { try await scenarios.put($0) }
         on(router, .delete, "/v1/scenario") { _ in try scenarios.remove() }
         on(router, .get, "/v1/scenarios") { _ in try scenarios.list() }
+        router.answerOtherMethods()
         return router.buildResponder()
     }
 
@@ -106,7 +107,7 @@ private struct ProblemMiddleware: MiddlewareProtocol {
         _ request: Request, _ context: BasicRequestContext, _ next: (Request, BasicRequestContext) async throws -> Response
     ) async -> Response {
         do {
-            return try await next(request, context)
+            return request.asksTheServer ? ControlAnswer.noContent : try await next(request, context)
         } catch {
             let problem = ControlProblem(cause: error)
             if problem.status.code >= 500 {

@@ -54,6 +54,7 @@ extension APIError {
         case let error as PostgresError where error.isUnavailable:
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
         case let error as HTTPError where error.status == .notFound: self = .notFound
+        case let error as HTTPError where error.status == .methodNotAllowed: self = .methodNotAllowed(error.headers[.allow] ?? "")
         case let error as HTTPError where error.status.code < 500:
             self = APIError(error.status, "http_error", "The request is not valid", error.body ?? "the request is not valid HTTP here")
         default: self = APIError(.internalServerError, "internal_error", "Internal error", "this is our fault and was noted")

@@ -15,6 +15,8 @@ package struct APIError: Error, Sendable {
     /// Whether the very same request may succeed later.
     package var isRetryable = false
     package var retryAfterSeconds: Int?
+    /// The methods that the path takes, where it takes another one than this.
+    package var allow: String?
 
     package init(_ status: HTTPResponse.Status, _ code: String, _ title: String, _ detail: String, errors: [JSONProblem] = []) {
         self.status = status
@@ -37,6 +39,12 @@ extension APIError {
         .unauthorized, "unauthenticated", "No valid API key", "send a live key as Authorization: Bearer psh_…")
     static let notFound = APIError(.notFound, "not_found", "Not found", "there is nothing here, or nothing that this key may see")
 
+    static func methodNotAllowed(_ allow: String) -> APIError {
+        var error = APIError(.methodNotAllowed, "method_not_allowed", "Method not allowed", "this path takes \(allow)")
+        error.allow = allow
+        return error
+    }
+
     static func bodyTooLarge(_ maximumBytes: Int) -> APIError {
         APIError(
             HTTPResponse.Status(code: 413, reasonPhrase: "Content Too Large"), "body_too_large", "Body too large",
@@ -51,7 +59,8 @@ extension APIError {
         """)
 
     static let malformedHTTP = APIError(
-        .badRequest, "http_error", "The request is not valid", "the bytes are not plainly one HTTP/1.1 request; the connection is closed")
+        .badRequest, "http_error", "The request is not valid",
+        "the bytes are not plainly one HTTP/1.1 request with one valid Host; the connection is closed")
 
     static func rateLimited(_ standing: TokenBucket.Standing) -> APIError {
         var error = APIError(
@@ -105,6 +114,7 @@ extension APIError {
     func response() -> Response {
         var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
         if let retryAfterSeconds { headers[.retryAfter] = "\(retryAfterSeconds)" }
+        if let allow { headers[.allow] = allow }
         if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
         return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body())))
     }

@@ -13,25 +13,27 @@ final class APIRouter {
     private var shortcuts: [APIResponder.Shortcut] = []
 
     init(gate: Gate, shedding: LoadShedding, metrics: TokenServiceMetrics, logger: Logger) {
-        router = Router(context: APIRequestContext.self)
+        router = Router(context: APIRequestContext.self, options: .autoGenerateHeadEndpoints)
         observation = RequestObservation(metrics: metrics, logger: logger)
         router.add(middleware: observation)
         entrance = Entrance(gate: gate, shedding: shedding, metrics: metrics, observation: observation)
     }
 
     func on(_ route: APIRoute, _ handler: @escaping Handler) {
-        router.on(RouterPath(route.path), method: route.method) { [entrance] request, context in
-            try await entrance.answer(request, context, route, handler)
+        // HEAD as well: the router's own would state that a stream has no bytes.
+        for method in route.method == .get ? [.get, .head] : [route.method] {
+            router.on(RouterPath(route.path), method: method) { [entrance] request, context in
+                try await entrance.answer(request, context, route, handler)
+            }
         }
         if APIResponder.frequent.contains(route) {
             shortcuts.append(APIResponder.Shortcut(template: RouteTemplate(route.path), route: route, handler: handler))
         }
     }
 
-    /// Binds a route that needs no key, to be asked by GET and by HEAD.
+    /// Binds a route that needs no key.
     func open(_ route: APIRoute, _ handler: @escaping @Sendable (Request) -> Response) {
         router.on(RouterPath(route.path), method: route.method) { request, _ in handler(request) }
-        router.on(RouterPath(route.path), method: .head) { request, _ in handler(request).createHeadResponse() }
     }
 
     /// Everything that is bound, `METHOD /path`, as the router itself tells it.
@@ -40,7 +42,9 @@ final class APIRouter {
     /// Beside the limits: whoever watches an overloaded process must get an answer.
     func mount(_ operations: OperationsRoutes) { operations.mount(on: router) }
 
+    /// To be called last: it binds what every path answers to the methods that it does not take.
     func responder() -> APIResponder {
-        APIResponder(shortcuts: shortcuts, entrance: entrance, observation: observation, router: router.buildResponder())
+        router.answerOtherMethods()
+        return APIResponder(shortcuts: shortcuts, entrance: entrance, observation: observation, router: router.buildResponder())
     }
 }

@@ -98,7 +98,7 @@ struct DeadLettersController: Sendable {
     // MARK: Filters
 
     private static func filter(_ call: APICall) throws -> DeadLetterFilter {
-        var filter = DeadLetterFilter(reason: try call.query("reason"), lane: try call.choice("lane", of: Lane.self))
+        var filter = DeadLetterFilter(reason: try call.words("reason", maximumBytes: 64), lane: try call.choice("lane", of: Lane.self))
         if let text = try call.query("app") {
             guard let app = AppSlug(text) else { throw APIError.invalid("app", "unsupported_value", "must be an app's slug") }
             filter.app = app

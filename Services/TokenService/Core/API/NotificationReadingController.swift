@@ -92,14 +92,3 @@ struct NotificationReadingController: Sendable {
         return JSONAnswer.response(.ok) { explanation.write(to: &$0, app: app.slug) }
     }
 }
-
-extension APICall {
-    /// Text in the query that stands for a name.
-    fileprivate func words(_ name: String, maximumBytes: Int) throws -> String? {
-        guard let text = try query(name) else { return nil }
-        guard (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0) else {
-            throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
-        }
-        return text
-    }
-}

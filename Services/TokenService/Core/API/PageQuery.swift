@@ -42,6 +42,15 @@ extension APICall {
         }
     }
 
+    /// Text in the query that stands for a name.
+    func words(_ name: String, maximumBytes: Int) throws -> String? {
+        guard let text = try query(name) else { return nil }
+        guard (1...maximumBytes).contains(text.utf8.count), !text.utf8.contains(0) else {
+            throw APIError.invalid(name, "out_of_range", "must be 1 to \(maximumBytes) bytes of UTF-8")
+        }
+        return text
+    }
+
     /// One of an enumeration's raw values, spelled exactly so.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String, of _: Choice.Type) throws -> Choice? {
         guard let text = try query(name) else { return nil }

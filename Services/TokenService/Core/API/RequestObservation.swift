@@ -18,13 +18,14 @@ struct RequestObservation: MiddlewareProtocol {
         var response: Response
         do {
             guard request.hasPlainPath else { throw APIError.notFound }
-            response = try await next(request, context)
+            response = request.asksTheServer ? JSONAnswer.noContent : try await next(request, context)
         } catch {
             response = refusal(error, context)
         }
-        // A body there would be read as the beginning of the next answer.
-        if request.method == .head { response = response.createHeadResponse() }
-        metrics.answered(route: context.endpointPath ?? "none", status: response.status.code, took: start.duration(to: .now))
+        if request.method == .head { response = response.withoutContent }
+        metrics.answered(
+            route: context.endpointPath ?? "none", method: request.method.label, status: response.status.code,
+            took: start.duration(to: .now))
         return response
     }
 
@@ -37,5 +38,18 @@ struct RequestObservation: MiddlewareProtocol {
                 metadata: [LogKey.route: "\(context.endpointPath ?? "none")", LogKey.error: "\(String(describing: error))"])
         }
         return problem.response()
+    }
+}
+
+extension Response {
+    /// The answer to HEAD (RFC 9110 section 9.3.2): content would be read as the beginning of the next answer.
+    fileprivate var withoutContent: Response {
+        var head = createHeadResponse()
+        if body.contentLength == nil {
+            // Not 0 but unknown. ``ConnectionGuard`` knows by the coding that the answer ends with its head.
+            head.headers[.contentLength] = nil
+            head.headers[.transferEncoding] = "chunked"
+        }
+        return head
     }
 }

@@ -75,10 +75,8 @@ struct SignOutController: Sendable {
         let id = try call.id("id")
         // In the query: what stands between may drop the body of a DELETE, and the guard with it.
         try call.allowQuery(["expected_user"])
-        let expected = try call.query("expected_user").map { ExpectedOwner.exactly($0) } ?? .anyone
-        if case .exactly(let user?) = expected, !(1...StatedUser.maximumBytes).contains(user.utf8.count) {
-            throw APIError.invalid("expected_user", "out_of_range", "must be 1 to \(StatedUser.maximumBytes) bytes of UTF-8")
-        }
+        let user = try call.words("expected_user", maximumBytes: StatedUser.maximumBytes)
+        let expected = user.map { ExpectedOwner.exactly($0) } ?? .anyone
         try await signOut.deregister(id, expected: expected, app: call.app())
         return JSONAnswer.noContent
     }

@@ -19,6 +19,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read.
     static let maximumThrownAway = 16 << 20
 
+    /// For how long the client may go on sending after its connection was closed towards it. A close while bytes of it are on their way could
+    /// cost it the answer (RFC 9112 section 9.6).
+    static let lingering = TimeAmount.seconds(2)
+
     private let bodyTimeout: TimeAmount
     private var requestsBegun = 0
     private var answersEnded = 0
@@ -30,6 +34,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var pausedAt: NIODeadline?
     private var bodyTimer: Scheduled<Void>?
     private var drainTimer: Scheduled<Void>?
+    private var lingerTimer: Scheduled<Void>?
+    /// The answer that is being written is to HEAD and of a stream: the encoder would end it with a chunk.
+    private var endsWithHead = false
     /// The client was told to go; the connection ends with the answer.
     private var isEnding = false
     /// The request after whose answer nothing is read.
@@ -137,7 +144,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let part = unwrapOutboundIn(data)
-        if case .head(let head) = part, hesitant == answersEnded + 1 { answered(head.status, context) }
+        if case .head(let head) = part {
+            if hesitant == answersEnded + 1 { answered(head.status, context) }
+            endsWithHead = head.headerFields.text(.transferEncoding) != nil
+        }
         switch part {
         case .head(var head) where answersEnded + 1 >= (isEnding ? requestsBegun : lastRequest):
             head.headerFields[.connection] = "close"
@@ -146,11 +156,17 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         default: return context.write(data, promise: promise)
         }
         answersEnded += 1
-        guard isEnding || endsWithBody && !isBodyArriving, answersEnded == requestsBegun else {
-            return context.write(data, promise: promise)
+        if endsWithHead { promise?.succeed() } else { context.write(data, promise: promise) }
+        guard isEnding || endsWithBody, answersEnded == requestsBegun else { return }
+        context.flush()
+        context.close(mode: isEnding || !isBodyArriving ? .all : .output, promise: nil)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event as? ChannelEvent == .outputClosed {
+            lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.lingering) { context.close(promise: nil) }
         }
-        context.writeAndFlush(data, promise: promise)
-        context.close(promise: nil)
+        context.fireUserInboundEventTriggered(event)
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
@@ -222,6 +238,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         bodyTimer = nil
         drainTimer?.cancel()
         drainTimer = nil
+        lingerTimer?.cancel()
+        lingerTimer = nil
     }
 }
 

@@ -13,6 +13,8 @@ final class OldVersionGuard: ChannelInboundHandler, RemovableChannelHandler {
         if head.headers.contains(name: "Transfer-Encoding") {
             head.headers.replaceOrAdd(name: "Transfer-Encoding", value: RequestFraming.codingOfOldVersion)
         }
+        // It may leave the host out, which a request of HTTP/1.1 may not (RFC 9112, section 3.2).
+        if !head.headers.contains(name: "Host") { head.headers.add(name: "Host", value: "") }
         // Such a client knows no answer before the answer (RFC 9110, section 10.1.1).
         head.headers.remove(name: "Expect")
         context.fireChannelRead(wrapInboundOut(.head(head)))

@@ -5,7 +5,7 @@ package import PushModel
 ///
 /// Every change takes these advisory locks first, all at once and in ascending order, and only then row locks, also all at once and in
 /// ascending order of installation, then of token. So two changes that race for the same token, installation or user wait for each
-/// other without ever waiting in a circle, also where the rows they race for do not exist yet.
+/// other, also where the rows they race for do not exist yet. A deadlock with other locks (of indexes, of foreign keys) is run again.
 package struct RegistryLock {
     private var keys: Set<Int64> = []
     private let app: App.ID

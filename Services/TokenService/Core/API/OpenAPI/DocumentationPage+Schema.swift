@@ -58,6 +58,7 @@ extension DocumentationPage {
         case .array(let element, _, let maximum):
             html.plain(maximum.map { "list of at most \($0): " } ?? "list of ")
             typeCell(element, &html)
+            if schema.hasUniqueItems { html.plain(", none twice") }
         case .object: html.plain("object")
         case .dictionary(let element):
             html.plain("object; each value: ")

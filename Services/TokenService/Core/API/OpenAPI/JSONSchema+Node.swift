@@ -18,7 +18,10 @@ extension JSONSchema {
                 "minLength": Self.number(text.minimum), "maxLength": Self.number(text.maximum),
             ])
         case .integer(let minimum, let maximum):
-            .map(["type": type("integer"), "minimum": minimum.map(DocumentNode.integer), "maximum": maximum.map(DocumentNode.integer)])
+            .map([
+                "type": type("integer"), "format": "int64", "minimum": minimum.map(DocumentNode.integer),
+                "maximum": maximum.map(DocumentNode.integer),
+            ])
         case .number: .map(["type": type("number")])
         case .boolean: .map(["type": type("boolean")])
         case .words(let words): .map(["type": type("string"), "enum": .list(words.map(DocumentNode.text) + (isNullable ? [.null] : []))])
@@ -27,6 +30,7 @@ extension JSONSchema {
         case .array(let element, let minimum, let maximum):
             .map([
                 "type": type("array"), "items": element.node, "minItems": Self.number(minimum), "maxItems": Self.number(maximum),
+                "uniqueItems": hasUniqueItems ? true : nil,
             ])
         case .object(let fields, let isClosed): object(fields, isClosed: isClosed)
         case .dictionary(let element): .map(["type": type("object"), "additionalProperties": element.node])

@@ -37,6 +37,8 @@ package struct JSONSchema: Sendable {
     package var kind: Kind
     package var isNullable = false
     package var description: String?
+    /// Whether an array with an item twice is refused.
+    package var hasUniqueItems = false
     /// What stands where the field is left out.
     package var standard: DocumentNode?
     private var statedExample: DocumentNode?
@@ -80,6 +82,7 @@ extension JSONSchema {
     /// What the service answers: a client passes over fields that it does not know.
     static func answer(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
 
+    var unique: JSONSchema { with { $0.hasUniqueItems = true } }
     var orNull: JSONSchema { with { $0.isNullable = true } }
     func described(_ text: String) -> JSONSchema { with { $0.description = text } }
     func example(_ node: DocumentNode) -> JSONSchema { with { $0.statedExample = node } }

@@ -66,14 +66,14 @@ package struct Parameter: Sendable {
     package let place: Place
     package let schema: JSONSchema
     package let description: String
-    package var isRequired: Bool { place == .path }
+    package let isRequired: Bool
 
-    static func query(_ name: String, _ schema: JSONSchema, _ description: String) -> Parameter {
-        Parameter(name: name, place: .query, schema: schema, description: description)
+    static func query(_ name: String, _ schema: JSONSchema, _ description: String, isRequired: Bool = false) -> Parameter {
+        Parameter(name: name, place: .query, schema: schema, description: description, isRequired: isRequired)
     }
 
     static func header(_ name: String, _ schema: JSONSchema, _ description: String) -> Parameter {
-        Parameter(name: name, place: .header, schema: schema, description: description)
+        Parameter(name: name, place: .header, schema: schema, description: description, isRequired: false)
     }
 
     /// The parts of paths mean the same everywhere.
@@ -89,7 +89,7 @@ package struct Parameter: Sendable {
             case "id" where route.path.contains("/webhooks/"): (.uuid, "The webhook's id.")
             default: (.uuid, "The installation's id.")
             }
-        return Parameter(name: name, place: .path, schema: schema, description: description)
+        return Parameter(name: name, place: .path, schema: schema, description: description, isRequired: true)
     }
 }
 
@@ -128,7 +128,7 @@ package struct OperationBody: Sendable {
         // Lines are read when the status is said already: one that stops is cut.
         isLines
             ? [.unsupportedMediaType]
-            : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType, .httpError]
+            : [.malformedJSON, .invalidRequest, .bodyTooLarge, .bodyTimeout, .unsupportedMediaType]
     }
 }
 

@@ -21,6 +21,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case forbidden
     case laneNotAllowed = "lane_not_allowed"
     case notFound = "not_found"
+    case methodNotAllowed = "method_not_allowed"
     case bodyTimeout = "body_timeout"
     case appDiffers = "app_differs"
     case environmentInUse = "environment_in_use"
@@ -46,7 +47,7 @@ package enum ProblemCode: String, CaseIterable, Sendable {
 
     /// What everything behind the gate can answer, whatever it does.
     static let gate: [ProblemCode] = [
-        .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
+        .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
     ]
     /// What everything that reads its query strictly can answer.
     static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter, .invalidEncoding]
@@ -95,7 +96,7 @@ extension ProblemCode {
         case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8.")
         case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
         case .invalidIdempotencyKey: .invalid("The `Idempotency-Key` is empty, too long or not printable ASCII.")
-        case .httpError: .invalid("The request is not valid HTTP here.")
+        case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
         case .unauthenticated:
             ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; which, is not told.")
         case .forbidden:
@@ -104,6 +105,8 @@ extension ProblemCode {
             ProblemKind(
                 403, "The lane is not for this key", "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
         case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; which, is not told.")
+        case .methodNotAllowed:
+            ProblemKind(405, "Method not allowed", "The path takes other methods; `Allow` names them.")
         case .bodyTimeout:
             ProblemKind(408, "The body did not arrive", "The client stopped sending in the middle of the body.", isRetryable: true)
         case .environmentInUse:

@@ -27,7 +27,7 @@ extension Resource {
         .described("On how many installations a user may be signed in at once.")
     private static let bundleID = JSONSchema.string(155, pattern: "^[A-Za-z0-9._-]+$").example("com.example.shop")
         .described("The app's bundle id; APNs topics begin with it.")
-    private static let environments = JSONSchema.array(.environment, minimum: 1, maximum: 2).described(
+    private static let environments = JSONSchema.array(.environment, minimum: 1, maximum: 2).unique.described(
         "Which of Apple's environments its tokens are of."
     )
     .example(.texts(["production", "sandbox"]))
@@ -35,7 +35,7 @@ extension Resource {
         .described("After how many days without a registration an installation is stale; null: never.")
     private static let removesStale = JSONSchema.boolean.described("Whether stale installations are removed.")
 
-    private static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: 2)
+    private static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: 2).unique
         .described("Which state changes go to the exchange push.outcomes as CloudEvents; webhooks do not need it.")
         .example(.texts(["notifications"]))
 

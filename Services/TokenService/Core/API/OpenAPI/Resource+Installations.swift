@@ -76,7 +76,8 @@ extension Resource {
     static let registrationFields: [JSONSchema.Field] =
         [
             .required("user", user.orNull, "Who is signed in; null for nobody."),
-            .required("tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens, at most one per environment and purpose."),
+            .required(
+                "tokens", .array(.reference("NewToken"), maximum: 20).unique, "All its tokens, at most one per environment and purpose."),
             .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
             .optional("expected_user", user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
         ] + profile
@@ -91,14 +92,19 @@ extension Resource {
         .object(
             [
                 .optional("user", user.orNull, "Who is signed in; null for nobody."),
-                .optional("tokens", .array(.reference("NewToken"), maximum: 20), "All its tokens, as in a registration."),
+                .optional("tokens", .array(.reference("NewToken"), maximum: 20).unique, "All its tokens, as in a registration."),
                 .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
                 .optional("expected_user", user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
             ] + profile, isClosed: true))
 
+    private static let ownerEpoch = """
+        Starts at 1. Grows by one with every change of the user, when the installation is deregistered, and when another user takes its token: \
+        at once, or in the four days after a move of the token to another installation of its own user. Nothing of an earlier epoch is sent.
+        """
+
     private static let installation = JSONSchema.answer(
         .required("app", .slug), .required("id", .uuid), .required("user", user.orNull, "Who is signed in; null for nobody."),
-        .required("owner_epoch", .count, "Grows by one with every change of the user."),
+        .required("owner_epoch", .count, ownerEpoch),
         .required("tokens", .array(.reference("Token"))),
         .optional("throttled_until", .time, "APNs asked to leave it alone until then."), .required("registered_at", .time),
         .required("created_at", .time), .optional("locale", .string(64).example("de_DE")),

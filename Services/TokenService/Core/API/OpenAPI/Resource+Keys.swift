@@ -24,7 +24,7 @@ extension Resource {
         .revokeKey, "revokeKey", "Revoke a key", "At once here; other instances notice within five seconds.",
         answers: [Answer(204, "It is over.")], problems: [.notFound])
 
-    private static let scopes = JSONSchema.array(.words(Scope.self), minimum: 1, maximum: 4)
+    private static let scopes = JSONSchema.array(.words(Scope.self), minimum: 1, maximum: 4).unique
         .described("What the key may do; no scope includes another.").example(.texts(["devices", "send"]))
 
     private static let rate = JSONSchema.integer(1...1_000_000)

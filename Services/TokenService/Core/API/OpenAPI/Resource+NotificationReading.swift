@@ -43,7 +43,7 @@ extension Resource {
         What happened for that user, in order, from the match to Apple's answer. What was not stored is said to be `not_recorded`; what is \
         judged by the registry as it is now says so.
         """,
-        parameters: [.query("user", user, "Whose devices. Required.")],
+        parameters: [.query("user", user, "Whose devices.", isRequired: true)],
         answers: [Answer(200, "A verdict, one sentence, and every step.", .json("Explanation"))],
         problems: ProblemCode.strictQuery + [.outOfRange])
 

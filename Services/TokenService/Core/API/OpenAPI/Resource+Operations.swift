@@ -21,7 +21,7 @@ extension Resource {
         .metrics, "metrics", "Metrics", "Prometheus text format.", answers: [Answer(200, "All metrics.", .text("text/plain"))])
 
     private static let description = Operation(
-        .description, "description", "This description", "OpenAPI 3.1 in YAML. HEAD works as well.", parameters: [Parameter.ifNoneMatch],
+        .description, "description", "This description", "OpenAPI 3.1 in YAML.", parameters: [Parameter.ifNoneMatch],
         answers: [
             Answer(200, "The description.", OperationBody(mediaTypes: ["application/yaml"], schema: .anything), headers: [entityTag]),
             unchanged,
@@ -29,7 +29,7 @@ extension Resource {
 
     private static let page = Operation(
         .descriptionPage, "descriptionPage", "This description, for people",
-        "HTML without scripts and outside resources. HEAD works as well.",
+        "HTML without scripts and outside resources.",
         parameters: [Parameter.ifNoneMatch], answers: [Answer(200, "The page.", .text("text/html"), headers: [entityTag]), unchanged])
 
     private static let entityTag = Answer.Header.always("ETag", .string().example("\"4f2a\""), "Changes with the content.")

@@ -70,7 +70,10 @@ struct ContentRenderer {
         } else if isActivity, sound != nil {
             content.problem("sound", "not_allowed", "a Live Activity's sound needs an alert")
         }
-        if let badge = content.optionalValue("badge") { aps.field("badge", badge, source: source) }
+        if let badge = content.optionalValue("badge") {
+            // `3.0` is an integer of ours, but not known to be one of Apple's.
+            if let whole = badge.wholeValue { aps.field("badge", whole) } else { aps.field("badge", badge, source: source) }
+        }
         guard let sound, !isActivity else { return }
         SoundWriter(source: source).write(sound, below: content.pointer, content.problems, to: &aps)
     }
