@@ -132,7 +132,7 @@ package struct TokenService: Sendable {
             webhooks: WebhooksController(pool: pool, events: events, terms: configuration.webhooks)
         ).bind(to: router)
         routes = router.routes
-        return Application(
+        let application = Application(
             responder: router.responder(), server: LoopChannel.server(limits),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port),
@@ -142,5 +142,8 @@ package struct TokenService: Sendable {
                 logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])
                 onListening(port)
             }, logger: logger)
+        return ListeningService(
+            application,
+            on: ListeningPort(host: configuration.host, port: configuration.port, hostKey: "http.host", portKey: "http.port"))
     }
 }
