@@ -69,7 +69,8 @@ package struct TokenService: Sendable {
         let housekeeper = Housekeeper(
             pool: pool, apps: apps, fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
             logger: logger)
-        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper] + events.services + [server]
+        let reading: [any Service] = [outbox.relay, housekeeper] + events.services
+        services = [startup, outbox.settlements, publisher, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [server]
     }
 
     /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.

@@ -120,7 +120,7 @@ package final class OutcomeConsumer: Service {
                 report(effect)
                 return consumer.acknowledge(batch.map(\.message.receipt))
             } catch let error as PostgresError where error.isUnavailable {
-                logger.warning("Outcomes wait for the database", metadata: [LogKey.count: "\(batch.count)", LogKey.error: "\(error)"])
+                logger.failed("Outcomes wait for the database", error, [LogKey.count: "\(batch.count)"])
                 // In a shutdown the broker keeps them: not acknowledged is not lost.
                 guard !Task.isShuttingDownGracefully, await Pause.of(backOff) else { return }
                 backOff = min(backOff * 2, .seconds(5))
