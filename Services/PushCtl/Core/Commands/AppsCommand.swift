@@ -15,12 +15,13 @@ struct AppsCommand: AsyncParsableCommand {
         @Option(help: "A comma-separated list of production, sandbox.") var environments = "production,sandbox"
 
         func run() async throws {
-            try await connection.withClient { client in
-                _ = try await client.createApp(
+            let answer = try await connection.withClient { client in
+                try await client.createApp(
                     slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
                     environments: environments.split(separator: ",").map(String.init))
             }
             print("\(slug) is there")
+            for warning in answer["warnings"]?.arrayValue ?? [] { print("warning: \(warning["detail"]?.stringValue ?? "?")") }
         }
     }
 
@@ -50,7 +51,8 @@ func appTable(_ apps: [JSONValue]) -> Table {
 }
 
 extension APIClient {
-    func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws {
+    @discardableResult
+    func createApp(slug: String, bundleID: String, devicePolicy: String, environments: [String]) async throws -> JSONValue {
         try await post("/v1/admin/apps") { body in
             body.field("slug", slug)
             body.field("bundle_id", bundleID)
