@@ -16,8 +16,11 @@ package func bootstrapObservability(service: String, level: Logger.Level) -> Pro
         if let known { return known }
         let metrics = PrometheusMetrics()
         ProcessMetrics.register(in: metrics, service: service)
+        let repeats = RepeatedLines()
         LoggingSystem.bootstrap(
-            { label, provider in JSONLogHandler(label: label, level: level, sink: .standardError, metadataProvider: provider) },
+            { label, provider in
+                JSONLogHandler(label: label, level: level, sink: .standardError, repeats: repeats, metadataProvider: provider)
+            },
             metadataProvider: TraceContext.metadataProvider)
         MetricsSystem.bootstrap(metrics)
         InstrumentationSystem.bootstrap(TraceContextInstrument())

@@ -55,9 +55,18 @@ struct ProgramTests {
             let port = test.simulator.productionPort
             let ended = try TestProgram.run([], settings: settings([variable: "\(port)"]))
             #expect(ended.status != 0)
-            let name = variable.dropLast("_PORT".count).lowercased().replacing("_", with: " ")
-            #expect(ended.errors.contains("Error: the \(name) port cannot be opened: bind 127.0.0.1:\(port): Address already in use"))
+            #expect(
+                ended.errors.contains("Error: \(variable) \(port) on 127.0.0.1 is taken; stop the other program or choose another port"))
         }
+    }
+
+    @Test(
+        "An address that is not this machine's is named",
+        arguments: ["192.0.2.1": "is no address of this machine", "a b": "cannot be resolved"])
+    func foreignAddress(_ host: String, _ sentence: String) throws {
+        let ended = try TestProgram.run([], settings: settings(["HOST": host]))
+        #expect(ended.status != 0)
+        #expect(ended.errors.contains("Error: HOST \(host) \(sentence)"), "\(ended.errors)")
     }
 
     @Test("Its help fits a terminal, and names every setting")

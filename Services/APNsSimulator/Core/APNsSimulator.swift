@@ -1,4 +1,5 @@
 package import Logging
+internal import Observability
 internal import OpenSSL
 internal import Synchronization
 internal import SystemIO
@@ -77,10 +78,13 @@ package final class APNsSimulator: Sendable {
         ]
         var listeners: [SimulatorPort: TCPListener] = [:]
         for (port, number) in numbers {
+            let place = ListeningPort(host: configuration.host, port: number, hostKey: "host", portKey: port.setting)
             do {
                 listeners[port] = try TCPListener(host: configuration.host, port: number, backlog: 1024)
+            } catch let error as SystemError {
+                throw SimulatorError(.listening, "\(place.failure(code: error.code, words: "\(error)"))")
             } catch {
-                throw SimulatorError(.listening, "the \(port.name) port cannot be opened: \(error)")
+                throw SimulatorError(.listening, "\(place.unknownHost())")
             }
         }
         return listeners

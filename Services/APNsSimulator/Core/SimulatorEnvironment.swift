@@ -14,8 +14,8 @@ package struct SimulatorPort: Hashable, Sendable {
         self.isManagement = isManagement
     }
 
-    /// For people.
-    var name: String { environment.rawValue + (isManagement ? " management" : "") }
+    /// The key of its setting.
+    var setting: String { environment.rawValue + (isManagement ? ".management" : "") + ".port" }
 
     static let all = [false, true].flatMap { isManagement in
         SimulatorEnvironment.allCases.map { SimulatorPort($0, isManagement: isManagement) }

@@ -98,7 +98,10 @@ package struct Dispatcher: Sendable {
                 }),
             publisher, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
             DispatchService(loop: loop, credentials: credentials, logger: logger),
-            CredentialWatch(keeper: credentials, interval: settings.credentialsCheck),
+            CredentialWatch(
+                keeper: credentials,
+                reporter: CredentialReporter(table: pools, publisher: publisher, topology: topology, source: rules.source),
+                interval: settings.credentialsCheck),
         ]
     }
 

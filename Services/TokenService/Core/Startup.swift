@@ -1,7 +1,7 @@
 package import Logging
 package import Postgres
 package import PushModel
-import ServiceLifecycle
+package import ServiceLifecycle
 import Synchronization
 
 /// What has to be true before the service is ready, tried until it is: the schema is
@@ -17,7 +17,13 @@ package final class Startup: Service {
     private let bootstrapKey: APIKeyText?
     private let migrator: Migrator
     private let logger: Logger
-    private let state = Mutex(Progress.waiting("the database was not asked yet"))
+    private let state = Mutex(State())
+
+    private struct State {
+        var progress = Progress.waiting("the database was not asked yet")
+        /// Finished once it is done.
+        var watchers: [AsyncStream<Void>.Continuation] = []
+    }
 
     package init(pool: PostgresPool, keys: KeyStore, bootstrapKey: APIKeyText?, migrator: Migrator, logger: Logger) {
         self.pool = pool
@@ -27,7 +33,18 @@ package final class Startup: Service {
         self.logger = logger
     }
 
-    package var progress: Progress { state.withLock { $0 } }
+    package var progress: Progress { state.withLock { $0.progress } }
+
+    /// Returns once it is done, or the task is cancelled.
+    /// - Returns: whether it is done.
+    func isDone() async -> Bool {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+        state.withLock { state in
+            if state.progress == .done { continuation.finish() } else { state.watchers.append(continuation) }
+        }
+        for await _ in stream {}
+        return progress == .done
+    }
 
     /// - Throws: `MigrationError` where waiting cannot help: a database of a newer program, or edited migrations.
     package func run() async throws {
@@ -46,26 +63,59 @@ package final class Startup: Service {
             let applied = try await migrator.migrate(pool)
             if !applied.isEmpty { logger.info("Migrated the database", metadata: [LogKey.versions: "\(applied)"]) }
             if let bootstrapKey { try await keys.insertBootstrap(bootstrapKey) }
-            state.withLock { $0 = .done }
+            done()
             return true
         } catch let error as MigrationError where !error.mayPass {
             throw error
+        } catch let error as MigrationError where error.isForbidden {
+            wait("the schema is not this program's, and this account may not change it: run `token-service migrate` as its owner")
+            logger.warning(
+                "The database is not migrated, and this account may not do it. Run `token-service migrate` as the schema's owner",
+                metadata: [LogKey.error: "\(error)"])
         } catch {
             wait("the database cannot be used: \(error)")
-            return false
+            logger.failed("The schema cannot be brought up to date", (error as? MigrationError)?.cause ?? error)
         }
+        return false
     }
 
-    private func wait(_ reason: String) {
-        let isNews = state.withLock { state in
-            defer { state = .waiting(reason) }
-            return state != .waiting(reason)
+    private func wait(_ reason: String) { state.withLock { $0.progress = .waiting(reason) } }
+
+    private func done() {
+        let watchers = state.withLock { state in
+            state.progress = .done
+            defer { state.watchers = [] }
+            return state.watchers
         }
-        if isNews { logger.warning("Not ready", metadata: [LogKey.reason: "\(reason)"]) }
+        for watcher in watchers { watcher.finish() }
+    }
+}
+
+/// A loop that reads the database by itself: it begins once the schema is there.
+package struct AfterStartup: Service {
+    package let service: any Service
+    private let startup: Startup
+
+    package init(_ service: any Service, _ startup: Startup) {
+        self.service = service
+        self.startup = startup
+    }
+
+    package func run() async throws {
+        guard await cancelWhenGracefulShutdown({ await self.startup.isDone() }) else { return }
+        try await service.run()
     }
 }
 
 extension MigrationError {
+    fileprivate var cause: PostgresError? {
+        guard case .failed(_, let error) = code else { return nil }
+        return error
+    }
+
+    /// The account may not change the schema.
+    fileprivate var isForbidden: Bool { cause?.sqlState == .insufficientPrivilege }
+
     /// Whether the same attempt may succeed later.
     fileprivate var mayPass: Bool {
         switch code {

@@ -59,8 +59,10 @@ package struct TokenService: Sendable {
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
+        let uses = KeyUses(store: keys, logger: logger)
         let server = Self.server(
-            configuration, apps: apps, keys: keys, pool: pool, outbox: outbox, events: events,
+            configuration, apps: apps, keys: keys, authenticator: Authenticator(store: keys, uses: uses), pool: pool, outbox: outbox,
+            events: events,
             deadLetters: DeadLetterDesk(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
             metrics: metrics, operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
@@ -69,7 +71,9 @@ package struct TokenService: Sendable {
         let housekeeper = Housekeeper(
             pool: pool, apps: apps, fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
             logger: logger)
-        services = [startup, outbox.settlements, publisher, consumer, outcomes, outbox.relay, housekeeper] + events.services + [server]
+        let reading: [any Service] = [outbox.relay, housekeeper] + events.services
+        services =
+            [startup, uses, outbox.settlements, publisher, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [server]
     }
 
     /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
@@ -93,11 +97,10 @@ package struct TokenService: Sendable {
     }
 
     private static func server(
-        _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, pool: PostgresPool, outbox: Outbox,
-        events: EventStream, deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes, logger: Logger,
-        onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
+        _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, authenticator: Authenticator, pool: PostgresPool,
+        outbox: Outbox, events: EventStream, deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes,
+        logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
-        let authenticator = Authenticator(store: keys)
         let limits = configuration.limits
         let shedding = LoadShedding(limits: limits, pool: pool)
         metrics.observe(shedding)
@@ -132,7 +135,7 @@ package struct TokenService: Sendable {
             webhooks: WebhooksController(pool: pool, events: events, terms: configuration.webhooks)
         ).bind(to: router)
         routes = router.routes
-        return Application(
+        let application = Application(
             responder: router.responder(), server: LoopChannel.server(limits),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port),
@@ -142,5 +145,8 @@ package struct TokenService: Sendable {
                 logger.info("Serving", metadata: [LogKey.port: "\(port)", LogKey.version: "\(BuildVersion.current)"])
                 onListening(port)
             }, logger: logger)
+        return ListeningService(
+            application,
+            on: ListeningPort(host: configuration.host, port: configuration.port, hostKey: "http.host", portKey: "http.port"))
     }
 }

@@ -24,7 +24,6 @@ final class ConsumerLoop {
     var isRenewing = false
     private var delay = ReconnectDelay()
     private var retryAt = ContinuousClock.now
-    private var failures = 0
 
     init(_ core: ConsumerCore) throws(SystemError) {
         self.core = core
@@ -81,7 +80,6 @@ final class ConsumerLoop {
             self.connection = connection
             core.pulse.connected(connection.breaker)
             generation += 1
-            failures = 0
             delay.reset()
             setConnected(true)
             core.logger.info(
@@ -118,10 +116,8 @@ final class ConsumerLoop {
         core.metrics.connectionFailures.increment()
         let pause = delay.next()
         retryAt = .now + pause
-        failures += 1
-        // The first failure is news; what follows while the broker is away is not.
-        core.logger.log(
-            level: failures == 1 ? .warning : .debug, "No connection to the broker",
+        core.logger.warning(
+            "No connection to the broker",
             metadata: [
                 LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unsettled: "\(unsettled)",
                 LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",

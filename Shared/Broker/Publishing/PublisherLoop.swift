@@ -52,7 +52,6 @@ final class PublisherLoop {
     private var isProven = false
     private var delay = ReconnectDelay()
     private var retryAt = ContinuousClock.now
-    private var failures = 0
 
     init(_ core: PublisherCore) throws(SystemError) {
         self.core = core
@@ -111,7 +110,6 @@ final class PublisherLoop {
             core.pulse.connected(connection.breaker)
             isBlocked = false
             isProven = false
-            failures = 0
             delay.reset()
             core.metrics.connected.record(1)
             setState(.ready)
@@ -133,10 +131,8 @@ final class PublisherLoop {
         setState(.connecting)
         let pause = delay.next()
         retryAt = .now + pause
-        failures += 1
-        // The first failure is news; what follows while the broker is away is not.
-        core.logger.log(
-            level: failures == 1 ? .warning : .debug, "No connection to the broker",
+        core.logger.warning(
+            "No connection to the broker",
             metadata: [
                 LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed.count)",
                 LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",

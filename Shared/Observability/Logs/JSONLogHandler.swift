@@ -16,16 +16,20 @@ package struct JSONLogHandler: LogHandler {
     package var metadataProvider: Logger.MetadataProvider?
     private let label: String
     private let sink: LogSink
+    private let repeats: RepeatedLines?
     private let now: @Sendable () -> Int64
 
-    /// - Parameter now: UNIX milliseconds.
+    /// - Parameters:
+    ///   - repeats: Leaves out what is repeated; nil writes everything.
+    ///   - now: UNIX milliseconds.
     package init(
-        label: String, level: Logger.Level, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil,
+        label: String, level: Logger.Level, sink: LogSink, repeats: RepeatedLines? = nil, metadataProvider: Logger.MetadataProvider? = nil,
         now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970 * 1000) }
     ) {
         self.label = label
         self.logLevel = level
         self.sink = sink
+        self.repeats = repeats
         self.metadataProvider = metadataProvider
         self.now = now
     }
@@ -37,12 +41,22 @@ package struct JSONLogHandler: LogHandler {
 
     package func log(event: LogEvent) {
         var fields: [String: FlatValue] = [:]
-        if let provided = metadataProvider?.get() { Self.flatten(provided, into: &fields) }
         Self.flatten(metadata, into: &fields)
         if let own = event.metadata { Self.flatten(own, into: &fields) }
         if let error = event.error {
             fields["error"] = .text("\(error)")
             fields["error.type"] = .text(String(reflecting: type(of: error)))
+        }
+        if let repeats {
+            let told = repeats.admit(
+                event.level, label: label, message: event.message.description, fields: fields.mapValues(\.description))
+            guard let told else { return }
+            if told > 0 { fields[RepeatedLines.countKey] = .text("\(told)") }
+        }
+        if let provided = metadataProvider?.get() {
+            var outer: [String: FlatValue] = [:]
+            Self.flatten(provided, into: &outer)
+            fields.merge(outer) { own, _ in own }
         }
         sink.write(line(event, fields))
     }
@@ -64,9 +78,16 @@ package struct JSONLogHandler: LogHandler {
 
     private static let fixedNames: Set<String> = ["ts", "level", "logger", "msg"]
 
-    private enum FlatValue {
+    private enum FlatValue: CustomStringConvertible {
         case text(String)
         case list([String])
+
+        var description: String {
+            switch self {
+            case .text(let text): text
+            case .list(let texts): texts.description
+            }
+        }
 
         func write(to writer: inout JSONWriter) {
             switch self {

@@ -12,6 +12,7 @@ package struct OperationsServer: Service {
     package static let maximumConnections = 256
 
     private let application: Application<RouterResponder<BasicRequestContext>>
+    private let port: ListeningPort
 
     /// - Parameters:
     ///   - port: 0 lets the system choose.
@@ -21,6 +22,7 @@ package struct OperationsServer: Service {
         host: String, port: Int, metrics: PrometheusMetrics, logger: Logger, idleTimeout: Duration = .seconds(60),
         readiness: @escaping @Sendable () async -> Readiness, onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
+        self.port = ListeningPort(host: host, port: port, hostKey: "operations.host", portKey: "operations.port")
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: PlainRequests())
         OperationsRoutes(metrics: metrics, readiness: readiness).mount(on: router)
@@ -36,7 +38,7 @@ package struct OperationsServer: Service {
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) }, logger: logger)
     }
 
-    package func run() async throws { try await application.run() }
+    package func run() async throws { try await port.explaining { try await application.run() } }
 }
 
 /// Paths in their one form, and no body in an answer to HEAD: it would be read as the beginning of the next answer.

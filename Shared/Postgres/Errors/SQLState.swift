@@ -22,6 +22,7 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package static let invalidCatalogName = SQLState("3D000")
     package static let serializationFailure = SQLState("40001")
     package static let deadlockDetected = SQLState("40P01")
+    package static let insufficientPrivilege = SQLState("42501")
     package static let syntaxError = SQLState("42601")
     package static let undefinedTable = SQLState("42P01")
     package static let duplicatePreparedStatement = SQLState("42P05")

@@ -42,7 +42,7 @@ final class Platform {
 
     /// Ends every process, and shows the programs' own words when the test failed.
     func stop(showLogs: Bool) async {
-        for process in running.reversed() where process.isRunning { await process.killAndWait() }
+        await endAll()
         if showLogs {
             for process in running { print("--- the log of \(process.name) ---\n\(process.log.suffix(4000))") }
         }
@@ -60,6 +60,12 @@ final class Platform {
             Issue.record("the logs could not be checked: \(error)")
         }
     }
+
+    func endAll() async {
+        for process in running.reversed() where process.isRunning { await process.killAndWait() }
+    }
+
+    func waitUntilReady(_ service: RunningService) async throws { try await waitUntilAnswers("\(service.url)/readyz", service.process) }
 
     func hasLogged(_ level: String) -> Bool { running.contains { $0.log.contains("\"level\":\"\(level)\"") } }
 
@@ -79,6 +85,13 @@ final class Platform {
     }
 
     func startTokenService(_ settings: [String: String] = [:]) async throws -> RunningService {
+        let service = try launchTokenService(settings)
+        try await waitUntilAnswers("\(service.url)/readyz", service.process)
+        return service
+    }
+
+    /// One that need not become ready.
+    func launchTokenService(_ settings: [String: String] = [:]) throws -> RunningService {
         let url = "http://127.0.0.1:\(try FreePorts.choose(1)[0])"
         let process = try start(
             "token-service",
@@ -87,12 +100,18 @@ final class Platform {
                 // Where the broker is there, its word comes, however busy the machine is.
                 "BOOTSTRAP_KEY_FILE": "\(folder)/admin.key", "FENCE_TIMEOUT_MS": "10000",
             ].merging(settings) { _, given in given })
-        try await waitUntilAnswers("\(url)/readyz", process)
         return RunningService(process: process, url: url)
     }
 
     @discardableResult
     func startDispatcher(_ name: String = "dispatcher", _ settings: [String: String] = [:]) async throws -> RunningService {
+        let dispatcher = try launchDispatcher(name, settings)
+        try await waitUntilAnswers("\(dispatcher.url)/readyz", dispatcher.process)
+        return dispatcher
+    }
+
+    /// One that need not become ready.
+    func launchDispatcher(_ name: String = "dispatcher", _ settings: [String: String] = [:]) throws -> RunningService {
         let url = "http://127.0.0.1:\(try FreePorts.choose(1)[0])"
         let process = try start(
             "dispatcher",
@@ -101,14 +120,15 @@ final class Platform {
                 "APNS_CREDENTIALS_FILE": "\(folder)/credentials/credentials.json", "APNS_CA_FILE": "\(folder)/credentials/ca.crt",
                 "APNS_PRODUCTION_URL": "https://localhost:\(productionPort)", "APNS_SANDBOX_URL": "https://localhost:\(sandboxPort)",
             ].merging(settings) { _, given in given })
-        try await waitUntilAnswers("\(url)/readyz", process)
         return RunningService(process: process, url: url)
     }
 
     /// Runs a program to its end. Its output is in the returned process's log.
-    func run(_ program: String, _ arguments: [String]) async throws -> (ending: PlatformProcess.Ending?, output: String) {
+    func run(
+        _ program: String, _ arguments: [String], _ environment: [String: String] = [:]
+    ) async throws -> (ending: PlatformProcess.Ending?, output: String) {
         let process = try PlatformProcess(
-            program, program: "\(programs)/\(program)", arguments: arguments, environment: [:], logFolder: folder, logName: "out")
+            program, program: "\(programs)/\(program)", arguments: arguments, environment: environment, logFolder: folder, logName: "out")
         running.append(process)
         let ending = await process.waitForEnd()
         return (ending, process.log)

@@ -121,10 +121,36 @@ struct WebhookAddressTests {
     /// The owner is told, and nothing else than this machine is allowed for development.
     @Test func aRefusalIsVisible() async throws {
         try await RunningService.run(WebhookWorld.options()) { running in
-            let world = try await WebhookWorld(running, url: "http://10.0.0.1/", events: ["*"])
+            let world = try await WebhookWorld(running, url: "http://127.0.0.1/", events: ["*"])
+            // As if its name had led elsewhere when it was made.
+            try await running.execute("UPDATE webhooks SET url = 'http://10.0.0.1/'")
             let message = try await world.message(try await world.ping(), "failed")
             #expect(message.text("last_error")?.hasPrefix("address_not_allowed") == true)
             #expect(running.metrics.render().contains(#"push_token_service_webhook_attempts_total{result="refused"}"#))
+        }
+    }
+
+    /// By the rule of the sending side: when it is made, and when it is changed.
+    @Test(arguments: [false, true]) func aPrivateAddressIsRefusedAtOnce(isInsecure: Bool) async throws {
+        try await RunningService.run(isInsecure ? WebhookWorld.options() : .init()) { running in
+            _ = try await running.client.makeApp()
+            let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
+            let id = try #require(try await WebhookWorld.make(url: "https://1.1.1.1/", events: ["*"], admin).json.text("id"))
+            for host in ["10.0.0.1", "169.254.169.254", "192.168.1.1", "0xa.0.0.1"] + (isInsecure ? [] : ["127.0.0.1", "localhost"]) {
+                let (made, changed) = (
+                    try await admin.post("/v1/apps/shop/webhooks", #"{"url":"https://\#(host)/","events":["*"]}"#),
+                    try await admin.patch("/v1/apps/shop/webhooks/\(id)", #"{"url":"https://\#(host)/"}"#)
+                )
+                for answer in [made, changed] {
+                    #expect(answer.status == 400 && answer.problems == ["/url address_not_allowed"], "\(host)")
+                    #expect(String(decoding: answer.bytes, as: UTF8.self).contains("WEBHOOK_INSECURE=true"))
+                }
+            }
+            #expect(try await admin.get("/v1/apps/shop/webhooks/\(id)").json.text("url") == "https://1.1.1.1/")
+            let local = try await admin.post("/v1/apps/shop/webhooks", #"{"url":"https://localhost/","events":["*"]}"#)
+            #expect(local.status == (isInsecure ? 201 : 400))
+            // A name that cannot be resolved now is checked when it can be.
+            #expect(try await WebhookWorld.make(url: "https://example.invalid/", events: ["*"], admin).status == 201)
         }
     }
 

@@ -97,7 +97,7 @@ struct RunningService {
         if options.postgresPort == nil { configuration.database.bePatient() }
         let service = try TokenService(
             configuration, metrics: metrics, logger: logger, onListening: { listening.send($0) })
-        let running = service.services.filter { !options.without($0) }
+        let running = service.services.filter { !options.without(($0 as? AfterStartup)?.service ?? $0) }
         var group = ServiceGroupConfiguration(services: running, logger: logger)
         group.maximumGracefulShutdownDuration = .seconds(30)
         let services = ServiceGroup(configuration: group)

@@ -2,6 +2,7 @@ import Hummingbird
 import HummingbirdCore
 package import Logging
 import NIOCore
+import Observability
 import ServiceLifecycle
 import SystemIO
 
@@ -51,11 +52,12 @@ package struct SimulatorService: Service {
             onServerRunning: { announce(control: $0.localAddress?.port ?? 0) }, logger: logger)
         // Whoever waits for an inbox is answered, or the control API would hold the shutdown up.
         try await withGracefulShutdownHandler {
+            let place = ListeningPort(
+                host: configuration.host, port: configuration.controlPort ?? 0, hostKey: "host", portKey: "control.port")
             do {
-                try await application.run()
-            } catch let error as IOError {
-                let problem = SystemError(operation: "bind \(configuration.host):\(configuration.controlPort ?? 0)", code: error.errnoCode)
-                throw SimulatorError(.listening, "the control port cannot be opened: \(problem)")
+                try await place.explaining { try await application.run() }
+            } catch let error as ListeningError {
+                throw SimulatorError(.listening, error.description)
             }
         } onGracefulShutdown: {
             // As Apple's servers say good-bye (APNS.md 5.4). It leaves before `stop` closes the connections: their loops take things in order.

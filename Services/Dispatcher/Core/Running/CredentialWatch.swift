@@ -1,20 +1,23 @@
 import ServiceLifecycle
 import UnixSignals
 
-/// Looks at the credentials' files again and again, until graceful shutdown.
+/// Looks at the credentials' files again and again, and reports how the credentials are, until graceful shutdown.
 struct CredentialWatch: Service {
     let keeper: CredentialKeeper
+    let reporter: CredentialReporter
     let interval: Duration
     private static let looksBetweenProofs = 6
 
     func run() async {
         await cancelWhenGracefulShutdown {
             var looks = 0
-            while await pause() {
-                keeper.look()
+            var reporter = reporter
+            repeat {
+                if looks > 0 { keeper.look() }
+                if looks % Self.looksBetweenProofs == Self.looksBetweenProofs - 1 { keeper.proveAgain() }
+                await reporter.report()
                 looks += 1
-                if looks % Self.looksBetweenProofs == 0 { keeper.proveAgain() }
-            }
+            } while await pause()
         }
     }
 

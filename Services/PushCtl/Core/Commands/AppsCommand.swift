@@ -21,7 +21,9 @@ struct AppsCommand: AsyncParsableCommand {
                     slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
                     environments: environments.split(separator: ",").map(String.init))
             }
-            try output.show(app, "\(slug) is there")
+            let warnings = (app["warnings"]?.arrayValue ?? []).map { "
+warning: \($0["detail"]?.stringValue ?? "?")" }
+            try output.show(app, "\(slug) is there" + warnings.joined())
         }
     }
 

@@ -53,6 +53,8 @@ extension APIError {
         case is RabbitMQError: self = .unavailable("broker_unavailable", "the message broker cannot be asked now", retryAfterSeconds: 5)
         case let error as PostgresError where error.isUnavailable:
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
+        case let error as PostgresError where error.sqlState == .undefinedTable:
+            self = .unavailable("database_unavailable", "the database is not migrated yet", retryAfterSeconds: 5)
         case let error as HTTPError where error.status == .notFound: self = .notFound
         case let error as HTTPError where error.status == .methodNotAllowed: self = .methodNotAllowed(error.headers[.allow] ?? "")
         case let error as HTTPError where error.status.code < 500:

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import PushModel
 import StrictJSON
@@ -16,11 +17,17 @@ struct AppsController: Sendable {
     @Sendable private func create(_ call: APICall) async throws -> Response {
         let (slug, properties) = try await call.body().object { $0.newApp() }
         switch try await apps.create(slug: slug, properties) {
-        case .created(let app): return JSONAnswer.response(.created) { app.write(to: &$0) }
-        case .existed(let app): return JSONAnswer.response(.ok) { app.write(to: &$0) }
+        case .created(let app): return try await answer(.created, app)
+        case .existed(let app): return try await answer(.ok, app)
         case .differs:
             throw APIError(.conflict, "app_differs", "The app exists", "an app of this slug exists with other properties")
         }
+    }
+
+    /// With a warning for each environment that nothing can be sent in.
+    private func answer(_ status: HTTPResponse.Status, _ app: App) async throws -> Response {
+        let missing = app.missing(among: try await apps.credentials(of: app.slug))
+        return JSONAnswer.response(status) { app.write(warnings: missing, to: &$0) }
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {

@@ -27,6 +27,7 @@ struct WebhooksController: Sendable {
     @Sendable private func create(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let new = try await call.body().object { $0.newWebhook(allowsHTTP: terms.isInsecure) }
+        try await check(new.url)
         let secret = WebhookSecret.generate()
         do {
             let webhook = try await pool.transaction { session in
@@ -39,6 +40,12 @@ struct WebhooksController: Sendable {
                 .conflict, "too_many_webhooks", "The app has as many webhooks as it may",
                 "an app may have \(Webhook.maximumPerApp) webhooks; delete one first")
         }
+    }
+
+    /// By the rule of the sending side, so that nobody waits for messages that will be refused.
+    private func check(_ url: WebhookURL) async throws {
+        guard let refusal = await WebhookAddresses(rules: terms.rules).refusal(of: url) else { return }
+        throw APIError.invalid([JSONProblem(pointer: "/url", code: "address_not_allowed", detail: refusal.words)])
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
@@ -61,6 +68,7 @@ struct WebhooksController: Sendable {
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: terms.isInsecure) }
+        if let url = change.url { try await check(url) }
         let webhook = try await pool.transaction { session in try WebhookStore(session: session).change(id, change, app: app) }
         events.directory.forget()
         events.pulse.beat()

@@ -75,7 +75,7 @@ extension JSONObjectReader {
 }
 
 extension App {
-    func write(to writer: inout JSONWriter) {
+    func write(warnings: [String]? = nil, to writer: inout JSONWriter) {
         writer.object { object in
             object.field("slug", slug.text)
             object.field("bundle_id", bundleID)
@@ -84,6 +84,15 @@ extension App {
             if let staleAfterDays { object.field("stale_after_days", staleAfterDays) } else { object.null("stale_after_days") }
             object.field("removes_stale", removesStale)
             object.field("event_stream", eventStream.map(\.rawValue))
+            guard let warnings else { return }
+            object.array("warnings") { array in
+                for warning in warnings {
+                    array.object { object in
+                        object.field("code", "no_credential")
+                        object.field("detail", warning)
+                    }
+                }
+            }
         }
     }
 }

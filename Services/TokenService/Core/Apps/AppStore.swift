@@ -38,6 +38,11 @@ package final class AppStore: Sendable {
         case differs
     }
 
+    /// What the dispatchers said last of the app's credentials.
+    package func credentials(of app: AppSlug) async throws -> [AppCredential] {
+        try await pool.session { session in try CredentialStore(session: session).credentials(of: app) }
+    }
+
     package func create(slug: AppSlug, _ properties: AppProperties) async throws -> Creation {
         try await pool.transaction { session in
             let made = try session.execute(Self.insert, [.text(slug.text)] + Self.values(properties))

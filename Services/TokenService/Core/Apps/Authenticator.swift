@@ -17,11 +17,12 @@ package final class Authenticator: Sendable {
         func isFirstUse() -> Bool { !isUsed.load(ordering: .relaxed) && !isUsed.exchange(true, ordering: .relaxed) }
     }
 
-    private let store: KeyStore
+    private let uses: KeyUses
     private let keys: LookupCache<String, Remembered>
 
-    package init(store: KeyStore) {
-        self.store = store
+    /// - Parameter uses: Writes down, behind the requests, that keys were used.
+    package init(store: KeyStore, uses: KeyUses) {
+        self.uses = uses
         // Never for longer than the key lives.
         keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { id in try await store.liveKey(id).map(Remembered.init) }
     }
@@ -34,7 +35,7 @@ package final class Authenticator: Sendable {
         // An unknown id costs one comparison as well, so that answers take equally long.
         let isGood = constantTimeEquals(found?.key.digest ?? Self.nobodysDigest, presented)
         guard let found, isGood else { return nil }
-        if found.isFirstUse() { try await store.noteUse(key.id) }
+        if found.isFirstUse() { uses.note(key.id) }
         return found.key.caller
     }
 

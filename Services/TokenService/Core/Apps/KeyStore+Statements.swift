@@ -61,8 +61,11 @@ extension KeyStore {
         FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id
         WHERE k.id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
         """
-    static let noteUse: PostgresStatement = """
-        UPDATE api_keys SET last_used_at = now()
-        WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+    /// A row that another transaction has locked is left for the next time: waiting for it would keep the others'.
+    static let noteUses: PostgresStatement = """
+        UPDATE api_keys SET last_used_at = now() WHERE id = ANY (ARRAY(
+            SELECT id FROM api_keys
+            WHERE id = ANY ($1::text[]) AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+            ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))
         """
 }

@@ -85,8 +85,8 @@ package struct KeyStore: Sendable {
         }
     }
 
-    /// Notes a use, at most once a minute: it tells keys in use from forgotten ones.
-    package func noteUse(_ id: String) async throws {
-        try await pool.session { session in _ = try session.execute(Self.noteUse, [.text(id)]) }
+    /// Notes that keys are in use, of each at most once a minute: it tells keys in use from forgotten ones.
+    package func noteUses(_ ids: [String]) async throws {
+        try await pool.session { session in _ = try session.execute(Self.noteUses, [.textArray(ids)]) }
     }
 }

@@ -74,7 +74,6 @@ package final class EventFeed: Service {
 
     package func run() async throws {
         await cancelWhenGracefulShutdown {
-            // A fresh database is migrated meanwhile.
             var pause = Self.rest
             var reading: Reading?
             while await Pause.of(pause) {
@@ -167,11 +166,7 @@ package final class EventFeed: Service {
     }
 
     private func report(_ error: any Error) {
-        logger.warning(
-            "Events could not be told",
-            metadata: [
-                LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)",
-                LogKey.error: "\(String(describing: error))",
-            ])
+        logger.failed(
+            "Events could not be told", error, [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"])
     }
 }

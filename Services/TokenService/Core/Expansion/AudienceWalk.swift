@@ -39,8 +39,7 @@ package struct AudienceWalk: Sendable {
         } catch is WalkedElsewhere {
             logger.info("A walk was taken over or stopped", metadata: [LogKey.notification: "\(notification)"])
         } catch {
-            logger.warning(
-                "A walk was interrupted", metadata: [LogKey.notification: "\(notification)", LogKey.error: "\(String(describing: error))"])
+            logger.failed("A walk was interrupted", error, [LogKey.notification: "\(notification)"])
             await release(notification)
         }
     }

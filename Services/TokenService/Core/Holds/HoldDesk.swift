@@ -98,8 +98,7 @@ package struct HoldDesk: Sendable {
             }
         } catch {
             // The hold is set or lifted all the same; the relay tells it once more.
-            logger.warning(
-                "It could not be written down that holds were told", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("It could not be written down that holds were told", error)
         }
         return told.count == holds.count
     }

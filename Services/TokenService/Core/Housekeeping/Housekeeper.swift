@@ -48,7 +48,7 @@ package final class Housekeeper: Service {
     }
 
     package func run() async throws {
-        // The database is migrated meanwhile, and processes that start together do not ask together.
+        // Processes that start together do not ask together.
         let pause = min(terms.interval, .seconds(60))
         await cancelWhenGracefulShutdown {
             while await Pause.of(pause * Double.random(in: 0.5...1)) { await self.round() }
@@ -70,7 +70,7 @@ package final class Housekeeper: Service {
             logger.info("Another process took the housekeeping over")
         } catch {
             metrics.housekeepingRound(.failed)
-            logger.warning("The housekeeping could not finish its round", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("The housekeeping could not finish its round", error)
             await letGo(lease)
         }
     }

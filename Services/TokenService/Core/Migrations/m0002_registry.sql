@@ -58,7 +58,6 @@ CREATE TABLE fences (
     FOREIGN KEY (app_id, installation) REFERENCES installations
 );
 
-CREATE INDEX fences_unpublished ON fences (id) WHERE published_at IS NULL;
 CREATE INDEX fences_by_installation ON fences (app_id, installation, id);
 
 -- A token that moved between two installations of the same owner: the first is not fenced then, because what is queued

@@ -36,7 +36,7 @@ package struct NotificationStore {
         case mismatch
     }
 
-    /// In the order of the items. Commits: nothing may follow in the transaction.
+    /// In the order of the items, no two of which may have the same idempotency key. Commits: nothing may follow in the transaction.
     package func insert(_ items: [Item]) throws -> [Verdict] {
         let fresh = try claimKeys(of: items)
         let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
@@ -50,7 +50,7 @@ package struct NotificationStore {
             commands += Self.walkedRows(item)
         }
         if !resolvable.isEmpty { commands.append((Self.insertResolved, Self.resolvedRows(resolvable))) }
-        let replays = try items.map { item in isFresh(item) ? nil : try earlier(item) }
+        let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
         let answers = try session.commit(with: commands)
         var outbox: Int64?
         if !resolvable.isEmpty, let rows = answers.last {
@@ -67,14 +67,11 @@ package struct NotificationStore {
     }
 
     /// Takes the keys for these notifications. Whoever comes second waits here for the first one's commit.
-    /// - Returns: the notifications that have theirs; of two items with one key, the first.
+    /// - Returns: the notifications that have theirs.
     /// - Throws: ``IdempotencyInProgress`` where that takes longer than the database's lock timeout.
     private func claimKeys(of items: [Item]) throws -> Set<PushID> {
-        var claims: [KeyOfApp: Item] = [:]
-        for item in items {
-            guard let key = item.idempotency else { continue }
-            let place = KeyOfApp(app: item.app.id, caller: key.caller, key: key.key)
-            if claims[place] == nil { claims[place] = item }
+        let claims = items.compactMap { item in
+            item.idempotency.map { (key: KeyOfApp(app: item.app.id, caller: $0.caller, key: $0.key), value: item) }
         }
         guard !claims.isEmpty else { return [] }
         let ordered = claims.sorted { $0.key < $1.key }
@@ -111,14 +108,12 @@ package struct NotificationStore {
         return .replay(try Self.receipt(row, app: app))
     }
 
-    /// What the key was used for. Nil where that notification is one of this transaction's own.
-    private func earlier(_ item: Item) throws -> Verdict? {
-        guard let idempotency = item.idempotency else { return nil }
-        let row = try session.execute(
-            Self.selectKey, [.int64(item.app.id), .text(idempotency.caller), .text(idempotency.key)]
-        ).only()
+    /// What the key was used for by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the
+    /// record, and both are removed together.
+    private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict {
+        let row = try session.execute(Self.selectKey, [.int64(app.id), .text(idempotency.caller), .text(idempotency.key)]).only()
         guard try row.bytes(0) == idempotency.fingerprint else { return .mismatch }
-        return .replay(try Self.receipt(row, app: item.app))
+        return .replay(try Self.receipt(row, app: app))
     }
 
     private static func receipt(_ row: PostgresRow, app: App) throws -> NotificationReceipt {

@@ -3,7 +3,7 @@ package import PushModel
 
 /// Applies outcome events to the database: one transaction per batch, and the same events again change nothing (DESIGN.md section 6).
 package struct OutcomeApplication: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) { self.pool = pool }
 

@@ -80,6 +80,10 @@ package final class OutcomeConsumer: Service {
     /// What cannot be decoded is buried and stops nothing.
     private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         for message in received.takeAll() where !isOurs(message) {
+            if message.routingKey == CredentialReport.routingKey {
+                await keep(message)
+                continue
+            }
             do throws(MessageError) {
                 let event = try OutcomeEvent(decoding: message.body)
                 batch.messages.append(Readable(message: message, event: event))
@@ -90,6 +94,21 @@ package final class OutcomeConsumer: Service {
             }
             if batch.size >= Self.maximumBatch { await begin(&batch, &group) }
         }
+    }
+
+    /// A report that cannot be written down is dropped: another one follows within a minute.
+    private func keep(_ message: ReceivedMessage) async {
+        let report: CredentialReport
+        do throws(MessageError) { report = try CredentialReport(decoding: message.body) } catch {
+            metrics.undecodableOutcome()
+            return await bury(message, reason: "undecodable_credential_report", error: error)
+        }
+        do {
+            try await application.pool.transaction { session in try CredentialStore(session: session).replace(by: report) }
+        } catch {
+            logger.failed("What a dispatcher says of its credentials could not be written down", error)
+        }
+        consumer.acknowledge([message.receipt])
     }
 
     /// One after the other, in the order in which they were told.
@@ -120,7 +139,7 @@ package final class OutcomeConsumer: Service {
                 report(effect)
                 return consumer.acknowledge(batch.map(\.message.receipt))
             } catch let error as PostgresError where error.isUnavailable {
-                logger.warning("Outcomes wait for the database", metadata: [LogKey.count: "\(batch.count)", LogKey.error: "\(error)"])
+                logger.failed("Outcomes wait for the database", error, [LogKey.count: "\(batch.count)"])
                 // In a shutdown the broker keeps them: not acknowledged is not lost.
                 guard !Task.isShuttingDownGracefully, await Pause.of(backOff) else { return }
                 backOff = min(backOff * 2, .seconds(5))

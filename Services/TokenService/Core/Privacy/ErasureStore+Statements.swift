@@ -104,9 +104,12 @@ extension ErasureStore {
         DELETE FROM installation_history WHERE id IN (
             SELECT id FROM installation_history WHERE app_id = $1 AND owner = $2 AND id <= $3 ORDER BY id LIMIT $4)
         """
+    /// In the order of `fences_open`, one installation after another: in the order of ids, published fences would be read as well.
     static let openFences: PostgresStatement = """
         SELECT f.id, f.installation, f.epochs_below, f.created_at FROM fences f
-        JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
-        WHERE f.published_at IS NULL AND f.app_id = $1 AND i.signed_out_reason = 'erased' ORDER BY f.id LIMIT 500
+        CROSS JOIN LATERAL (
+            SELECT signed_out_reason FROM installations WHERE app_id = f.app_id AND id = f.installation OFFSET 0
+        ) AS i
+        WHERE f.published_at IS NULL AND f.app_id = $1 AND i.signed_out_reason = 'erased' ORDER BY f.app_id, f.installation LIMIT 500
         """
 }

@@ -150,8 +150,9 @@ extension OutboxStore {
         FROM deliveries d JOIN tokens t ON t.id = d.token_id JOIN apps a ON a.id = t.app_id
         WHERE d.notification = ANY ($1::uuid[]) AND d.class IS NULL ORDER BY d.notification, d.token_id
         """
+    /// In the order of `fences_open`; it does not matter which goes first.
     static let leftOverFences: PostgresStatement = """
         SELECT f.id, a.slug, f.installation, f.epochs_below, f.created_at FROM fences f JOIN apps a ON a.id = f.app_id
-        WHERE f.published_at IS NULL AND f.created_at < now() - interval '2 seconds' ORDER BY f.id LIMIT $1
+        WHERE f.published_at IS NULL AND f.created_at < now() - interval '2 seconds' ORDER BY f.app_id, f.installation LIMIT $1
         """
 }

@@ -131,9 +131,7 @@ package final class PublishSettlements: Service {
                 try await commit(settlements)
                 break
             } catch {
-                logger.warning(
-                    "What was published could not be written down",
-                    metadata: [LogKey.count: "\(settlements.count)", LogKey.error: "\(String(describing: error))"])
+                logger.failed("What was published could not be written down", error, [LogKey.count: "\(settlements.count)"])
                 if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
                 guard attemptsLeft > 0, await Pause.of(backOff) else { break }
                 backOff = min(backOff * 2, .seconds(2))
@@ -211,7 +209,7 @@ package final class PublishSettlements: Service {
                     try store.renew(outbox: Array(underWay.outbox.keys), seconds: seconds)
                 }
             } catch {
-                logger.warning("Leases could not be renewed", metadata: [LogKey.error: "\(String(describing: error))"])
+                logger.failed("Leases could not be renewed", error)
             }
         }
     }

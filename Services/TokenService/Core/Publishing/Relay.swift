@@ -69,7 +69,6 @@ package final class Relay: Service {
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
-                // The first round is an interval away: a fresh database is migrated meanwhile.
                 group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
                 for await _ in pulse.beats {
                     let succeeded = await round(&group)
@@ -109,7 +108,7 @@ package final class Relay: Service {
             }
             return true
         } catch {
-            logger.warning("The relay could not do its round", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("The relay could not do its round", error)
             return false
         }
     }

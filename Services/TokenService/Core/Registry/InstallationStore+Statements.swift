@@ -56,21 +56,28 @@ extension InstallationStore {
         INSERT INTO fences (app_id, installation, epochs_below, created_at) SELECT $1, id, owner_epoch, $3 FROM ended
         RETURNING installation
         """
+    /// `OFFSET 0`: looked up one by one. An array of installations would be compared with every open fence of the app.
     static let unpublishedFences: PostgresStatement = """
-        SELECT id, installation, epochs_below, created_at FROM fences
-        WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND (published_at IS NULL) IS TRUE ORDER BY id
+        SELECT f.* FROM unnest($2::uuid[]) AS named (id)
+        CROSS JOIN LATERAL (
+            SELECT id, installation, epochs_below, created_at FROM fences
+            WHERE app_id = $1 AND installation = named.id AND published_at IS NULL OFFSET 0
+        ) AS f
+        ORDER BY f.id
         """
-    /// Of a user's latest sign-outs; nothing is searched for while no fence is open at all.
+    /// Of a user's latest sign-outs, each installation once; nothing is searched for while no fence is open at all.
     static let openFencesOfUser: PostgresStatement = """
-        SELECT DISTINCT f.id, f.installation, f.epochs_below, f.created_at
+        SELECT f.*
         FROM (
-            SELECT installation, owner_epoch FROM installation_history
-            WHERE app_id = $1 AND owner = $2 AND event = 'signed_out' AND EXISTS (SELECT FROM fences WHERE published_at IS NULL)
-            ORDER BY id DESC LIMIT 5000
+            SELECT installation, min(owner_epoch) AS owner_epoch FROM (
+                SELECT installation, owner_epoch FROM installation_history
+                WHERE app_id = $1 AND owner = $2 AND event = 'signed_out' AND EXISTS (SELECT FROM fences WHERE published_at IS NULL)
+                ORDER BY id DESC LIMIT 5000
+            ) AS latest GROUP BY installation
         ) AS h
         CROSS JOIN LATERAL (
-            SELECT * FROM fences
-            WHERE app_id = $1 AND installation = h.installation AND epochs_below > h.owner_epoch AND (published_at IS NULL) IS TRUE OFFSET 0
+            SELECT id, installation, epochs_below, created_at FROM fences
+            WHERE app_id = $1 AND installation = h.installation AND epochs_below > h.owner_epoch AND published_at IS NULL OFFSET 0
         ) AS f
         ORDER BY f.id
         """

@@ -4,12 +4,15 @@ extension Resource {
     static let apps = Resource(
         "Apps", "An app is a tenant: its devices, users, notifications and keys are its own.",
         operations: [create, list, read, change],
-        schemas: ["NewApp": newApp, "App": app, "Apps": .answer(.required("apps", .array(.reference("App")))), "AppChange": appChange])
+        schemas: [
+            "NewApp": newApp, "App": app, "MadeApp": madeApp, "Apps": .answer(.required("apps", .array(.reference("App")))),
+            "AppChange": appChange,
+        ])
 
     private static let create = Operation(
         .createApp, "createApp", "Make an app", "The same again answers 200; another one of the same slug 409.",
         request: .json("NewApp"),
-        answers: [Answer(201, "Made.", .json("App")), Answer(200, "It was there, exactly like this.", .json("App"))],
+        answers: [Answer(201, "Made.", .json("MadeApp")), Answer(200, "It was there, exactly like this.", .json("MadeApp"))],
         problems: [.appDiffers])
 
     private static let list = Operation(
@@ -44,10 +47,18 @@ extension Resource {
         .required("environments", environments), .omissible("stale_after_days", staleAfter),
         .omissible("removes_stale", removesStale.standard(false)), .optional("event_stream", eventStream))
 
-    private static let app = JSONSchema.answer(
+    private static let app = JSONSchema.answer(properties)
+    private static let madeApp = JSONSchema.answer(
+        properties + [
+            .required(
+                "warnings", .array(.answer(.required("code", .words(["no_credential"])), .required("detail", .string(), "For people."))),
+                "An environment that no dispatcher has reported a credential for: nothing is sent there.")
+        ])
+    private static let properties: [JSONSchema.Field] = [
         .required("slug", .slug), .required("bundle_id", bundleID), .required("device_policy", policy),
         .required("environments", environments), .required("stale_after_days", staleAfter.orNull), .required("removes_stale", removesStale),
-        .required("event_stream", eventStream))
+        .required("event_stream", eventStream),
+    ]
 
     private static let appChange = JSONSchema.request(
         .optional("bundle_id", bundleID), .optional("device_policy", policy), .optional("environments", environments),

@@ -55,8 +55,8 @@ package struct WebhookAttempt: Sendable {
                         RetryAfter.duration($0, now: UnixTime.milliseconds())
                     })
             }
-        } catch let error as WebhookClients.Refused {
-            return .refused(error.words)
+        } catch let error as WebhookAddresses.Refused {
+            return .refused("address_not_allowed: \(error.words)")
         } catch let error as ResolveError {
             return .failed(status: nil, error: "name_not_resolved: \(error.message)")
         } catch {

@@ -4,18 +4,11 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
-package import SystemIO
+import SystemIO
 
 /// HTTP clients, each for one host at one address that was checked: whatever the name leads to later, its connections go there. Kept for
 /// a minute, so that what follows shares connections; then the name is asked for again.
 package final class WebhookClients: Sendable {
-    package struct Refused: Error {
-        /// For the webhook's owner.
-        package let words: String
-    }
-
-    package typealias Resolver = @Sendable (String, Int) async throws -> [SystemIO.SocketAddress]
-
     private static let lifetime = Duration.seconds(60)
     private static let connectTimeout = TimeAmount.seconds(5)
     /// Addresses of one name that are tried.
@@ -40,8 +33,7 @@ package final class WebhookClients: Sendable {
         var next = 0
     }
 
-    private let resolve: Resolver
-    private let rules: AddressRules
+    private let addresses: WebhookAddresses
     private let tls: TLSConfiguration
     private let concurrency: Int
     private let logger: Logger
@@ -50,10 +42,9 @@ package final class WebhookClients: Sendable {
     /// - Parameter concurrency: Connections to one host.
     package init(
         terms: WebhookTerms, concurrency: Int, logger: Logger,
-        resolve: @escaping Resolver = { host, port in try await HostResolution.addresses(of: host, port: port) }
+        resolve: WebhookAddresses.Resolver? = nil
     ) {
-        self.resolve = resolve
-        rules = terms.rules
+        addresses = resolve.map { WebhookAddresses(rules: terms.rules, resolve: $0) } ?? WebhookAddresses(rules: terms.rules)
         self.concurrency = concurrency
         self.logger = logger
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -64,7 +55,7 @@ package final class WebhookClients: Sendable {
 
     /// Runs `body` with a client that connects to a checked address of that host and to nothing else; anew with the next address where one
     /// cannot be connected to.
-    /// - Throws: ``Refused``; `ResolveError`; what `body` throws.
+    /// - Throws: ``WebhookAddresses/Refused``; `ResolveError`; what `body` throws.
     package func with<R: Sendable>(_ url: WebhookURL, _ body: (HTTPClient) async throws -> R) async throws -> R {
         let place = Place(host: url.host, port: url.port)
         var used: Used
@@ -131,12 +122,8 @@ package final class WebhookClients: Sendable {
     }
 
     private func make(_ place: Place) async throws -> Used {
-        let addresses = try await resolve(place.host, place.port)
-        // All of them, not only those that are taken: a name that leads inside too is nobody's honest mistake.
-        guard !addresses.isEmpty, addresses.allSatisfy({ rules.allows($0.ip) }) else {
-            throw Refused(words: "address_not_allowed: the name leads to an address that is not on the public internet")
-        }
-        let taken = Array(addresses.prefix(Self.maximumAddresses))
+        // All of them are checked, not only those that are taken.
+        let taken = Array(try await addresses.checked(host: place.host, port: place.port).prefix(Self.maximumAddresses))
         return state.withLock { state in Self.add(client(for: place, taken[0]), taken, at: place, to: &state) }
     }
 

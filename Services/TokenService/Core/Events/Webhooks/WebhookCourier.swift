@@ -80,7 +80,7 @@ package final class WebhookCourier: Service {
             underWay.withLock { underWay in for message in claimed { underWay[message.webhook, default: 0] += 1 } }
             for message in claimed { group.addTask { await self.carry(message) } }
         } catch {
-            logger.warning("Webhooks could not be served", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("Webhooks could not be served", error)
         }
     }
 
@@ -92,8 +92,7 @@ package final class WebhookCourier: Service {
             try await settle(message, outcome)
         } catch {
             // Its lease runs out, and it is sent again.
-            logger.warning(
-                "A webhook's answer could not be written down", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("A webhook's answer could not be written down", error)
         }
         underWay.withLock { underWay in
             let left = (underWay[message.webhook] ?? 1) - 1
@@ -150,7 +149,7 @@ package final class WebhookCourier: Service {
             for webhook in overfull { report(webhook, .backlogFull) }
             gauge.set(lag: lag)
         } catch {
-            logger.warning("Webhooks could not be looked after", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.failed("Webhooks could not be looked after", error)
         }
     }
 }

@@ -114,6 +114,13 @@ extension DeviceAccount {
     }
 
     private func pending(_ told: NotificationStatus.Delivery, _ place: ExplanationFacts.ChunkPlace?) -> Step {
+        if let attempt = told.lastAttempt, attempt.outcome == OutcomeClass.misconfigured.rawValue {
+            return step(nil, .pending, misconfiguration(attempt, in: told.environment)) {
+                $0.reason = attempt.reason
+                $0.environment = told.environment
+                $0.until = attempt.retryAt
+            }
+        }
         if let retryAt = told.lastAttempt?.retryAt, retryAt > now {
             return step(nil, .pending, "It waits to be tried again.") { $0.until = retryAt }
         }
@@ -123,6 +130,26 @@ extension DeviceAccount {
             }
         }
         return step(nil, .pending, "It has no outcome yet.")
+    }
+}
+
+extension DeviceAccount {
+    /// Who has to do what, so that it can be sent. It is tried again by itself until it expires.
+    private func misconfiguration(_ attempt: NotificationStatus.Attempt, in environment: String) -> String {
+        let ours = credentials.filter { $0.environment.rawValue == environment }
+        if let refused = ours.first(where: { $0.refusal != nil }), let refusal = refused.refusal {
+            return "APNs refuses \(refused.words) (\(refusal)); the operator must replace it."
+        }
+        switch attempt.reason {
+        case "no_credential":
+            return ours.isEmpty
+                ? "No dispatcher has a credential for the app in \(environment); the operator must add one to APNS_CREDENTIALS_FILE."
+                : "A credential for the app in \(environment) has come since; it waits to be tried again."
+        case let reason? where attempt.status != nil:
+            let credential = ours.isEmpty ? "" : " with \(ours.map(\.words).joined(separator: " or "))"
+            return "APNs refuses the app's credential, topic or environment\(credential) (\(reason)); the operator must correct it."
+        default: return "APNs refused the app's credential (\(attempt.reason ?? "no reason is recorded")); the operator must check it."
+        }
     }
 }
 

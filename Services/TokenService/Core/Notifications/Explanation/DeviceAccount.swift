@@ -18,6 +18,7 @@ struct DeviceAccount {
     let installation: ExplanationFacts.Installation
     let notification: ExplanationFacts.Notification
     let quietHours: QuietHours?
+    let credentials: [AppCredential]
     /// UNIX milliseconds.
     let now: Int64
 
@@ -25,6 +26,7 @@ struct DeviceAccount {
         self.installation = installation
         notification = facts.notification
         quietHours = facts.quietHours
+        credentials = facts.credentials
         self.now = now
         let deliveries = installation.deliveries.filter(isOfUser)
         let receipted = Set(deliveries.map(\.tokenID))

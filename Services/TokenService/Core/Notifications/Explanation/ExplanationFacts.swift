@@ -11,6 +11,8 @@ package struct ExplanationFacts: Sendable {
     package var isCutShort = false
     /// In force on the notification as it is asked, whichever ends last first.
     package var holds: [Hold] = []
+    /// What the dispatchers have for the app.
+    package var credentials: [AppCredential] = []
 
     package struct Hold: Sendable {
         package var id: PushID

@@ -44,6 +44,7 @@ package struct ExplanationStore {
             installations: ids.map { ExplanationFacts.Installation(id: $0, times: times[$0] ?? [:]) })
         facts.isCutShort = times.count > ids.count
         facts.holds = try first[3].map { row in try Self.hold(row) }
+        facts.credentials = try CredentialStore(session: session).credentials(of: app.slug)
         if !ids.isEmpty { try load(ids, into: &facts) }
         return facts
     }

@@ -147,12 +147,12 @@ extension RegistryBatchStore {
         LEFT JOIN token_moves m ON m.app_id = $1 AND m.successor = h.installation
         """
 
-    /// IS TRUE: not by the index on those that are open, which is small only while the broker takes them.
+    /// By `fences_open`: the published fences of an installation, which are kept for a week, are never read.
     static let selectOpenFences: PostgresStatement = """
         SELECT f.* FROM unnest($1::bigint[], $2::uuid[]) AS named (app_id, id)
         CROSS JOIN LATERAL (
             SELECT id, app_id, installation, epochs_below, created_at FROM fences
-            WHERE app_id = named.app_id AND installation = named.id AND (published_at IS NULL) IS TRUE OFFSET 0
+            WHERE app_id = named.app_id AND installation = named.id AND published_at IS NULL OFFSET 0
         ) AS f
         """
 

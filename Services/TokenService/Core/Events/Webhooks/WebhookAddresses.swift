@@ -1,0 +1,53 @@
+package import SystemIO
+
+/// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and anew before each
+/// connection, because a name may lead elsewhere since.
+package struct WebhookAddresses: Sendable {
+    package typealias Resolver = @Sendable (String, Int) async throws -> [SocketAddress]
+
+    package struct Refused: Error {
+        /// For the webhook's owner.
+        package let words: String
+    }
+
+    /// How long a request that makes a webhook waits for the resolver.
+    private static let patience = Duration.seconds(2)
+
+    let rules: AddressRules
+    private let resolve: Resolver
+
+    package init(
+        rules: AddressRules, resolve: @escaping Resolver = { host, port in try await HostResolution.addresses(of: host, port: port) }
+    ) {
+        self.rules = rules
+        self.resolve = resolve
+    }
+
+    /// All of them are checked: a name that leads inside too is nobody's honest mistake.
+    /// - Throws: ``Refused``; `ResolveError`.
+    func checked(host: String, port: Int) async throws -> [SocketAddress] {
+        let addresses = try await resolve(host, port)
+        guard !addresses.isEmpty, addresses.allSatisfy({ rules.allows($0.ip) }) else {
+            throw Refused(
+                words: "\(host) leads to an address that is not on the public internet; for development, WEBHOOK_INSECURE=true permits "
+                    + "addresses of the token service's own machine")
+        }
+        return addresses
+    }
+
+    /// Why a webhook may not be made. A name that cannot be resolved now may be resolved later, and is checked then.
+    package func refusal(of url: WebhookURL) async -> Refused? {
+        await withTaskGroup(of: Refused?.self) { group in
+            group.addTask {
+                do { _ = try await checked(host: url.host, port: url.port) } catch { return error as? Refused }
+                return nil
+            }
+            group.addTask {
+                _ = await Pause.of(Self.patience)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import PushCtl
+import StrictJSON
+import Testing
+
+@Suite("Who has to do what, where a credential will not do", .timeLimit(.minutes(5)))
+struct CredentialExplanationTests {
+    @Test("A key that APNs refuses is named, with APNs' word and who replaces it") func revokedKey() async throws {
+        try await withPlatform { platform in
+            try await platform.startSimulator()
+            let tokenService = try await platform.startTokenService()
+            try await platform.startDispatcher("dispatcher", ["APNS_CREDENTIALS_CHECK_SECONDS": "1"])
+            try await Client.with(platform, tokenService) { client in
+                _ = try await client.registerDevices(1, user: "ada")
+                try await client.simulator.put("/v1/keys/DEMO123456") { $0.field("state", "revoked") }
+                // The second one finds the pool paused: APNs was not asked about it.
+                for text in ["first", "second"] {
+                    let id = try await client.send(text, to: "ada")
+                    try await Self.expect(
+                        "Waiting: APNs refuses key DEMO123456 (InvalidProviderToken); the operator must replace it.", of: id,
+                        to: client.service)
+                }
+                try await client.simulator.put("/v1/keys/DEMO123456") { $0.field("state", "active") }
+            }
+        }
+    }
+
+    @Test("An app without a credential is warned of when it is made, and explained when something is sent")
+    func noCredential() async throws {
+        try await withPlatform { platform in
+            try await platform.startSimulator()
+            let tokenService = try await platform.startTokenService()
+            try await platform.startDispatcher()
+            func create(_ app: String) async throws -> [String] {
+                let (ending, output) = try await platform.run(
+                    "pushctl",
+                    [
+                        "apps", "create", app, "--bundle-id", "com.example.\(app)", "--url", tokenService.url, "--key-file",
+                        "\(platform.folder)/admin.key",
+                    ])
+                #expect(ending == .exited(0), "\(output)")
+                return output.split(separator: "\n").map(String.init)
+            }
+            // Once the dispatcher's report has come.
+            _ = try await eventually("the dispatcher has reported its credential for shop") {
+                try await create("shop") == ["shop is there"] ? true : nil
+            }
+            let made = try await create("bank")
+            #expect(made.first == "bank is there")
+            for environment in ["production", "sandbox"] {
+                let warning = "warning: no dispatcher has reported a credential for bank in \(environment)"
+                #expect(made.contains { $0.hasPrefix(warning) }, "\(made)")
+            }
+            try await APIClient.with(baseURL: tokenService.url, key: platform.adminKey) { admin in
+                let key = try await admin.post("/v1/admin/keys") { body in
+                    body.field("app", "bank")
+                    body.field("name", "test")
+                    body.field("scopes", ["devices", "send", "read"])
+                }
+                let bank = admin.with(key: try #require(key["key"]?.stringValue))
+                let device = Client.Device()
+                try await bank.put("/v1/apps/bank/installations/\(device.installation)") { body in
+                    body.field("user", "ada")
+                    body.array("tokens") { $0.object { $0.field("token", device.token) } }
+                }
+                let accepted = try await bank.post("/v1/apps/bank/notifications") { request in
+                    request.object("to") { $0.field("user", "ada") }
+                    request.object("payload") { $0.object("aps") { $0.field("alert", "hello") } }
+                }
+                try await Self.expect(
+                    "Waiting: No dispatcher has a credential for the app in production; the operator must add one to APNS_CREDENTIALS_FILE.",
+                    of: try #require(accepted["id"]?.stringValue), app: "bank", to: bank)
+            }
+        }
+    }
+
+    /// What `why` says in the end; until the outcome and the report have come it says less.
+    private static func expect(_ sentence: String, of id: String, app: String = Client.app, to client: APIClient) async throws {
+        var last = ""
+        do {
+            _ = try await eventually("why says it", within: .seconds(30)) {
+                last = try await client.get("/v1/apps/\(app)/notifications/\(id)/why?user=ada")["explanation"]?.stringValue ?? ""
+                return last == sentence ? true : nil
+            }
+        } catch is NeverHappened {
+            #expect(last == sentence)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import PushCtl
+import PushModel
+import StrictJSON
+import SystemIO
+import TestDatabase
+import TestSupport
+import Testing
+
+@Suite("What a program says when it cannot begin", .timeLimit(.minutes(5)))
+struct StartTests {
+    @Test("A port that is taken is named with its setting, and what to do") func takenPort() async throws {
+        try await withPlatform { platform in
+            let other = try TCPListener(host: "127.0.0.1", port: FreePorts.choose(1)[0])
+            for (setting, service) in [
+                ("HTTP_PORT", try platform.launchTokenService(["HTTP_PORT": "\(other.port)"])),
+                ("OPERATIONS_PORT", try platform.launchDispatcher("dispatcher", ["OPERATIONS_PORT": "\(other.port)"])),
+            ] {
+                #expect(await service.process.waitForEnd() == .exited(1))
+                let sentence = "\(setting) \(other.port) on 127.0.0.1 is taken; stop the other program or choose another port"
+                #expect(service.process.log.contains("\nError: \(sentence)\n"), "\(service.process.log)")
+            }
+            other.close()
+        }
+    }
+
+    @Test("Servers that are away are each said once, however many loops ask for them") func noServers() async throws {
+        try await withPlatform { platform in
+            let away = "127.0.0.1:\(FreePorts.closed)"
+            let service = try platform.launchTokenService([
+                "POSTGRES_URL": "postgresql://push@\(away)/push", "RABBITMQ_URL": "amqp://push@\(away)/", "RELAY_INTERVAL_MS": "10",
+            ])
+            let dispatcher = try platform.launchDispatcher("dispatcher", ["RABBITMQ_URL": "amqp://push@\(away)/"])
+            for process in [service, dispatcher] { try await Self.failures(8, of: process) }
+            let said = Self.troubles(service.process.log)
+            #expect(said.count { $0.hasPrefix("The database cannot be used") } == 1, "\(said)")
+            #expect(said.count { $0.hasPrefix("No connection to the broker") } == 1, "\(said)")
+            #expect(said.count == 2, "\(said)")
+            #expect(Self.troubles(dispatcher.process.log).count { $0.hasPrefix("No connection to the broker") } == 1)
+        }
+    }
+
+    @Test("Before the first migration one line says what to run, and nothing complains of missing relations")
+    func notMigrated() async throws {
+        try await withPlatform { platform in
+            let account = "service_\(PushID.random().description.prefix(8))"
+            try await platform.database.session { session in try session.simple("CREATE ROLE \(account) LOGIN") }
+            let outcome: Result<Void, any Error>
+            do { outcome = .success(try await Self.startBeforeMigration(platform, account)) } catch { outcome = .failure(error) }
+            await platform.endAll()
+            try await platform.database.session { session in try session.simple("DROP OWNED BY \(account); DROP ROLE \(account)") }
+            try outcome.get()
+        }
+    }
+
+    private static func startBeforeMigration(_ platform: Platform, _ account: String) async throws {
+        var uri = try #require(URLComponents(string: platform.databaseURI))
+        uri.user = account
+        let service = try platform.launchTokenService(["POSTGRES_URL": uri.string ?? "", "RELAY_INTERVAL_MS": "10"])
+        try await APIClient.with(baseURL: service.url, key: platform.adminKey) { client in
+            _ = try await eventually("it says what it waits for") {
+                service.process.log.contains("Run `token-service migrate`") ? true : nil
+            }
+            let refusal = await #expect(throws: (any Error).self) { try await client.get("/v1/admin/keys") }
+            #expect(refusal.map { "\($0)".contains("503 database_unavailable") } == true, "\(String(describing: refusal))")
+        }
+        let (ending, output) = try await platform.run("token-service", ["migrate"], ["POSTGRES_URL": platform.databaseURI])
+        #expect(ending == .exited(0), "\(output)")
+        try await platform.database.session { session in
+            try session.simple(
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \(account); GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO \(account)"
+            )
+        }
+        try await platform.waitUntilReady(service)
+        let said = troubles(service.process.log)
+        #expect(said.count == 1 && said[0].hasPrefix("The database is not migrated"), "\(said)")
+    }
+
+    /// Returns when so many connections to the broker have failed.
+    private static func failures(_ count: Int, of service: RunningService) async throws {
+        _ = try await eventually("\(service.process.name) has tried \(count) times") {
+            let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: "\(service.url)/metrics"), timeout: .seconds(10))
+            guard let body = try await answer?.body.collect(upTo: 1 << 20) else { return nil as Bool? }
+            let failed = String(buffer: body).split(separator: "\n").filter { $0.hasPrefix("push_broker_connection_failures_total") }
+            return failed.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +) >= count ? true : nil
+        }
+    }
+
+    /// The messages of what was warned of.
+    private static func troubles(_ log: String) -> [String] {
+        log.split(separator: "\n").compactMap { try? JSONValue.parse(Array($0.utf8)) }
+            .filter { ["warning", "error"].contains($0["level"]?.stringValue) }.compactMap { $0["msg"]?.stringValue }
+    }
+}

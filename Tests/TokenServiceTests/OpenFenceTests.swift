@@ -1,0 +1,99 @@
+import Postgres
+import PushModel
+import TestDatabase
+import Testing
+
+@testable import TokenService
+
+/// The published fences of an installation are kept for a week. Whatever asks for those that are open reads no others.
+@Suite("A sign-out does not read the fences of those before it", .timeLimit(.minutes(5)))
+struct OpenFenceTests {
+    /// What PostgreSQL knows of the table when it makes its plan.
+    enum Statistics: CaseIterable { case none, whileOpen, whenPublished }
+
+    private static let signOuts: Int32 = 3075
+
+    @Test(arguments: Statistics.allCases) func notOfTheirInstallation(_ statistics: Statistics) async throws {
+        try await withShop { app, session in
+            try Self.signOut(app, in: session, statistics)
+            let store = InstallationStore(session: session, app: app)
+            let change = RegistryChange(
+                app: app,
+                .registration(
+                    Registration(
+                        installation: installation(1), user: "ada", tokens: [], profile: InstallationProfile(), replaces: nil,
+                        expectedOwner: .anyone)))
+            let questions: [(String, () throws -> Int)] = [
+                ("of a user", { try store.openFences(of: "ada").count }),
+                ("of an installation", { try store.unpublishedFences(of: [installation(1)]).count }),
+                ("of a registration", { try RegistryBatchStore(session: session).load([change]).openFences.count }),
+                ("of the erased", { try ErasureStore.openFences(of: app, in: session).count }),
+            ]
+            for (question, ask) in questions {
+                // The first one may meet entries that are dead since the fences were published, and marks them so.
+                _ = try session.transaction { _ in try ask() }
+                let before = try session.entriesRead(of: "fences")
+                #expect(try session.transaction { _ in try ask() } == 0, "\(question)")
+                #expect(try session.entriesRead(of: "fences") - before < 100, "\(question)")
+            }
+        }
+    }
+
+    @Test func theRelayFindsThemWithoutReadingWhatIsPublished() async throws {
+        try await withShop { app, session in
+            try Self.signOut(app, in: session, .whenPublished)
+            try session.execute("UPDATE fences SET created_at = now() - interval '1 hour'")
+            try session.execute("UPDATE fences SET published_at = NULL WHERE id IN (SELECT id FROM fences ORDER BY id DESC LIMIT 20)")
+            let store = OutboxStore(session: session)
+            _ = try store.leftOverFences(limit: 5)
+            let before = try session.entriesRead(of: "fences")
+            #expect(try store.leftOverFences(limit: 5).count == 5)
+            #expect(try session.entriesRead(of: "fences") - before < 100)
+        }
+    }
+
+    /// Alternating registration and logout: the tables that thousands of them leave, with one open fence of somebody else.
+    private static func signOut(_ app: App, in session: PostgresSession, _ statistics: Statistics) throws {
+        let parameters: [PostgresValue] = [.int64(app.id), .id(installation(1)), .int32(signOuts)]
+        try session.execute(
+            """
+            INSERT INTO installations (app_id, id, owner_epoch, registered_at, created_at)
+            SELECT $1, unnest($2::uuid[]), 1, now(), now()
+            """, [.int64(app.id), .ids([installation(1), installation(2)])])
+        try session.execute(
+            """
+            INSERT INTO fences (app_id, installation, epochs_below, created_at)
+            SELECT $1, $2, n + 1, now() FROM generate_series(1, $3::int) AS n
+            """, parameters)
+        if statistics == .whileOpen { try session.execute("ANALYZE fences") }
+        try session.execute("UPDATE fences SET published_at = now()")
+        try session.execute(
+            """
+            INSERT INTO installation_history (app_id, installation, at, event, owner_epoch, owner)
+            SELECT $1, $2, now(), event, n, 'ada' FROM generate_series(1, $3::int) AS n, unnest(ARRAY['signed_in', 'signed_out']) AS event
+            ORDER BY n, event
+            """, parameters)
+        try session.execute(
+            "INSERT INTO fences (app_id, installation, epochs_below, created_at) VALUES ($1, $2, 2, now())",
+            [.int64(app.id), .id(installation(2))])
+        if statistics == .whenPublished { try session.execute("ANALYZE") }
+    }
+
+    private func withShop(_ body: @escaping @Sendable (App, PostgresSession) throws -> Void) async throws {
+        try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { administrator, uri in
+            let slug = try #require(AppSlug("shop"))
+            let properties = AppProperties(bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production])
+            guard case .created(let app) = try await AppStore(pool: administrator).create(slug: slug, properties) else {
+                throw CorruptRow(table: "apps")
+            }
+            // Planned as the service has its statements planned.
+            var configuration = try TestServer.configuration(uri: uri)
+            configuration.sessionSettings = TokenServiceConfiguration.planning
+            let pool = PostgresPool(configuration)
+            let result: Result<Void, any Error>
+            do { result = .success(try await pool.session { session in try body(app, session) }) } catch { result = .failure(error) }
+            await pool.close()
+            try result.get()
+        }
+    }
+}
