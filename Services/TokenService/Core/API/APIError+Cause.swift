@@ -53,6 +53,9 @@ extension APIError {
         case is RabbitMQError: self = .unavailable("broker_unavailable", "the message broker cannot be asked now", retryAfterSeconds: 5)
         case let error as PostgresError where error.isUnavailable:
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
+        // A shutdown's deadline has passed.
+        case is CancellationError:
+            self = .unavailable("shutting_down", "this instance is stopping; another one answers", retryAfterSeconds: 1)
         case let error as HTTPError where error.status == .notFound: self = .notFound
         case let error as HTTPError where error.status.code < 500:
             self = APIError(error.status, "http_error", "The request is not valid", error.body ?? "the request is not valid HTTP here")
