@@ -130,6 +130,7 @@ package struct TokenServiceMetrics: Sendable {
     func putAside(_ number: Int) { count(MetricName.putAside, [], by: number) }
     func published(_ number: Int) { count(MetricName.published, [], by: number) }
     func undecodableOutcome() { count(MetricName.undecodableOutcomes, []) }
+    func refusedOutcome() { count(MetricName.refusedOutcomes, []) }
 
     func applied(_ effect: OutcomeApplication.Effect) {
         for (outcome, number) in effect.finished { count(MetricName.outcomes, [("class", outcome.rawValue)], by: number) }
@@ -204,6 +205,7 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.outcomes, "Deliveries that got their final outcome, by class."),
         (MetricName.repeatedOutcomes, "Final outcomes that had been applied before, or of unknown deliveries."),
         (MetricName.undecodableOutcomes, "Outcome messages that could not be read and were dead-lettered."),
+        (MetricName.refusedOutcomes, "Outcomes of single deliveries that PostgreSQL refused as they came."),
         (MetricName.completed, "Notifications whose every delivery has its outcome."),
         (MetricName.retired, "Tokens retired because APNs said so, by reason."),
         (MetricName.braked, "Batches in which an app's rejected tokens were not retired because they were too many."),

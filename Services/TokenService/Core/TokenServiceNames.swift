@@ -5,6 +5,7 @@ package enum LogKey {
     package static let appIDs = "app.ids"
     package static let count = "count"
     package static let deliveries = "erased.deliveries"
+    package static let delivery = "delivery.id"
     package static let error = "error"
     package static let eventLog = "event.log"
     package static let eventSink = "event.sink"
@@ -17,10 +18,12 @@ package enum LogKey {
     package static let messageID = "message.id"
     package static let notification = "notification.id"
     package static let notifications = "erased.notifications"
+    package static let outcome = "outcome.class"
     package static let port = "http.port"
     package static let reason = "reason"
     package static let removed = "stale.removed"
     package static let route = "http.route"
+    package static let status = "apns.status"
     package static let tokens = "erased.tokens"
     package static let version = "version"
     package static let versions = "schema.versions"
@@ -50,6 +53,7 @@ package enum MetricName {
     package static let outcomes = "push_token_service_outcomes_total"
     package static let repeatedOutcomes = "push_token_service_outcomes_repeated_total"
     package static let undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
+    package static let refusedOutcomes = "push_token_service_outcomes_refused_total"
     package static let completed = "push_token_service_notifications_completed_total"
     package static let retired = "push_token_service_tokens_retired_total"
     package static let braked = "push_token_service_brake_engaged_total"
@@ -101,6 +105,7 @@ package enum MetricName {
         outcomes,
         repeatedOutcomes,
         undecodableOutcomes,
+        refusedOutcomes,
         completed,
         retired,
         braked,

@@ -1,3 +1,4 @@
+import PushModel
 import StrictJSON
 
 /// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}` (APNS.md section 4).
@@ -7,21 +8,17 @@ struct APNsErrorBody: Equatable {
     /// More of a body is not kept. Apple's are below a hundred bytes.
     static let maximumBytes = 4096
 
-    /// A longer one than any reason is none: it ends in outcome messages.
+    /// Made harmless (``OutsideText``): it ends in outcome messages, in logs and in the database.
     let reason: String?
     /// Of a 410: milliseconds (APNS.md section 4.3).
     let timestamp: Int64?
-
-    private static let maximumReasonBytes = 128
 
     init(_ bytes: [UInt8]) {
         guard !bytes.isEmpty, bytes.count <= Self.maximumBytes, let value = Self.parse(bytes) else {
             (reason, timestamp) = (nil, nil)
             return
         }
-        reason = value["reason"]?.stringValue.flatMap { text in
-            text.isEmpty || text.utf8.count > Self.maximumReasonBytes ? nil : text
-        }
+        reason = value["reason"]?.stringValue.flatMap { OutsideText.harmless($0) }
         timestamp = value["timestamp"].flatMap(Self.milliseconds)
     }
 

@@ -65,6 +65,24 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
+    /// The values are at fault: the same ones are refused again, however often. Data exceptions (class 22), constraints (23), cardinality
+    /// (21), program limits (54), check options (44) and errors that a trigger raises (P0).
+    package var isOfValues: Bool {
+        switch code {
+        case .invalidParameter: true
+        case .sqlState(let state): ["21", "22", "23", "44", "54", "P0"].contains(state.classCode)
+        default: false
+        }
+    }
+
+    /// It took too long, met others too often or needed too many locks: fewer rows at once may go well.
+    package var isOfSize: Bool {
+        switch code {
+        case .sqlState(let state): isConflict || [.queryCanceled, .lockNotAvailable, .outOfMemory].contains(state)
+        default: false
+        }
+    }
+
     /// The server may or may not have committed: only a keyed, idempotent call may be repeated.
     package var isOutcomeUnknown: Bool {
         code == .connectionLost(outcomeUnknown: true) || code == .deadlineExceeded(outcomeUnknown: true)

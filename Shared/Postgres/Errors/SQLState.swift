@@ -26,6 +26,8 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible {
     package static let syntaxError = SQLState("42601")
     package static let undefinedTable = SQLState("42P01")
     package static let duplicatePreparedStatement = SQLState("42P05")
+    /// Also where the lock table is full (max_locks_per_transaction).
+    package static let outOfMemory = SQLState("53200")
     package static let tooManyConnections = SQLState("53300")
     package static let objectInUse = SQLState("55006")
     package static let lockNotAvailable = SQLState("55P03")

@@ -56,7 +56,7 @@ extension OutcomeEvent.Delivery {
             case .installation: installation = try scanner.pushID("installation")
             case .attempt: attempt = try scanner.integer("attempt", in: 0...Int(Int32.max))
             case .status: status = try scanner.null() ? nil : try scanner.integer("status", in: 0...999)
-            case .reason: reason = try scanner.null() ? nil : try scanner.string()
+            case .reason: reason = try scanner.null() ? nil : OutsideText.harmless(try scanner.string())
             case .timestamp: timestamp = try scanner.null() ? nil : try scanner.integer()
             case .sentAt: sentAt = try scanner.null() ? nil : try scanner.integer()
             case .retryAt: retryAt = try scanner.null() ? nil : try scanner.integer()

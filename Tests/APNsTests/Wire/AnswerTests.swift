@@ -29,6 +29,13 @@ struct AnswerTests {
         Case("a reason nobody knows", .response(status: 418, reason: "Teapot", timestamp: nil, retryAfter: nil)) {
             $0.answer($1, 418, text: #"{"more":{"a":[]},"reason":"Teapot"}"#)
         },
+        Case(
+            "control characters in the reason",
+            .response(status: 400, reason: "Bad\u{fffd}To\u{fffd}ken\u{fffd}", timestamp: nil, retryAfter: nil)
+        ) { $0.answer($1, 400, text: #"{"reason":"Bad\u0000To\nken\u202e"}"#) },
+        Case("a reason that is no UTF-8", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
+            $0.answer($1, 400, text: #"{"reason":"Bad\ud800Token"}"#)
+        },
         Case("an endless body", .response(status: 400, reason: nil, timestamp: nil, retryAfter: nil)) {
             $0.answer($1, 400, text: #"{"reason":"\#(String(repeating: "x", count: 20_000))"}"#)
         },

@@ -69,6 +69,28 @@ struct DispatcherServiceTests {
         }
     }
 
+    @Test("A reason with U+0000 comes without it, and the other deliveries of the job have their own outcomes")
+    func hostileReason() async throws {
+        try await withServiceBench { bench in
+            try bench.simulator.script(Fixture.token(2).hex, [.answer(status: 400, reason: "Bad\u{0}Token")])
+            let token = Fixture.token(3).hex
+            try bench.simulator.install(token)
+            try bench.simulator.uninstall(token, since: 1_650_000_000_123)
+            let dispatcher = try bench.startDispatcher()
+            try await bench.publish(job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))
+            var reasons: [PushID: String?] = [:]
+            while reasons.count < 3 {
+                let message = try await bench.outcomes.next()
+                #expect(!String(decoding: message.body, as: UTF8.self).contains("u0000"))
+                for delivery in try OutcomeEvent(decoding: message.body).deliveries { reasons[delivery.id] = delivery.reason }
+            }
+            try await dispatcher.stop()
+            #expect(reasons[Fixture.delivery(1).id] == .some(nil))
+            #expect(reasons[Fixture.delivery(2).id] == "Bad\u{fffd}Token")
+            #expect(reasons[Fixture.delivery(3).id] == "Unregistered")
+        }
+    }
+
     @Test("A sandbox token that was registered for production is found in the sandbox, with one request to each, under one id")
     func findsTheOtherEnvironment() async throws {
         try await withServiceBench { bench in

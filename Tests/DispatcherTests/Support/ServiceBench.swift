@@ -23,6 +23,8 @@ struct ServiceBench: Sendable {
     let publisher: Publisher
     /// Every outcome event, in the order of the outcomes' queue.
     let events = Signal<OutcomeEvent>()
+    /// The same as they came.
+    let outcomes = Signal<ReceivedMessage>()
     let deadLetters = Signal<ReceivedMessage>()
 
     struct NotConfirmed: Error {}
@@ -146,6 +148,7 @@ func withServiceBench(
                     if message.queue == topology.deadQueue {
                         bench.deadLetters.send(message)
                     } else if let event = try? OutcomeEvent(decoding: message.body) {
+                        bench.outcomes.send(message)
                         bench.events.send(event)
                     }
                 }

@@ -24,6 +24,8 @@ struct RunningService {
     let broker: RabbitMQConfiguration
     let topology: Topology
     let client: APITestClient
+    /// As SIGTERM does it: returns at once.
+    let stop: @Sendable () async -> Void
 
     /// How a test wants it; everything else is as in production.
     struct Options: Sendable {
@@ -35,6 +37,11 @@ struct RunningService {
         var brokerPort: Int?
         /// Another account at the database than the one that owns everything.
         var postgresUser: String?
+        /// Makes the service's own connections less patient than a test's.
+        var database: @Sendable (inout PostgresConfiguration) -> Void = { _ in }
+        /// How long a shutdown may take before everything is cancelled.
+        var shutdownDeadline: Duration = .seconds(30)
+        var logger = Logger(label: "test")
     }
 
     /// Migrated database, declared topology, service; all gone afterwards.
@@ -89,17 +96,18 @@ struct RunningService {
         if let user = options.postgresUser { variables["POSTGRES_URL"] = replaceUser(of: uri, with: user) }
         variables.merge(options.settings) { $1 }
         let metrics = PrometheusMetrics()
-        var logger = Logger(label: "test")
+        var logger = options.logger
         logger.logLevel = .error
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
         let listening = Signal<Int>()
         var configuration = try TokenServiceConfiguration(config, logger: logger)
         if options.postgresPort == nil { configuration.database.bePatient() }
+        options.database(&configuration.database)
         let service = try TokenService(
             configuration, metrics: metrics, logger: logger, onListening: { listening.send($0) })
         let running = service.services.filter { !options.without(($0 as? AfterStartup)?.service ?? $0) }
         var group = ServiceGroupConfiguration(services: running, logger: logger)
-        group.maximumGracefulShutdownDuration = .seconds(30)
+        group.maximumGracefulShutdownDuration = options.shutdownDeadline
         let services = ServiceGroup(configuration: group)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await services.run() }
@@ -110,7 +118,9 @@ struct RunningService {
                     _ = try await eventually { service.publisher.state == .ready ? true : nil }
                 }
                 try await body(
-                    RunningService(service: service, metrics: metrics, pool: pool, broker: broker, topology: topology, client: client))
+                    RunningService(
+                        service: service, metrics: metrics, pool: pool, broker: broker, topology: topology, client: client,
+                        stop: { await services.triggerGracefulShutdown() }))
             } catch {
                 await services.triggerGracefulShutdown()
                 throw error

@@ -21,8 +21,7 @@ struct AppsCommand: AsyncParsableCommand {
                     slug: slug, bundleID: bundleID, devicePolicy: devicePolicy,
                     environments: environments.split(separator: ",").map(String.init))
             }
-            let warnings = (app["warnings"]?.arrayValue ?? []).map { "
-warning: \($0["detail"]?.stringValue ?? "?")" }
+            let warnings = (app["warnings"]?.arrayValue ?? []).map { "\nwarning: \($0["detail"]?.stringValue ?? "?")" }
             try output.show(app, "\(slug) is there" + warnings.joined())
         }
     }

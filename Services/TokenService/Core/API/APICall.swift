@@ -44,10 +44,12 @@ struct APICall: Sendable {
     }
 
     /// A parameter of the query, decoded.
-    /// - Throws: ``APIError`` 400 where it is not percent-encoded UTF-8.
+    /// - Throws: ``APIError`` 400 where it is not percent-encoded UTF-8, or holds U+0000, which PostgreSQL refuses.
     func query(_ name: String) throws -> String? {
         guard let parameter = FormQuery(request.uri.query).parameters.first(where: { $0.name == name }) else { return nil }
-        guard let value = parameter.value else { throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8") }
+        guard let value = parameter.value, !value.utf8.contains(0) else {
+            throw APIError.invalid(name, "invalid_encoding", "must be percent-encoded UTF-8 without U+0000")
+        }
         return value
     }
 

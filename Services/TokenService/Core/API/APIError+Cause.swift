@@ -55,6 +55,9 @@ extension APIError {
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
         case let error as PostgresError where error.sqlState == .undefinedTable:
             self = .unavailable("database_unavailable", "the database is not migrated yet", retryAfterSeconds: 5)
+        // A shutdown's deadline has passed.
+        case is CancellationError:
+            self = .unavailable("shutting_down", "this instance is stopping; another one answers", retryAfterSeconds: 1)
         case let error as HTTPError where error.status == .notFound: self = .notFound
         case let error as HTTPError where error.status == .methodNotAllowed: self = .methodNotAllowed(error.headers[.allow] ?? "")
         case let error as HTTPError where error.status.code < 500:

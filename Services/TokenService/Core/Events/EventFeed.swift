@@ -127,13 +127,26 @@ package final class EventFeed: Service {
             try EventStore(session: session).read(name.log, after: position, upTo: end, apps: interest.apps, limit: Self.batch)
         }
         let target = read.events.count < Self.batch ? end : read.positions.last ?? end
-        if try await sink.publish(read.events) {
-            try await advance(&now, to: target) { [sink] session in try sink.store(read.events, for: interest, session) }
-            sink.stored(read.events.count)
-            metrics.toldEvents(read.events.count, of: name)
-            return target < now.settled
+        guard try await sink.publish(read.events) else { return false }
+        var split = BatchSplit(read.events.count)
+        while let part = split.next() {
+            let reached = part.upperBound < read.events.count ? read.positions[part.upperBound - 1] : target
+            let events = Array(read.events[part])
+            do {
+                try await advance(&now, to: reached) { [sink] session in try sink.store(events, for: interest, session) }
+                sink.stored(events.count)
+                metrics.toldEvents(events.count, of: name)
+            } catch {
+                guard Refusal(error) != .absence, !(error is LeaseLost) else { throw error }
+                if split.split(part) { continue }
+                // In order: behind one that the database takes later, nothing is told. One that it never takes is left out.
+                guard Refusal(error) == .values else { throw error }
+                report(error)
+                try await advance(&now, to: reached)
+            }
         }
-        return false
+        if read.events.isEmpty { try await advance(&now, to: target) }
+        return target < now.settled
     }
 
     private func held(_ reading: Reading?) async throws -> Reading? {

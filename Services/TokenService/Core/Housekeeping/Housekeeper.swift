@@ -136,25 +136,35 @@ extension Housekeeper {
     }
 
     private func keepRetention(_ lease: HousekeepingLease) async throws {
-        for sweep in Sweep.all { try await remove(sweep.kind, lease) { try Retention(session: $0).sweep(sweep) } }
+        for sweep in Sweep.all { try await remove(sweep.kind, Sweep.batch, lease) { try Retention(session: $0).sweep(sweep, limit: $1) } }
         let terms = terms
         let messages = Sweep.webhookMessages(days: terms.webhookDays)
-        try await remove(.webhookMessages, lease) { try Retention(session: $0).sweep(messages) }
-        try await remove(.history, lease) { try Retention(session: $0).removeHistory(olderThan: terms.historyDays) }
+        try await remove(.webhookMessages, Sweep.batch, lease) { try Retention(session: $0).sweep(messages, limit: $1) }
+        try await remove(.history, Retention.historyBatch, lease) {
+            try Retention(session: $0).removeHistory(olderThan: terms.historyDays, limit: $1)
+        }
         try await removeNotifications(lease)
-        try await remove(.tokens, lease) { try Retention(session: $0).removeTokens(olderThan: terms.retiredTokenDays) }
+        try await remove(.tokens, Retention.tokenBatch, lease) {
+            try Retention(session: $0).removeTokens(olderThan: terms.retiredTokenDays, limit: $1)
+        }
     }
 
+    /// A step that takes longer than a statement may is tried with fewer rows.
     private func remove(
-        _ kind: Retention.Kind, _ lease: HousekeepingLease, _ body: @escaping @Sendable (PostgresSession) throws -> Retention.Step
+        _ kind: Retention.Kind, _ rows: Int64, _ lease: HousekeepingLease,
+        _ body: @escaping @Sendable (PostgresSession, _ limit: Int64) throws -> Retention.Step
     ) async throws {
-        var total = 0
-        var isDone = false
+        var (total, limit, isDone) = (0, rows, false)
         while !isDone {
-            let done = try await step(lease, body)
-            metrics.retentionRemoved(kind, done.removed)
-            total += done.removed
-            isDone = done.isDone
+            do {
+                let done = try await step(lease) { [limit] session in try body(session, limit) }
+                metrics.retentionRemoved(kind, done.removed)
+                total += done.removed
+                isDone = done.isDone
+            } catch {
+                guard Refusal(error) == .size, limit > 1 else { throw error }
+                limit = max(1, limit / 16)
+            }
         }
         report(kind, total)
     }

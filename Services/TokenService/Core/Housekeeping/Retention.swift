@@ -33,27 +33,27 @@ package struct Retention {
     }
 
     /// One step of a sweep, the oldest first.
-    package func sweep(_ sweep: Sweep) throws -> Step {
-        let removed = try session.execute(sweep.statement, [.int32(Int32(sweep.days)), .int64(Sweep.batch)]).affected
-        return Step(removed: removed, isDone: removed < Sweep.batch)
+    package func sweep(_ sweep: Sweep, limit: Int64 = Sweep.batch) throws -> Step {
+        let removed = try session.execute(sweep.statement, [.int32(Int32(sweep.days)), .int64(limit)]).affected
+        return Step(removed: removed, isDone: removed < limit)
     }
 
     /// The history's oldest rows. Its ids grow with time, so the walk is over where a page holds nothing old any more.
-    package func removeHistory(olderThan days: Int) throws -> Step {
-        let removed = try session.execute(Self.history, [.int32(Int32(days)), .int64(Self.historyBatch)]).affected
+    package func removeHistory(olderThan days: Int, limit: Int64 = historyBatch) throws -> Step {
+        let removed = try session.execute(Self.history, [.int32(Int32(days)), .int64(limit)]).affected
         return Step(removed: removed, isDone: removed == 0)
     }
 
     /// Retired tokens to which nothing was sent since; quarantine ends in its own time. Their installations are locked first: a registration that brings a token back
     /// to life has read its row under that lock.
-    package func removeTokens(olderThan days: Int) throws -> Step {
-        let found = try session.execute(Self.retired, [.int32(Int32(days)), .int64(Self.tokenBatch)])
+    package func removeTokens(olderThan days: Int, limit: Int64 = tokenBatch) throws -> Step {
+        let found = try session.execute(Self.retired, [.int32(Int32(days)), .int64(limit)])
         guard !found.isEmpty else { return Step(isDone: true) }
         let ids: PostgresValue = .int64Array(try found.map { row in try row.int64(0) })
         try session.execute(
             Self.lockInstallations, [.int64Array(try found.map { row in try row.int64(1) }), .ids(try found.map { row in try row.id(2) })])
         let removed = try session.execute(Self.deleteTokens, [ids, .int32(Int32(days))]).affected
-        return Step(removed: removed, isDone: removed < found.count || found.count < Self.tokenBatch)
+        return Step(removed: removed, isDone: removed < found.count || found.count < limit)
     }
 
     package struct Page: Sendable {

@@ -89,7 +89,7 @@ extension NotificationIntake {
             var left = Array(items.indices)
             while !left.isEmpty {
                 let round = Self.distinct(left, of: items)
-                for (index, result) in zip(round, together(round.map { items[$0] })) { results[index] = result }
+                for (index, result) in zip(round, session.inParts(round.map { items[$0] }, attempt)) { results[index] = result }
                 left.removeAll { round.contains($0) }
             }
             return items.indices.map { results[$0] ?? .failure(MissingAnswer()) }
@@ -104,17 +104,8 @@ extension NotificationIntake {
             }
         }
 
-        private func together(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Verdict, any Error>] {
-            do {
-                return try attempt(items).map { .success($0) }
-            } catch {
-                guard items.count > 1, error.isOfStatement else { return items.map { _ in .failure(error) } }
-                return items.map { item in Result { try attempt([item])[0] } }
-            }
-        }
-
-        private func attempt(_ items: [NotificationStore.Item]) throws -> [NotificationStore.Verdict] {
-            try session.retryingTransaction { session in try NotificationStore(session: session).insert(items) }
+        private func attempt(_ items: [NotificationStore.Item]) throws -> [Result<NotificationStore.Verdict, any Error>] {
+            try session.retryingTransaction { session in try NotificationStore(session: session).insert(items) }.map { .success($0) }
         }
     }
 }

@@ -1,5 +1,5 @@
 package import Broker
-import PushModel
+package import PushModel
 
 /// Messages that nobody can do anything with go to the dead-letter queue with their reason, where an operator finds them.
 package struct Graveyard: Sendable {
@@ -18,12 +18,13 @@ package struct Graveyard: Sendable {
         self.topology = topology
     }
 
+    /// - Parameter part: Of the message's outcomes, the only one that is meant; nil for the whole message.
     /// - Returns: whether the broker has it there; only then may it be acknowledged here.
-    package func bury(_ message: ReceivedMessage, reason: String) async -> Bool {
+    package func bury(_ message: ReceivedMessage, part: OutcomeEvent? = nil, reason: String) async -> Bool {
         let buried = OutgoingMessage(
-            exchange: topology.deadExchange, routingKey: message.routingKey, messageID: message.messageID ?? .random(),
+            exchange: topology.deadExchange, routingKey: message.routingKey, messageID: part?.id ?? message.messageID ?? .random(),
             contentType: message.contentType.isEmpty ? "application/octet-stream" : message.contentType,
-            headers: [Self.reasonHeader: reason, Self.sourceHeader: message.queue], body: message.body)
+            headers: [Self.reasonHeader: reason, Self.sourceHeader: message.queue], body: part?.encoded() ?? message.body)
         return await publisher.publish([buried], deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 }

@@ -13,13 +13,15 @@ package final class OutcomeConsumer: Service {
     private static let maximumBatch = 2000
 
     private let received: Basket<ReceivedMessage>
-    private let consumer: Consumer
-    private let application: OutcomeApplication
-    private let graveyard: Graveyard
+    let consumer: Consumer
+    let application: OutcomeApplication
+    let graveyard: Graveyard
     private let brakes: BrakeWatch
-    private let webhooks: WebhookDirectory
-    private let metrics: TokenServiceMetrics
-    private let logger: Logger
+    let webhooks: WebhookDirectory
+    let metrics: TokenServiceMetrics
+    let logger: Logger
+    /// Messages with deliveries that the database did not take alone, or could not be told to webhooks: tried again beside the others.
+    let later = Basket<OutcomeMessage>()
 
     /// - Parameter received: What `consumer` puts its messages into.
     package init(
@@ -39,6 +41,7 @@ package final class OutcomeConsumer: Service {
     /// Until graceful shutdown: then takes no more, applies what it has, and returns. To be shut down before `consumer`.
     package func run() async throws {
         await withGracefulShutdownHandler {
+            async let _: Void = tryLater()
             await withTaskGroup(of: Void.self) { group in
                 var batch = Batch()
                 for await _ in received.wakeUps { await process(&batch, &group) }
@@ -50,14 +53,9 @@ package final class OutcomeConsumer: Service {
         }
     }
 
-    private struct Readable {
-        let message: ReceivedMessage
-        let event: OutcomeEvent
-    }
-
     /// What is decoded and not applied yet.
     private struct Batch {
-        var messages: [Readable] = []
+        var messages: [OutcomeMessage] = []
         var size = 0
         var pace = OutcomePace(deliveries: maximumBatch / 2, messages: Int(prefetch) / 2)
 
@@ -86,7 +84,7 @@ package final class OutcomeConsumer: Service {
             }
             do throws(MessageError) {
                 let event = try OutcomeEvent(decoding: message.body)
-                batch.messages.append(Readable(message: message, event: event))
+                batch.messages.append(OutcomeMessage(message, event))
                 batch.size += event.deliveries.count
             } catch {
                 metrics.undecodableOutcome()
@@ -129,36 +127,45 @@ package final class OutcomeConsumer: Service {
         return true
     }
 
-    private func apply(_ batch: [Readable], _ outcomes: OutcomeBatch) async {
-        var backOff = Duration.milliseconds(100)
-        while true {
+    /// - Parameter outcomes: What all of the messages say.
+    private func apply(_ messages: [OutcomeMessage], _ outcomes: OutcomeBatch) async {
+        var (backOff, isRefused) = (Duration.milliseconds(100), false)
+        while !isRefused {
             do {
-                let effect = try await application.apply(outcomes)
-                // Before the acknowledgement: cut short, both are done again, and the ids are the same.
-                try await webhooks.queue(batch.map(\.event))
-                report(effect)
-                return consumer.acknowledge(batch.map(\.message.receipt))
-            } catch let error as PostgresError where error.isUnavailable {
-                logger.failed("Outcomes wait for the database", error, [LogKey.count: "\(batch.count)"])
-                // In a shutdown the broker keeps them: not acknowledged is not lost.
-                guard !Task.isShuttingDownGracefully, await Pause.of(backOff) else { return }
-                backOff = min(backOff * 2, .seconds(5))
+                report(try await application.apply(outcomes))
+                for message in messages { message.settle() }
+                break
             } catch {
-                return await isolate(batch, error: error)
+                isRefused = Refusal(error) != .absence
+                if isRefused {
+                    note("The database refuses a batch of outcomes; it is split", messages, error)
+                } else {
+                    guard await waits(messages, error, backOff) else { return }
+                    backOff = min(backOff * 2, .seconds(5))
+                }
             }
         }
+        let waiting = await settle(messages, isRefused: isRefused)
+        guard !waiting.isEmpty, !Task.isCancelled else { return }
+        logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(waiting.count)"])
+        later.put(contentsOf: waiting)
     }
 
-    /// One message that the database refuses must not keep the others from being applied.
-    private func isolate(_ batch: [Readable], error: any Error) async {
-        guard batch.count > 1 else {
-            for readable in batch { await bury(readable.message, reason: "unapplicable_outcome", error: error) }
-            return
-        }
-        for readable in batch { await apply([readable], OutcomeBatch([readable.event])) }
+    /// In a shutdown the broker keeps the messages: not acknowledged is not lost.
+    /// - Returns: whether to try again.
+    private func waits(_ messages: [OutcomeMessage], _ error: any Error, _ backOff: Duration) async -> Bool {
+        guard !Task.isCancelled else { return false }
+        note("Outcomes wait for the database", messages, error)
+        guard !Task.isShuttingDownGracefully else { return false }
+        return await Pause.of(backOff)
+    }
+
+    private func note(_ text: Logger.Message, _ messages: [OutcomeMessage], _ error: any Error) {
+        logger.failed(text, error, [LogKey.count: "\(messages.count)"])
     }
 
     private func bury(_ message: ReceivedMessage, reason: String, error: any Error) async {
+        guard !Task.isCancelled else { return }
         logger.error(
             "An outcome message is given up",
             metadata: [
@@ -171,7 +178,7 @@ package final class OutcomeConsumer: Service {
         }
     }
 
-    private func report(_ effect: OutcomeApplication.Effect) {
+    func report(_ effect: OutcomeApplication.Effect) {
         metrics.applied(effect)
         for app in brakes.note(braked: effect.braked, unbraked: effect.unbraked) {
             logger.error(

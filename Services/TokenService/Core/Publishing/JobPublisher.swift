@@ -62,8 +62,8 @@ package final class JobPublisher: Sendable {
         // Side by side they find company.
         let isMixed = accepted.contains { $0.template.app != first.app || $0.template.lane != first.lane }
         let accepted = isMixed ? accepted.sorted { $0.template.company < $1.template.company } : accepted
-        let ids = accepted.map { (id: $0.template.notification, lane: $0.template.lane) }
-        let outbox = settlements.began(accepted)
+        let ids = accepted.map { (id: $0.template.notification, lane: $0.template.lane, outbox: $0.outbox) }
+        settlements.began(accepted)
         var messages: [OutgoingMessage] = []
         messages.reserveCapacity(accepted.count)
         // Where the messages of each end, and among them its jobs.
@@ -83,10 +83,10 @@ package final class JobPublisher: Sendable {
                 let (jobEnd, end) = ends
                 defer { start = end }
                 for outcome in outcomes[start..<jobEnd] { answers[item.lane, default: RelayWindow.Answers()].count(outcome) }
-                return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed))
+                return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed), outbox: item.outbox)
             }
             for (lane, answers) in answers { window.told(lane, answers) }
-            settlements.ended(settled, outbox: outbox)
+            settlements.ended(settled)
         }
     }
 

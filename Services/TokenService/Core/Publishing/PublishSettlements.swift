@@ -8,18 +8,6 @@ import Synchronization
 ///
 /// A confirm that is lost here, because the process dies, costs a second job for the same deliveries; never a lost one.
 package final class PublishSettlements: Service {
-    private enum Settlement {
-        case published(PushID)
-        case leftOver(PushID)
-        case publishedChunk(ChunkID)
-        case leftOverChunk(ChunkID)
-        /// A row of the outbox, all of which is settled with it.
-        case outbox(Int64)
-        case fence(Int64)
-        /// Whoever put it in wants to know that what came with it is written down.
-        case reply(CheckedContinuation<Void, Never>)
-    }
-
     private struct UnderWay {
         /// Those that the relay has taken.
         var notifications: Set<PushID> = []
@@ -28,6 +16,23 @@ package final class PublishSettlements: Service {
         var inOutbox = 0
         var chunks: Set<ChunkID> = []
         var count: Int { notifications.count + inOutbox + chunks.count }
+
+        mutating func remove(_ settlement: Settlement, isWritten: Bool) {
+            switch settlement {
+            case .notification(let id, _, let row?): remove(id, in: row, isWritten: isWritten)
+            case .notification(let id, _, nil): notifications.remove(id)
+            case .chunk(let id, _, _): chunks.remove(id)
+            case .fence: break
+            }
+        }
+
+        /// The lease of a row is renewed until the row is closed, or one of its notifications was given up.
+        private mutating func remove(_ id: PushID, in row: OutboxRow, isWritten: Bool) {
+            if isWritten { row.settled() }
+            guard let count = outbox[row.id] else { return }
+            inOutbox -= isWritten ? 1 : count
+            outbox[row.id] = isWritten && count > 1 ? count - 1 : nil
+        }
     }
 
     private let pool: PostgresPool
@@ -38,10 +43,16 @@ package final class PublishSettlements: Service {
     /// Between one writing and the next of what nobody waits for: many share a statement and its commit. Leases are far longer, and the
     /// relay leaves young fences alone.
     private static let pause = Duration.milliseconds(50)
+    /// Settlements of one transaction: far below what a statement has time for.
+    static let maximumBatch = 1000
+    /// How often a shutdown tries what the database did not take; then the leases run out, and a relay publishes it again.
+    private static let lastAttempts = 5
 
-    private let basket = Basket<Settlement>()
+    private let chunks = Basket<Settlement>()
     private let notifications = Basket<Settlement>()
     private let fences = Basket<Settlement>()
+    /// What the database did not take alone, because a row is locked: tried again beside the others.
+    private let later = Basket<Settlement>()
     private let underWay = Mutex(UnderWay())
     /// There is room for more, where there was none: otherwise whoever looks finds what waits at once, and each look costs the database as
     /// much as publishing hundreds of deliveries.
@@ -62,8 +73,7 @@ package final class PublishSettlements: Service {
     /// Notifications and chunks that were handed to the broker and are not written down yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    /// - Returns: the rows of the outbox that they are in.
-    func began(_ accepted: [JobPublisher.Accepted]) -> [Int64] {
+    func began(_ accepted: [JobPublisher.Accepted]) {
         var outbox: [Int64: Int] = [:]
         var taken: [PushID] = []
         for item in accepted {
@@ -74,17 +84,20 @@ package final class PublishSettlements: Service {
             underWay.outbox.merge(outbox) { $0 + $1 }
             underWay.inOutbox += accepted.count - taken.count
         }
-        return Array(outbox.keys)
     }
     func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
-    /// - Parameter outbox: The rows of the outbox that these notifications fill.
-    func ended(_ notifications: [(id: PushID, isPublished: Bool)], outbox: [Int64]) {
+    /// - Parameter outbox: The row of the outbox that a notification is in, all of whose notifications are among these.
+    func ended(_ notifications: [(id: PushID, isPublished: Bool, outbox: Int64?)]) {
+        var sizes: [Int64: Int] = [:]
+        for case let row? in notifications.lazy.map(\.outbox) { sizes[row, default: 0] += 1 }
+        let rows = Dictionary(uniqueKeysWithValues: sizes.map { ($0.key, OutboxRow($0.key, notifications: $0.value)) })
         self.notifications.put(
-            contentsOf: notifications.map { $0.isPublished ? .published($0.id) : .leftOver($0.id) } + outbox.map { .outbox($0) })
+            contentsOf: notifications.map { .notification($0.id, isPublished: $0.isPublished, row: $0.outbox.flatMap { rows[$0] }) })
     }
     /// - Parameter written: Resumed once it is written down, or cannot be.
     func ended(_ chunks: [(id: ChunkID, isPublished: Bool)], written: CheckedContinuation<Void, Never>) {
-        basket.put(contentsOf: chunks.map { $0.isPublished ? .publishedChunk($0.id) : .leftOverChunk($0.id) } + [.reply(written)])
+        let reply = ChunksReply(chunks: chunks.count, written)
+        self.chunks.put(contentsOf: chunks.map { .chunk($0.id, isPublished: $0.isPublished, reply: reply) })
     }
     /// A walk has come to its end: the notification itself waits no longer.
     func walked() {
@@ -98,24 +111,23 @@ package final class PublishSettlements: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.renewLeases() }
-                async let fencesWritten: Void = writeNowAndThen(fences)
-                async let notificationsWritten: Void = writeNowAndThen(notifications)
-                for await _ in basket.wakeUps { await write(basket.takeAll()) }
-                await write(basket.takeAll())
+                group.addTask { await self.tryLater() }
+                async let fencesWritten: Void = write(fences, after: Self.pause)
+                async let notificationsWritten: Void = write(notifications, after: Self.pause)
+                await write(chunks, after: nil)
                 await fencesWritten
                 await notificationsWritten
                 group.cancelAll()
             }
+            await writeLast()
         } onGracefulShutdown: {
-            self.basket.close()
-            self.notifications.close()
-            self.fences.close()
+            for basket in [self.chunks, self.notifications, self.fences] { basket.close() }
         }
     }
 
-    private func writeNowAndThen(_ basket: Basket<Settlement>) async {
+    private func write(_ basket: Basket<Settlement>, after pause: Duration?) async {
         for await _ in basket.wakeUps {
-            _ = await Pause.of(Self.pause)
+            if let pause { _ = await Pause.of(pause) }
             await write(basket.takeAll())
         }
         await write(basket.takeAll())
@@ -123,76 +135,118 @@ package final class PublishSettlements: Service {
 
     /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.
     private func write(_ settlements: [Settlement]) async {
-        guard !settlements.isEmpty else { return }
         var backOff = Duration.milliseconds(50)
-        var attemptsLeft = 5
-        while true {
-            do {
-                try await commit(settlements)
-                break
-            } catch {
-                logger.failed("What was published could not be written down", error, [LogKey.count: "\(settlements.count)"])
-                if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
-                guard attemptsLeft > 0, await Pause.of(backOff) else { break }
-                backOff = min(backOff * 2, .seconds(2))
+        var attemptsLeft = Self.lastAttempts
+        var rest = settlements[...]
+        while !rest.isEmpty {
+            let part = Array(rest.prefix(Self.maximumBatch))
+            let remains = await settle(part)
+            guard let absence = remains.absence else {
+                later.put(contentsOf: remains.waiting)
+                rest = rest.dropFirst(part.count)
+                continue
             }
+            rest = (remains.waiting + rest.dropFirst(part.count))[...]
+            if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
+            report(Self.notWritten, rest.count, absence)
+            guard attemptsLeft > 0, await Pause.of(backOff) else { return later.put(contentsOf: rest) }
+            backOff = min(backOff * 2, .seconds(2))
         }
-        settled(settlements)
+    }
+
+    private func tryLater() async {
+        for await _ in later.wakeUps {
+            var (left, backOff) = (later.takeAll(), Duration.milliseconds(50))
+            while !left.isEmpty, await Pause.of(backOff) {
+                left = await settleAll(left) + later.takeAll()
+                backOff = min(backOff * 2, .seconds(5))
+            }
+            // Cancelled: the last attempts follow.
+            if !left.isEmpty { later.put(contentsOf: left) }
+        }
+    }
+
+    /// What is still not written is given up: its lease runs out, and a relay publishes it again.
+    private func writeLast() async {
+        let left = await settleAll(later.takeAll())
+        if !left.isEmpty { settled(left, areWritten: false) }
+    }
+
+    /// - Returns: what has to be tried again.
+    private func settleAll(_ settlements: [Settlement]) async -> [Settlement] {
+        var waiting: [Settlement] = []
+        for start in stride(from: 0, to: settlements.count, by: Self.maximumBatch) {
+            let remains = await settle(Array(settlements[start..<min(start + Self.maximumBatch, settlements.count)]))
+            waiting += remains.waiting
+            if let absence = remains.absence { report(Self.notWritten, remains.waiting.count, absence) }
+        }
+        return waiting
+    }
+
+    /// Writes settlements in one transaction, or in as many as the database makes of it.
+    private func settle(_ settlements: [Settlement]) async -> BatchSplit.Remains<Settlement> {
+        let remains = await BatchSplit.write(settlements) { part in
+            try await commit(part)
+            settled(part, areWritten: true)
+        }
+        for (settlement, error) in remains.refused {
+            // Its lease runs out, and a relay looks at it again.
+            report(Self.notWritten, 1, error)
+            settled([settlement], areWritten: false)
+        }
+        return remains
+    }
+
+    private static let notWritten: Logger.Message = "What was published could not be written down"
+
+    private func report(_ text: Logger.Message, _ count: Int, _ error: any Error) {
+        guard !Task.isCancelled else { return }
+        logger.failed(text, error, [LogKey.count: "\(count)"])
     }
 
     private func commit(_ settlements: [Settlement]) async throws {
-        var published: [PushID] = []
-        var leftOver: [PushID] = []
+        var (published, leftOver, fences): ([PushID], [PushID], [Int64]) = ([], [], [])
         var chunks: [(id: ChunkID, isPublished: Bool)] = []
-        var (fences, outbox): ([Int64], [Int64]) = ([], [])
+        var rows: [Int64: (row: OutboxRow, notifications: Int)] = [:]
         for settlement in settlements {
             switch settlement {
-            case .published(let id): published.append(id)
-            case .leftOver(let id): leftOver.append(id)
-            case .publishedChunk(let id): chunks.append((id, true))
-            case .leftOverChunk(let id): chunks.append((id, false))
-            case .outbox(let id): outbox.append(id)
+            case .notification(let id, let isPublished, let row):
+                if isPublished { published.append(id) } else { leftOver.append(id) }
+                if let row { rows[row.id, default: (row, 0)].notifications += 1 }
+            case .chunk(let id, let isPublished, _): chunks.append((id, isPublished))
             case .fence(let id): fences.append(id)
-            case .reply: break
             }
         }
         let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
-        let (settledChunks, settledOutbox) = (chunks, outbox)
+        let (settledChunks, closed) = (chunks, rows.values.filter { $0.row.isClosed(by: $0.notifications) }.map(\.row.id))
         try await pool.transaction { session in
             let store = OutboxStore(session: session)
             // Chunks before notifications: as outcomes do.
             try store.settle(settledChunks)
-            try store.close(settledOutbox)
+            try store.close(closed)
             try store.markPublished(publishedIDs)
             try store.release(leftOverIDs)
             try store.markPublished(fences: fenceIDs)
         }
     }
 
-    private func settled(_ settlements: [Settlement]) {
+    /// - Parameter areWritten: False: given up. A row of the outbox stays open then, for a relay.
+    private func settled(_ settlements: [Settlement], areWritten: Bool) {
         var published = 0
         let wasFull = underWay.withLock { underWay in
-            defer { remove(settlements, from: &underWay, published: &published) }
+            defer { for settlement in settlements { underWay.remove(settlement, isWritten: areWritten) } }
             return underWay.count >= Relay.maximumUnderWay
+        }
+        for settlement in settlements {
+            switch settlement {
+            case .notification(_, let isPublished, _): if isPublished { published += 1 }
+            case .chunk(_, _, let reply): reply.settled()
+            case .fence: break
+            }
         }
         backlog.shrank(by: published)
         metrics.published(published)
         if wasFull { onSettled() }
-        for case .reply(let continuation) in settlements { continuation.resume() }
-    }
-
-    private func remove(_ settlements: [Settlement], from underWay: inout UnderWay, published: inout Int) {
-        for settlement in settlements {
-            switch settlement {
-            case .published(let id):
-                if !underWay.notifications.isEmpty { underWay.notifications.remove(id) }
-                published += 1
-            case .leftOver(let id): underWay.notifications.remove(id)
-            case .outbox(let id): underWay.inOutbox -= underWay.outbox.removeValue(forKey: id) ?? 0
-            case .publishedChunk(let id), .leftOverChunk(let id): underWay.chunks.remove(id)
-            case .fence, .reply: break
-            }
-        }
     }
 
     /// A broker that is away for long must not make the relay of another process publish what this one still holds.
@@ -202,15 +256,28 @@ package final class PublishSettlements: Service {
             guard underWay.count > 0 else { continue }
             let seconds = lease / .seconds(1)
             do {
-                try await pool.session { session in
+                let missed = try await pool.session { session in
                     let store = OutboxStore(session: session)
-                    try store.renew(underWay.notifications.sorted(), seconds: seconds)
-                    try store.renew(Array(underWay.chunks), seconds: seconds)
-                    try store.renew(outbox: Array(underWay.outbox.keys), seconds: seconds)
+                    return session.renew(underWay.notifications.sorted()) { try store.renew($0, seconds: seconds) }
+                        + session.renew(Array(underWay.chunks)) { try store.renew($0, seconds: seconds) }
+                        + session.renew(Array(underWay.outbox.keys)) { try store.renew(outbox: $0, seconds: seconds) }
                 }
+                if let error = missed.first { report("Leases could not be renewed", missed.count, error) }
             } catch {
-                logger.failed("Leases could not be renewed", error)
+                report("Leases could not be renewed", underWay.count, error)
             }
+        }
+    }
+}
+
+extension PostgresSession {
+    /// - Returns: an error for each lease that the database did not renew.
+    fileprivate func renew<ID>(_ ids: [ID], _ renew: ([ID]) throws -> Void) -> [any Error] {
+        inParts(ids) { part in
+            try renew(part)
+            return part.map { _ in Result<Void, any Error>.success(()) }
+        }.compactMap { result in
+            if case .failure(let error) = result { error } else { nil }
         }
     }
 }

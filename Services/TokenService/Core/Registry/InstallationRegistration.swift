@@ -138,30 +138,9 @@ extension InstallationRegistration {
         func commit(
             _ changes: [RegistryChange], onward: @escaping CommitQueue<RegistryChange, Committed>.Onward = { _ in nil }
         ) async -> [Swift.Result<Committed, any Error>] {
-            await pool.commitSeries(changes, onward: onward) { changes, session in commit(changes, in: session) }
-        }
-
-        private func commit(_ changes: [RegistryChange], in session: PostgresSession) -> [Swift.Result<Committed, any Error>] {
-            do {
-                return try attemptBounded(changes, in: session)
-            } catch {
-                guard changes.count > 1, error.isOfStatement else { return changes.map { _ in .failure(error) } }
-                return commitAlone(changes, in: session)
+            await pool.commitSeries(changes, onward: onward) { changes, session in
+                session.inParts(changes) { part in try attemptBounded(part, in: session) }
             }
-        }
-
-        /// What the database refuses of one, or what one has to wait for too long, must not fail the others.
-        private func commitAlone(_ changes: [RegistryChange], in session: PostgresSession) -> [Swift.Result<Committed, any Error>] {
-            var results: [Swift.Result<Committed, any Error>] = []
-            for (index, change) in changes.enumerated() {
-                do {
-                    results += try attemptBounded([change], in: session)
-                } catch {
-                    results.append(.failure(error))
-                    guard error.isOfStatement else { return results + changes[(index + 1)...].map { _ in .failure(error) } }
-                }
-            }
-            return results
         }
 
         /// Those that supersede too much are told so, and leave the others alone.
@@ -223,15 +202,6 @@ extension Swift.Result<InstallationRegistration.Committed, any Error> {
         case .success(let committed): committed.fences
         case .failure: []
         }
-    }
-}
-
-extension Error {
-    /// The database answered, and refused: another statement may go well. Otherwise nobody is there to ask.
-    var isOfStatement: Bool {
-        guard let error = self as? PostgresError else { return true }
-        guard case .sqlState = error.code else { return false }
-        return true
     }
 }
 

@@ -44,10 +44,12 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case databaseUnavailable = "database_unavailable"
     case brokerUnavailable = "broker_unavailable"
     case overloaded
+    case shuttingDown = "shutting_down"
 
     /// What everything behind the gate can answer, whatever it does.
     static let gate: [ProblemCode] = [
         .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
+        .shuttingDown,
     ]
     /// What everything that reads its query strictly can answer.
     static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter, .invalidEncoding]
@@ -85,7 +87,7 @@ extension ProblemCode {
             ProblemKind(400, "The body is not JSON", "The body is empty, no JSON, deeper than 32 levels or names a field twice.")
         case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
         case .invalidID: .invalid("An id in the path or the query is not a UUID.")
-        case .invalidPath: .invalid("A part of the path is empty, too long or not UTF-8.")
+        case .invalidPath: .invalid("A part of the path is empty, too long, not UTF-8 or holds U+0000.")
         case .outOfRange: .invalid("A parameter of the query is outside its range.")
         case .invalidCursor: .invalid("The cursor is not a `next_cursor` of this list.")
         case .cursorOfAnotherList: .invalid("The cursor was given by another list, or by this one with other filters.")
@@ -93,7 +95,7 @@ extension ProblemCode {
         case .repeatedParameter: .invalid("The query gives a parameter twice.")
         case .unsupportedValue: .invalid("A parameter of the query is none of the words that it may be.")
         case .invalidTime: .invalid("A parameter of the query is no RFC 3339 date and time.")
-        case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8.")
+        case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8, or holds U+0000.")
         case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
         case .invalidIdempotencyKey: .invalid("The `Idempotency-Key` is empty, too long or not printable ASCII.")
         case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
@@ -150,6 +152,7 @@ extension ProblemCode {
         case .idempotencyKeyReused:
             ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
+        case .shuttingDown: .unavailable("This instance is stopping, and its deadline has passed; another instance answers.")
         case .backlogFull: .unavailable("The message broker is away and too many notifications wait for it.")
         case .brokerUnavailable: .unavailable("The message broker cannot be asked now.")
         case .databaseUnavailable: .unavailable("The database cannot serve now. What a lost answer had done stays done: repeat.")

@@ -106,6 +106,6 @@ package struct WebhookAttempt: Sendable {
     private static func words(_ error: any Error) -> String {
         if let error = error as? HTTPClientError { return "http: \(error.shortDescription)" }
         if error is CancellationError { return "timeout" }
-        return "connection: \(String(String(describing: error).prefix(200)))"
+        return "connection: \(OutsideText.harmless(String(String(describing: error).prefix(100))) ?? "failed")"
     }
 }

@@ -185,6 +185,8 @@ extension OutcomeClass {
         let answer = [told.status.map { "\($0)" }, told.reason].compactMap { $0 }.joined(separator: " ")
         let words = answer.isEmpty ? "" : " (\(answer))"
         return switch self {
+        case .unknown where told.reason == OutcomeEvent.notStored:
+            "What became of it could not be stored\(words); the token service's log names the delivery and the database's error."
         case .accepted: "APNs accepted it\(told.attempts > 1 ? " at attempt \(told.attempts)" : "")."
         case .tokenGone: "APNs says that the token is gone\(words)."
         case .tokenRejected: "APNs rejected the token\(words)."

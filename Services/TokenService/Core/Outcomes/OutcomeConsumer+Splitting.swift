@@ -1,0 +1,93 @@
+import Broker
+import Logging
+import Postgres
+import PushModel
+import ServiceLifecycle
+
+/// What follows where the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
+extension OutcomeConsumer {
+    /// Applies what is not settled of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
+    /// - Parameter isRefused: All of it at once was refused before.
+    /// - Returns: those that have to be tried again later.
+    func settle(_ messages: [OutcomeMessage], isRefused: Bool = false) async -> [OutcomeMessage] {
+        let parts = await BatchSplit.write(messages.flatMap(\.unsettled), isRefused: isRefused) { parts in
+            report(try await application.apply(OutcomeBatch(OutcomeMessage.events(of: parts))))
+            for part in parts { part.message.settle(part.index) }
+        }
+        for (part, error) in parts.refused { await end(part, error) }
+
+        // Before the acknowledgement: cut short, both are done again, and the ids are the same.
+        let told = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
+            try await webhooks.queue(messages.flatMap(\.outcomes))
+            consumer.acknowledge(messages.map(\.message.receipt))
+        }
+        for (message, error) in told.refused {
+            logger.error(
+                "An outcome message cannot be queued for webhooks; its outcomes are applied",
+                metadata: [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"])
+            consumer.acknowledge([message.message.receipt])
+        }
+        return messages.filter { !$0.isSettled } + told.waiting
+    }
+
+    /// The database refuses what one delivery's outcome holds. The delivery gets an end that the sender can see; where the database refuses
+    /// that too, the outcome goes to the dead letters.
+    private func end(_ part: OutcomeMessage.Part, _ error: any Error) async {
+        let event = part.event
+        for substitute in event.substitutes {
+            do {
+                report(try await application.apply(OutcomeBatch([substitute])))
+                metrics.refusedOutcome()
+                log("PostgreSQL refuses an outcome; its delivery has the reason \(OutcomeEvent.notStored)", event, error)
+                return part.message.settle(part.index, as: substitute)
+            } catch {
+                guard Refusal(error) == .values else { return }
+            }
+        }
+        if event.isFinal {
+            let dead = event.substitutes[0].id
+            guard await graveyard.bury(part.message.message, part: event.named(dead), reason: "unapplicable_outcome") else { return }
+        }
+        metrics.refusedOutcome()
+        log("PostgreSQL refuses every outcome of a delivery; a final one is among the dead letters", event, error)
+        var none = event
+        none.deliveries = []
+        part.message.settle(part.index, as: none)
+    }
+
+    /// Ids and classes only: a reason from outside may hold anything.
+    private func log(_ text: Logger.Message, _ event: OutcomeEvent, _ error: any Error) {
+        guard let delivery = event.deliveries.first else { return }
+        logger.error(
+            text,
+            metadata: [
+                LogKey.delivery: "\(delivery.id)", LogKey.notification: "\(delivery.notification)", LogKey.outcome: "\(event.outcome)",
+                LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Self.cause(error))",
+            ])
+    }
+
+    /// Without the server's words: a trigger's may quote the row.
+    private static func cause(_ error: any Error) -> String {
+        guard let error = error as? PostgresError, let state = error.sqlState else { return "\(type(of: error))" }
+        return "SQLSTATE \(state)" + (error.constraint.map { ", constraint \($0)" } ?? "")
+    }
+
+    /// Tries messages again, later and later, while others are applied. The broker has all of them until they are acknowledged.
+    func tryLater() async {
+        for await _ in later.wakeUps {
+            var (left, backOff) = (later.takeAll(), Duration.milliseconds(100))
+            while !left.isEmpty, await Pause.of(backOff), !Task.isShuttingDownGracefully {
+                left = await settle(left) + later.takeAll()
+                backOff = min(backOff * 2, .seconds(5))
+            }
+        }
+    }
+}
+
+extension OutcomeEvent {
+    fileprivate func named(_ id: PushID) -> OutcomeEvent {
+        var event = self
+        event.id = id
+        return event
+    }
+}

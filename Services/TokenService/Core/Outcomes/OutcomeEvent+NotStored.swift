@@ -1,0 +1,27 @@
+import PushModel
+
+extension OutcomeEvent {
+    /// The reason of a delivery whose outcome PostgreSQL refused as it came.
+    static let notStored = "outcome_not_stored"
+
+    /// The ends that a refused outcome's delivery is given, the first one that the database takes: the same outcome without its text and
+    /// Apple's timestamp; then `unknown`, which changes nothing but the receipt. The event has one delivery; of an attempt that is not the
+    /// end only the first, because its end follows.
+    var substitutes: [OutcomeEvent] {
+        var plain = self
+        plain.id = PushID(digestOf: id.bytes + Array(Self.notStored.utf8) + deliveries.flatMap { $0.id.bytes })
+        plain.deliveries = deliveries.map { delivery in
+            OutcomeEvent.Delivery(
+                id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: delivery.attempt,
+                status: delivery.status, reason: Self.notStored, sentAt: delivery.sentAt)
+        }
+        var bare = plain
+        bare.outcome = .unknown
+        bare.deliveries = deliveries.map { delivery in
+            OutcomeEvent.Delivery(
+                id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: delivery.attempt,
+                reason: Self.notStored)
+        }
+        return isFinal ? [plain, bare] : [plain]
+    }
+}

@@ -1,0 +1,80 @@
+import Broker
+import PushModel
+import Synchronization
+
+/// One message of outcomes from the broker, and which of its deliveries are settled. It is acknowledged once all of them are.
+final class OutcomeMessage: Sendable {
+    /// One delivery of a message.
+    struct Part: Sendable {
+        let message: OutcomeMessage
+        /// In the event's deliveries.
+        let index: Int
+
+        var event: OutcomeEvent { message.event.only([index]) }
+    }
+
+    private struct Progress {
+        /// All of them at once, as a rule.
+        var isSettled: Bool
+        var settled: Set<Int> = []
+        /// Those that ended otherwise than the message says.
+        var ended: [Int: OutcomeEvent] = [:]
+    }
+
+    let message: ReceivedMessage
+    let event: OutcomeEvent
+    private let progress: Mutex<Progress>
+
+    init(_ message: ReceivedMessage, _ event: OutcomeEvent) {
+        self.message = message
+        self.event = event
+        progress = Mutex(Progress(isSettled: event.deliveries.isEmpty))
+    }
+
+    var isSettled: Bool { progress.withLock { $0.isSettled } }
+    var unsettled: [Part] {
+        let (isSettled, settled) = progress.withLock { ($0.isSettled, $0.settled) }
+        return isSettled ? [] : event.deliveries.indices.filter { !settled.contains($0) }.map { Part(message: self, index: $0) }
+    }
+
+    func settle() { progress.withLock { $0.isSettled = true } }
+
+    /// - Parameter end: The delivery's outcome where it is another one than the message says; an event without deliveries for none.
+    func settle(_ index: Int, as end: OutcomeEvent? = nil) {
+        progress.withLock { progress in
+            progress.settled.insert(index)
+            progress.ended[index] = end
+            progress.isSettled = progress.settled.count == event.deliveries.count
+        }
+    }
+
+    /// What became of the deliveries, for webhooks: this message's event, and one for each that ended differently. The ids are the same
+    /// every time.
+    var outcomes: [OutcomeEvent] {
+        let ended = progress.withLock { $0.ended }
+        guard !ended.isEmpty else { return [event] }
+        let kept = event.only(event.deliveries.indices.filter { ended[$0] == nil })
+        return ([kept] + ended.sorted { $0.key < $1.key }.map(\.value)).filter { !$0.deliveries.isEmpty }
+    }
+
+    /// What parts say, each message's in one event.
+    static func events(of parts: [Part]) -> [OutcomeEvent] {
+        var events: [OutcomeEvent] = []
+        var start = 0
+        while start < parts.count {
+            let message = parts[start].message
+            let indices = parts[start...].prefix { $0.message === message }.map(\.index)
+            events.append(message.event.only(indices))
+            start += indices.count
+        }
+        return events
+    }
+}
+
+extension OutcomeEvent {
+    fileprivate func only(_ indices: [Int]) -> OutcomeEvent {
+        var event = self
+        event.deliveries = indices.map { deliveries[$0] }
+        return event
+    }
+}

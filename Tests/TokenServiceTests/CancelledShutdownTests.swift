@@ -1,0 +1,63 @@
+import Postgres
+import PushModel
+import TestBroker
+import TestSupport
+import Testing
+import TokenService
+
+@Suite("A shutdown that has no more time", .serialized, .timeLimit(.minutes(5)))
+struct CancelledShutdownTests {
+    private static let options = RunningService.Options(
+        settings: ["POSTGRES_POOL_SIZE": "2"], without: { $0 is Relay }, shutdownDeadline: .milliseconds(300))
+
+    @Test("Callers in flight are answered 503 with Retry-After, never 500") func callers() async throws {
+        try await RunningService.run(Self.options) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let answers = try await running.holding("LOCK TABLE installations IN ACCESS EXCLUSIVE MODE") {
+                try await withThrowingTaskGroup(of: APITestClient.Answer.self) { group in
+                    for _ in 1...8 { group.addTask { try await shop.get("/v1/apps/shop/installations/\(installation(1))") } }
+                    try await running.counted("http_requests_in_progress", 8)
+                    await running.stop()
+                    var answers: [APITestClient.Answer] = []
+                    while answers.count < 6, let answer = try await group.next() { answers.append(answer) }
+                    group.cancelAll()
+                    return answers
+                }
+            }
+            #expect(answers.map(\.status) == [Int](repeating: 503, count: 6))
+            #expect(answers.allSatisfy { $0.code == "shutting_down" && $0.header("retry-after") != nil })
+        }
+    }
+
+    @Test("No outcome message is given up: the broker keeps it for the next process") func outcomes() async throws {
+        let lines = LogLines()
+        var options = Self.options
+        options.logger = lines.logger
+        try await RunningService.run(options) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            var jobs: [PushJob] = []
+            for _ in 1...2 { jobs.append(try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)) }
+            let (pool, reported) = (running.service.pool, jobs)
+            try await running.holding("LOCK TABLE deliveries, installations IN ACCESS EXCLUSIVE MODE") {
+                // Both connections are busy, and the outcomes wait for one.
+                async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
+                async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
+                _ = try await eventually { pool.gauges.busy == 2 ? true : nil }
+                for job in reported { try await running.report(.accepted, of: job, status: 200) }
+                _ = try await eventually {
+                    try await TestBroker.messageCount(running.topology.tokenServiceOutcomesQueue, running.broker) == 0 ? true : nil
+                }
+                _ = try await eventually { pool.gauges.waiting >= 1 ? true : nil }
+                await running.stop()
+                _ = try await eventually { pool.gauges.waiting == 0 ? true : nil }
+            }
+            #expect(lines.all.filter { $0.contains("given up") } == [])
+            _ = try await eventually {
+                try await TestBroker.messageCount(running.topology.tokenServiceOutcomesQueue, running.broker) == 2 ? true : nil
+            }
+            #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
+        }
+    }
+}

@@ -1,0 +1,23 @@
+import Dispatch
+import Postgres
+import TestSupport
+
+extension RunningService {
+    /// Holds what a statement locks while `body` runs, in a transaction of its own.
+    func holding<R: Sendable>(
+        _ statement: PostgresStatement, _ parameters: [PostgresValue] = [], _ body: @Sendable () async throws -> R
+    ) async throws -> R {
+        let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
+        async let holder: Void = pool.transaction { session in
+            _ = try session.execute(statement, parameters)
+            locked.send(())
+            letGo.wait()
+        }
+        try await locked.next()
+        let result: Result<R, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        letGo.signal()
+        try await holder
+        return try result.get()
+    }
+}
