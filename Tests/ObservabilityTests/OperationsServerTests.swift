@@ -67,7 +67,7 @@ struct OperationsServerTests {
                 #expect(options.status == 204 && options.head.contains("\r\nAllow: GET, HEAD, OPTIONS"))
                 let whole = try await get(path, port: port)
                 let head = try await get(path, port: port, method: "HEAD")
-                #expect(head.head == whole.head && head.body.isEmpty, "\(path)")
+                #expect(Self.undated(head.head) == Self.undated(whole.head) && head.body.isEmpty, "\(path)")
             }
             #expect(try await get("*", port: port, method: "OPTIONS").status == 204)
             #expect(try await get("/none", port: port, method: "DELETE").status == 404)
@@ -85,6 +85,10 @@ struct OperationsServerTests {
     }
 
     // MARK: Tools
+
+    private static func undated(_ head: String) -> [Substring] {
+        head.split(separator: "\r\n").filter { !$0.lowercased().hasPrefix("date:") }
+    }
 
     /// Runs the server on a port of its own, and checks that a graceful stop ends it.
     private func withServer(

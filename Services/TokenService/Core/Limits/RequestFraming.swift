@@ -7,13 +7,13 @@ enum RequestFraming {
     static func isAmbiguous(_ head: HTTPRequest) -> Bool {
         if let coding = head.headerFields[.transferEncoding], coding.lowercased() != "chunked" { return true }
         // The first Host became the authority.
-        guard let authority = head.authority, isHost(authority) else { return true }
+        guard let authority = head.authority, isHost(authority[...].trimmingBlanks) else { return true }
         return host.map(head.headerFields.contains) ?? false
     }
 
     /// `uri-host [ ":" port ]` (RFC 9110 section 7.2, RFC 3986 section 3.2.2); empty where a target names no authority.
-    private static func isHost(_ text: String) -> Bool {
-        var rest = text.utf8[...]
+    private static func isHost(_ text: Substring) -> Bool {
+        var rest = text.utf8
         if rest.first == UInt8(ascii: "[") {
             rest = rest.dropFirst().drop { isOfName($0) || $0 == UInt8(ascii: ":") }
             guard rest.popFirst() == UInt8(ascii: "]") else { return false }
