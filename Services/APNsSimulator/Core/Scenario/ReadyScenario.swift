@@ -3,7 +3,6 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
     case calm
     case badDay = "bad-day"
     case slow
-    case distant
     case outage
     case regionFailover = "region-failover"
     case keyRevoked = "key-revoked"
@@ -12,6 +11,7 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
     case stalled
     case brokenTLS = "broken-tls"
     case protocolAbuse = "protocol-abuse"
+    case distant
 
     package var scenario: Scenario {
         get throws(SimulatorError) { try ScenarioReader.parse(Array(text.utf8)) }
@@ -31,7 +31,6 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
         case .calm: #"{ "v": 1, "name": "calm", "about": "Nothing goes wrong." }"#
         case .badDay: Self.badDayText
         case .slow: Self.slowText
-        case .distant: Self.distantText
         case .outage: Self.outageText
         case .regionFailover: Self.regionFailoverText
         case .keyRevoked: Self.keyRevokedText
@@ -40,6 +39,7 @@ package enum ReadyScenario: String, CaseIterable, Sendable {
         case .stalled: Self.stalledText
         case .brokenTLS: Self.brokenTLSText
         case .protocolAbuse: Self.protocolAbuseText
+        case .distant: Self.distantText
         }
     }
 }
