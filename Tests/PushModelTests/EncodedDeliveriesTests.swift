@@ -16,7 +16,7 @@ struct EncodedDeliveriesTests {
                     job.deliveries.append(
                         PushJob.Delivery(
                             id: .random(), token: token, environment: environment, installation: .random(), ownerEpoch: epoch,
-                            environmentTrial: trial))
+                            environmentTrial: trial, earlierOutcome: environment == .sandbox ? .unknown : .failed))
                 }
             }
         }
@@ -36,6 +36,7 @@ struct EncodedDeliveriesTests {
             #expect(Array(theirs.token) == ours.token.bytes && theirs.ownerEpoch == ours.ownerEpoch)
             #expect(theirs.environment == WireEnvironment(ours.environment))
             #expect(theirs.environmentTrial == WireEnvironmentTrial(ours.environmentTrial))
+            #expect(theirs.earlierOutcome == WireEarlierOutcome(ours.earlierOutcome))
         }
     }
 

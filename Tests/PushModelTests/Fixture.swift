@@ -42,7 +42,8 @@ enum Sample {
                 PushJob.Delivery(
                     id: PushID(high: 0x3f1c_9a52_6b0e_5d1f, low: 0x8a44_90b7_c2d1_e6f3),
                     token: try known(DeviceToken(hex: "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61bb78ad")),
-                    environment: .production, installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c0d), ownerEpoch: 7),
+                    environment: .production, installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c0d), ownerEpoch: 7,
+                    earlierOutcome: .unknown),
                 PushJob.Delivery(
                     id: PushID(high: 0xc4d0_b7e9_21fa_5c3e, low: 0x9f08_7a6b_5c4d_3e2f),
                     token: try known(DeviceToken(hex: "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0")),

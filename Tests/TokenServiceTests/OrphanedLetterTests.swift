@@ -69,6 +69,32 @@ struct OrphanedLetterTests {
         }
     }
 
+    @Test("What its attempts came to goes with a replay, and ends what is not sent again as unknown")
+    func remembersAttempts() async throws {
+        try await RunningService.run { running in
+            let (shop, sent) = try await Self.send(running, devices: 2, receipts: "all")
+            var job = sent
+            job.attempt = 1
+            // One of the two has another owner when it is replayed.
+            try await shop.register(installation(2), user: "grace", token: token(2))
+            let stays = try #require(job.deliveries.firstIndex { $0.installation == installation(1) })
+            for index in job.deliveries.indices { job.deliveries[index].earlierOutcome = .unknown }
+            try await Self.orphan(job, running)
+            let again = try await running.jobs(.soon) { signal in
+                let result = try await DeadLetterTests.replay(running)
+                #expect(result["deliveries"]?.number("sent") == 1 && result["deliveries"]?.number("fenced") == 1, "\(result)")
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(again.deliveries == [job.deliveries[stays]])
+            let counts = try await eventually {
+                let counts = try await shop.status(job.notification.description)["counts"]
+                return counts?.number("pending") == 1 ? counts : nil
+            }
+            #expect(counts.number("unknown") == 1 && counts.number("fenced") == 0)
+            #expect(try await running.count("SELECT count(*) FROM deliveries WHERE class = 'unknown' AND reason = 'fenced'") == 1)
+        }
+    }
+
     enum Change: String, CaseIterable {
         case logout, retired, erased, cancelled, replaced
 

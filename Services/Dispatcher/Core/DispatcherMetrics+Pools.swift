@@ -48,6 +48,7 @@ extension DispatcherMetrics {
         counter(pools, MetricName.timedOut) { $0.timedOut }
         counter(pools, MetricName.stopped) { $0.stopped }
         counter(pools, MetricName.handedOver) { $0.handedOver }
+        counter(pools, MetricName.refusedStreams) { $0.refused }
         counters(pools, MetricName.answers, "answer") { totals in totals.refusals.merging(["200": totals.accepted]) { $0 + $1 } }
         let bounds = APNsPoolSnapshot.latencyBounds.map { Double($0) / 1000 }
         registry.observeHistograms(MetricName.answerTime, Self.text(MetricName.answerTime)) {

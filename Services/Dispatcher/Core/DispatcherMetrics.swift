@@ -114,6 +114,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.timedOut, "Requests that were given up at their deadline."),
         (MetricName.stopped, "Requests that a fence, a cancel or their expiry stopped at the last moment."),
         (MetricName.handedOver, "Requests that were certainly not processed, and handed to another connection."),
+        (MetricName.refusedStreams, "Requests that APNs refused unprocessed: REFUSED_STREAM, or above a GOAWAY's last stream."),
         (MetricName.retries, "Deliveries put into a delayed queue, by its delay."),
         (MetricName.held, "Deliveries put into a delayed queue because of a hold, each time that they were."),
         (MetricName.holds, "Holds in force."),

@@ -64,12 +64,13 @@ enum MetricName {
     static let timedOut = "push_dispatcher_apns_timeouts_total"
     static let stopped = "push_dispatcher_apns_stopped_total"
     static let handedOver = "push_dispatcher_apns_handed_over_total"
+    static let refusedStreams = "push_dispatcher_apns_refused_streams_total"
 
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held,
+        held, refusedStreams,
     ]
 }

@@ -41,7 +41,7 @@ extension ConnectionLoop {
                 totals.unknown += 1
                 answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(cause == .cutOff ? .shutdown : .connectionLost))
             } else {
-                giveBack(entry.share, entry.request..<entry.request + 1, isReturn: true)
+                giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
             }
         }
         inFlight = InFlightTable()

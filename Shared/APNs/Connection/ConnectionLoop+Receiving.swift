@@ -1,4 +1,5 @@
 import HTTP2
+import PushModel
 import SystemIO
 
 extension ConnectionLoop {
@@ -56,7 +57,7 @@ extension ConnectionLoop {
         switch event {
         case .headers(let stream, let status, let fields, _):
             guard inFlight.setStatus(status, of: stream), status != 200 else { return }
-            partial[stream, default: PartialAnswer()].retryAfter = fields["retry-after"].flatMap(Self.seconds)
+            partial[stream, default: PartialAnswer()].retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
         case .data(let stream, let bytes):
             // The session bounds it; only bodies that are waited for are kept.
             partial[stream]?.body.append(contentsOf: bytes)
@@ -84,7 +85,8 @@ extension ConnectionLoop {
         } else if entry.status != 0 {
             answered(entry, partial)
         } else if code == .refusedStream || written.isCertainlyNotProcessed {
-            giveBack(entry.share, entry.request..<entry.request + 1, isReturn: true)
+            if code == .refusedStream { totals.refused += 1 }
+            giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
         } else {
             totals.unknown += 1
             answer(entry.share, entry.index, sentAt: entry.sentAt, .unknown(.streamReset))
@@ -102,28 +104,40 @@ extension ConnectionLoop {
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 
-    /// Gives up what has waited too long. APNs is told, or it would count the stream as open for ever (APNS.md section 5.6, 10).
+    /// Gives up what has waited too long, and takes back what expired before it had left. APNs is told, or it would count the stream as
+    /// open for ever (APNS.md section 5.6, 10).
     mutating func expireOverdue() {
-        guard let due = nextDeadline, now >= due else { return }
-        var overdue: [Int32] = []
-        var next: ContinuousClock.Instant?
+        let isDeadlineDue = nextDeadline.map { now >= $0 } ?? false
+        let isExpiryDue = nextExpiry.map { wall >= $0 } ?? false
+        guard isDeadlineDue || isExpiryDue else { return }
+        var due: [(stream: Int32, verdict: RequestPatience.Verdict)] = []
+        (nextDeadline, nextExpiry) = (nil, nil)
+        var (deadline, expiry): (ContinuousClock.Instant?, Int64?)
         inFlight.forEach { stream, entry in
-            if entry.deadline <= now {
-                overdue.append(stream)
-            } else {
-                next = min(next ?? entry.deadline, entry.deadline)
-            }
+            guard let batch = shares.batch(entry.share) else { return }
+            let verdict = RequestPatience.verdict(
+                on: batch, deadline: entry.deadline, now: now, wall: wall,
+                mayBeProcessed: !session.progress(of: stream).isCertainlyNotProcessed)
+            guard verdict == .wait else { return due.append((stream, verdict)) }
+            deadline = min(deadline ?? entry.deadline, entry.deadline)
+            if batch.expiresAt > wall { expiry = min(expiry ?? batch.expiresAt, batch.expiresAt) }
         }
-        nextDeadline = next
-        for stream in overdue.sorted() {
-            let progress = session.progress(of: stream)
-            guard let entry = remove(stream) else { continue }
-            partial[stream] = nil
-            session.reset(stream, .cancel)
-            totals.timedOut += 1
-            timedOut(entry, progress)
-            perform(state.timedOut())
+        (nextDeadline, nextExpiry) = (deadline, expiry)
+        for (stream, verdict) in due.sorted(by: { $0.stream < $1.stream }) { end(stream, verdict) }
+    }
+
+    private mutating func end(_ stream: Int32, _ verdict: RequestPatience.Verdict) {
+        let progress = session.progress(of: stream)
+        guard let entry = remove(stream) else { return }
+        partial[stream] = nil
+        session.reset(stream, .cancel)
+        guard verdict == .giveUp else {
+            totals.stopped += 1
+            return answer(entry.share, entry.index, sentAt: nil, .stopped(.expired))
         }
+        totals.timedOut += 1
+        timedOut(entry, progress)
+        perform(state.timedOut())
     }
 
     private mutating func timedOut(_ entry: InFlight, _ progress: RequestProgress) {
@@ -142,11 +156,6 @@ extension ConnectionLoop {
 
     private func isExpired(_ entry: InFlight) -> Bool {
         shares.batch(entry.share).map { wall >= $0.expiresAt } ?? false
-    }
-
-    private static func seconds(_ text: String) -> Duration? {
-        guard let seconds = Int64(text), (0...86_400).contains(seconds) else { return nil }
-        return .seconds(seconds)
     }
 }
 

@@ -31,9 +31,9 @@ extension ConnectionLoop {
     private mutating func submit(_ share: Share, _ authorization: [UInt8]?) {
         let batch = share.batch
         let place = shares.open(share)
-        let deadline = deadline(of: batch)
+        let deadline = RequestPatience(timeout: context.configuration.requestTimeout).deadline(of: batch, sentAt: now)
         guard let authorization else {
-            giveBack(place, share.requests, isReturn: false)
+            giveBack(place, share.requests, isRefused: false)
             return
         }
         headers.begin(batch, authorization: authorization)
@@ -61,7 +61,7 @@ extension ConnectionLoop {
             } catch {
                 switch error.code {
                 case .streamLimitReached, .connectionRetired:
-                    giveBack(place, index..<share.requests.upperBound, isReturn: false)
+                    giveBack(place, index..<share.requests.upperBound, isRefused: false)
                     return
                 case .library:
                     answer(place, request.index, sentAt: nil, .notSent(.malformed))
@@ -69,10 +69,7 @@ extension ConnectionLoop {
             }
         }
         nextDeadline = nextDeadline.map { min($0, deadline) } ?? deadline
-    }
-
-    private func deadline(of batch: APNsBatch) -> ContinuousClock.Instant {
-        now + min(context.configuration.requestTimeout, .milliseconds(max(0, batch.expiresAt - wall)))
+        nextExpiry = nextExpiry.map { min($0, batch.expiresAt) } ?? batch.expiresAt
     }
 
     /// Empty where a certificate speaks for us. Nil: the key does not sign, which no other connection will change.
@@ -117,33 +114,26 @@ extension ConnectionLoop {
     }
 
     /// Certainly not processed: another connection may have it.
-    /// - Parameter isReturn: it had been handed to HTTP/2, which is not tried without end.
-    mutating func giveBack(_ place: Int, _ requests: Range<Int>, isReturn: Bool) {
+    /// - Parameter isRefused: it had been handed to HTTP/2, which is not tried here again.
+    mutating func giveBack(_ place: Int, _ requests: Range<Int>, isRefused: Bool) {
         guard let (share, finished) = shares.giveBack(place, requests) else { return }
         var returned = share
-        if isReturn { returned.returns += 1 }
+        if isRefused { returned.refusedBy.append(id) }
         givenBack.append(returned)
         if let finished { finishedBatches.append(finished) }
     }
-
-    /// How often a request may be handed to HTTP/2 in vain.
-    private static var maximumReturns: Int { 3 }
 
     /// Puts what was given back in this round where the other connections find it.
     mutating func handBack() {
         guard !givenBack.isEmpty else { return }
         noteNews()
-        var again: [Share] = []
-        for share in Share.joined(givenBack) {
-            if share.returns > Self.maximumReturns {
-                if let finished = share.settle(.notSent(.refused)) { finishedBatches.append(finished) }
-            } else {
-                totals.handedOver += share.requests.count
-                again.append(share)
-            }
-        }
+        let shares = Share.joined(givenBack)
         givenBack.removeAll()
-        if !again.isEmpty { context.parking.putBack(again, from: id) }
+        totals.handedOver += shares.reduce(0) { $0 + $1.requests.count }
+        for share in context.parking.putBack(shares, from: id) {
+            totals.handedOver -= share.requests.count
+            if let finished = share.settle(.notSent(.refused)) { finishedBatches.append(finished) }
+        }
     }
 }
 
@@ -158,7 +148,7 @@ extension Share {
         }
         var joined: [Share] = []
         for share in sorted {
-            if let last = joined.last, last.ledger === share.ledger, last.returns == share.returns,
+            if let last = joined.last, last.ledger === share.ledger, last.refusedBy == share.refusedBy,
                 last.requests.upperBound == share.requests.lowerBound
             {
                 joined[joined.count - 1].requests = last.requests.lowerBound..<share.requests.upperBound

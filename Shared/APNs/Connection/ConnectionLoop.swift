@@ -29,6 +29,8 @@ struct ConnectionLoop: ~Copyable {
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
+    /// UNIX milliseconds: not later than the first expiry to come in flight.
+    var nextExpiry: Int64?
     var window = BulkWindow()
 
     // Time, read once per round, and once more before requests are taken.
@@ -182,7 +184,9 @@ struct ConnectionLoop: ~Copyable {
     mutating func perform(_ action: ConnectionState.Action?) {
         switch action {
         case nil: break
-        case .becameUsable: tell(.opened)
+        case .becameUsable:
+            context.parking.join(id)
+            tell(.opened)
         case .becameProven: tell(.proven)
         case .sendPing: session.ping(UInt64(truncatingIfNeeded: wall))
         case .retire(let cause):
@@ -209,6 +213,10 @@ struct ConnectionLoop: ~Copyable {
     private var timeout: Duration? {
         var next = state.nextTick
         if let nextDeadline { next = min(next ?? nextDeadline, nextDeadline) }
+        if let nextExpiry {
+            let due = now + .milliseconds(max(0, nextExpiry - wall))
+            next = min(next ?? due, due)
+        }
         if hasNews, let lastReport { next = min(next ?? lastReport + Self.reportInterval, lastReport + Self.reportInterval) }
         return next.map { max(.zero, $0 - now) }
     }

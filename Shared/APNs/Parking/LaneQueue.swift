@@ -23,6 +23,8 @@ struct LaneQueue {
     private let weights: Weights
     private let maximumRequests: Int
     private var lines = Lanes(TenantLines())
+    /// Of each lane, what goes before its lines.
+    private var returned = Lanes(ReturnedLine())
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)
 
@@ -32,24 +34,29 @@ struct LaneQueue {
         self.maximumRequests = maximumRequests
     }
 
-    var isEmpty: Bool { lines.now.requests + lines.soon.requests + lines.bulk.requests == 0 }
-    func count(_ lane: Lane) -> Int { lines[lane].requests }
+    var isEmpty: Bool { count(.now) + count(.soon) + count(.bulk) == 0 }
+    func count(_ lane: Lane) -> Int { lines[lane].requests + returned[lane].requests }
+
+    /// Whether something waits that this connection may have.
+    func hasWork(for id: ConnectionID, _ lane: Lane) -> Bool { waiting(lane, for: id) > 0 }
+
+    private func waiting(_ lane: Lane, for id: ConnectionID) -> Int { lines[lane].requests + returned[lane].requests(for: id) }
 
     /// - Returns: false when the lane is full, and then nothing was taken.
     mutating func append(_ share: Share) -> Bool {
-        guard lines[share.batch.lane].requests + share.requests.count <= maximumRequests else { return false }
+        guard count(share.batch.lane) + share.requests.count <= maximumRequests else { return false }
         lines[share.batch.lane].append(share)
         return true
     }
 
-    /// To the head of its app's line: it has waited already. Never refused, since a connection's stream limit bounds it.
+    /// It goes first in its lane: it has waited already. Never refused, since a connection's stream limit bounds it.
     mutating func putBack(_ share: Share) {
-        lines[share.batch.lane].putBack(share)
+        returned[share.batch.lane].append(share)
     }
 
-    /// Moves up to `maximum` requests to `taken`.
+    /// Moves up to `maximum` requests that this connection may have to `taken`.
     /// - Parameter reservedForNow: so many of them only `now` may use, so that a backlog elsewhere leaves a free stream for it.
-    mutating func take(maximum: Int, reservedForNow: Int, into taken: inout [Share]) {
+    mutating func take(for id: ConnectionID, maximum: Int, reservedForNow: Int, into taken: inout [Share]) {
         let scale = max(1, maximum / weights.sum)
         // Portions cut for a thousand free streams would be a long wait where only one is left.
         for lane in Lane.allCases { credits[lane] = min(credits[lane], weights[lane] * scale) }
@@ -59,11 +66,13 @@ struct LaneQueue {
             var waits = false
             for lane in Lane.allCases {
                 let allowed = lane == .now ? left : left - reservedForNow
-                guard allowed > 0, lines[lane].requests > 0 else { continue }
+                let waiting = waiting(lane, for: id)
+                guard allowed > 0, waiting > 0 else { continue }
                 waits = true
-                let count = min(allowed, credits[lane], lines[lane].requests)
+                let count = min(allowed, credits[lane], waiting)
                 guard count > 0 else { continue }
-                lines[lane].take(count, into: &taken)
+                let first = returned[lane].take(count, for: id, into: &taken)
+                lines[lane].take(count - first, into: &taken)
                 credits[lane] -= count
                 left -= count
                 progressed = true
@@ -81,7 +90,10 @@ struct LaneQueue {
     /// Takes out everything that `condition` picks.
     mutating func remove(where condition: (Share) -> Bool) -> [Share] {
         var removed: [Share] = []
-        for lane in Lane.allCases { lines[lane].remove(where: condition, into: &removed) }
+        for lane in Lane.allCases {
+            returned[lane].remove(where: condition, into: &removed)
+            lines[lane].remove(where: condition, into: &removed)
+        }
         return removed
     }
 }

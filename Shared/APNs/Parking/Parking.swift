@@ -48,13 +48,18 @@ final class Parking: Sendable {
 
     // MARK: Connections
 
+    /// A connection takes requests from now on.
+    func join(_ id: ConnectionID) {
+        room.withLock { _ = $0.usable.insert(id) }
+    }
+
     /// Takes up to `maximum` requests for a connection, and remembers it where it could have taken more.
     func take(
         for id: ConnectionID, _ wakeUp: WakeUp, maximum: Int, reservedForNow: Int, into taken: inout [Share]
     ) {
         let (other, tellsSupervisor) = room.withLock { room -> (WakeUp?, Bool) in
             room.hungry.removeAll { $0.id == id }
-            room.queue.take(maximum: maximum, reservedForNow: reservedForNow, into: &taken)
+            room.queue.take(for: id, maximum: maximum, reservedForNow: reservedForNow, into: &taken)
             let left = maximum - taken.reduce(0) { $0 + $1.requests.count }
             let other = room.another()
             if left > 0 {
@@ -66,27 +71,35 @@ final class Parking: Sendable {
         if tellsSupervisor { wakeSupervisor() }
     }
 
-    /// A connection gives back what is certainly not processed. Goes to the head; another connection will take it.
-    func putBack(_ shares: [Share], from id: ConnectionID) {
-        let (wakeUps, tellsSupervisor) = room.withLock { room -> ([WakeUp], Bool) in
+    /// A connection gives back what is certainly not processed. It goes first, to another connection if that refused it.
+    /// - Returns: what no connection may have at once.
+    func putBack(_ shares: [Share], from id: ConnectionID) -> [Share] {
+        let (refused, wakeUps, tellsSupervisor) = room.withLock { room -> ([Share], [WakeUp], Bool) in
+            var refused: [Share] = []
             var wakeUps: [WakeUp] = []
             var coversAll = true
             room.hungry.removeAll { $0.id == id }
-            for share in shares.reversed() {
+            for share in shares {
+                guard share.mayBeResent(after: id, usable: room.usable) else {
+                    refused.append(share)
+                    continue
+                }
                 room.queue.putBack(share)
-                let (more, covers) = room.feed(share.requests.count, share.batch.lane)
+                let (more, covers) = room.feed(share.requests.count, share.batch.lane, notTo: share.refusedBy)
                 wakeUps += more
                 coversAll = coversAll && covers
             }
-            return (wakeUps, !coversAll && room.tellSupervisor())
+            return (refused, wakeUps, !coversAll && room.tellSupervisor())
         }
         for wakeUp in wakeUps { wakeUp.signal() }
         if tellsSupervisor { wakeSupervisor() }
+        return refused
     }
 
     /// A connection takes nothing more. What it was woken for goes to another.
     func leave(_ id: ConnectionID) {
         let (other, tellsSupervisor) = room.withLock { room -> (WakeUp?, Bool) in
+            room.usable.remove(id)
             room.hungry.removeAll { $0.id == id }
             return (room.another(), !room.queue.isEmpty && room.tellSupervisor())
         }

@@ -13,6 +13,8 @@ struct ParkingRoom {
 
     var queue: LaneQueue
     var admission = Parking.Admission.open
+    /// Connections that take requests.
+    var usable: Set<ConnectionID> = []
     /// The next to be woken first.
     var hungry: [Hungry] = []
     private var supervisorKnows = false
@@ -24,13 +26,14 @@ struct ParkingRoom {
     }
 
     /// Connections to wake for that many requests, and whether they can take them all.
-    mutating func feed(_ requests: Int, _ lane: Lane) -> (wakeUps: [WakeUp], coversAll: Bool) {
+    /// - Parameter refusers: connections that may not have them.
+    mutating func feed(_ requests: Int, _ lane: Lane, notTo refusers: [ConnectionID] = []) -> (wakeUps: [WakeUp], coversAll: Bool) {
         var left = requests
         var wakeUps: [WakeUp] = []
         var index = 0
         while left > 0, index < hungry.count {
             let streams = lane == .now ? hungry[index].streams : hungry[index].otherStreams
-            guard streams > 0 else {
+            guard streams > 0, !refusers.contains(hungry[index].id) else {
                 index += 1
                 continue
             }
@@ -56,8 +59,10 @@ struct ParkingRoom {
     /// Somebody to wake for what one connection could not take.
     mutating func another() -> WakeUp? {
         guard !queue.isEmpty, !hungry.isEmpty else { return nil }
-        guard let index = hungry.firstIndex(where: { (queue.count(.now) > 0 ? $0.streams : $0.otherStreams) > 0 }) else { return nil }
-        return hungry.remove(at: index).wakeUp
+        let index = hungry.firstIndex { hungry in
+            Lane.allCases.contains { (($0 == .now ? hungry.streams : hungry.otherStreams) > 0) && queue.hasWork(for: hungry.id, $0) }
+        }
+        return index.map { hungry.remove(at: $0).wakeUp }
     }
 
     /// Whether the supervisor has yet to hear that something waits. It then looks after it until it looks away.

@@ -3,11 +3,21 @@ struct Share: Sendable {
     let ledger: BatchLedger
     /// Of the batch's requests.
     var requests: Range<Int>
-    /// How often connections gave (part of) it back: certainly not processed, but not through either.
-    var returns = 0
+    /// Connections that had it in vain: it was certainly not processed there, and none of them gets it again.
+    var refusedBy: [ConnectionID] = []
     let parkedAt: ContinuousClock.Instant
 
+    /// So many other connections may have a refused request at once.
+    static let maximumResends = 3
+
     var batch: APNsBatch { ledger.batch }
+
+    /// Whether another connection may have it at once. If not, it has to wait, or the pool would send it as fast as APNs refuses it.
+    /// - Parameter usable: connections that take requests. If `id` takes none any more, another one is on its way.
+    func mayBeResent(after id: ConnectionID, usable: Set<ConnectionID>) -> Bool {
+        guard refusedBy.count <= Self.maximumResends else { return false }
+        return !usable.contains(id) || !usable.isSubset(of: refusedBy)
+    }
 
     /// Cuts off the first `count` requests.
     mutating func takeFirst(_ count: Int) -> Share {

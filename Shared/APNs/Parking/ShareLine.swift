@@ -10,16 +10,6 @@ struct ShareLine {
         requests += share.requests.count
     }
 
-    mutating func putBack(_ share: Share) {
-        requests += share.requests.count
-        if head > 0 {
-            head -= 1
-            shares[head] = share
-        } else {
-            shares.insert(share, at: 0)
-        }
-    }
-
     /// Moves exactly `count` requests, which must be there.
     mutating func take(_ count: Int, into taken: inout [Share]) {
         var left = count

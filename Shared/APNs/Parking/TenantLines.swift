@@ -19,14 +19,6 @@ struct TenantLines {
         requests += share.requests.count
     }
 
-    /// To the head of its own line. An app for which nothing else waits begins with it.
-    mutating func putBack(_ share: Share) {
-        let tenant = share.batch.tenant
-        if lines[tenant, default: ShareLine()].requests == 0 { ring.insert(tenant, at: 0) }
-        lines[tenant, default: ShareLine()].putBack(share)
-        requests += share.requests.count
-    }
-
     /// Moves exactly `count` requests, which must be there.
     mutating func take(_ count: Int, into taken: inout [Share]) {
         var left = min(count, requests)

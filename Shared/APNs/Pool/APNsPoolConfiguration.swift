@@ -19,7 +19,7 @@ package struct APNsPoolConfiguration: Sendable {
     package var weightNow = 16
     package var weightSoon = 4
     package var weightBulk = 1
-    /// From handing a request to HTTP/2 to its answer; the batch's expiry may make it shorter.
+    /// From handing a request to HTTP/2 to its answer, whenever its batch expires.
     package var requestTimeout: Duration = .seconds(15)
     /// Resolving excluded, which the system's resolver bounds.
     package var connectTimeout: Duration = .seconds(5)
@@ -47,6 +47,8 @@ package struct APNsPoolConfiguration: Sendable {
     /// First pause after a credential fault; doubled with each that follows.
     package var probeBase: Duration = .seconds(30)
     package var probeCap: Duration = .seconds(15 * 60)
+    /// The same after connections heard nothing but 5xx: most such outages are short, and a probe is one request.
+    package var breakerBase: Duration = .seconds(5)
     /// How long an address that just failed is tried last.
     package var addressAvoidance: Duration = .seconds(60)
 

@@ -32,6 +32,8 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var timedOut = 0
         /// Stopped by the gate or expiry.
         package var stopped = 0
+        /// Streams that APNs refused (REFUSED_STREAM), also those above a GOAWAY's last one.
+        package var refused = 0
         /// Certainly not processed, and handed to another connection.
         package var handedOver = 0
         package var connectionsOpened = 0
@@ -77,6 +79,7 @@ extension APNsPoolSnapshot.Totals {
         unknown += other.unknown
         timedOut += other.timedOut
         stopped += other.stopped
+        refused += other.refused
         handedOver += other.handedOver
         connectionsOpened += other.connectionsOpened
         connectionsProven += other.connectionsProven

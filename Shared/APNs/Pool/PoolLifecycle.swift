@@ -13,6 +13,7 @@ struct PoolLifecycle {
         var backoffCap: Duration
         var probeBase: Duration
         var probeCap: Duration
+        var breakerBase: Duration
     }
 
     enum Action: Equatable {
@@ -242,7 +243,8 @@ struct PoolLifecycle {
         _ reason: String, _ now: ContinuousClock.Instant, _ refusal: NotSentReason = .poolPaused
     ) -> [Action] {
         self.refusal = refusal
-        let bound = Backoff.bound(rules.probeBase, rules.probeCap, probes)
+        let base = refusal == .unavailable ? rules.breakerBase : rules.probeBase
+        let bound = Backoff.bound(base, rules.probeCap, probes)
         probes += 1
         // At least half of it: a probe is never early, only spread.
         let delay = bound * (0.5 + jitter() / 2)

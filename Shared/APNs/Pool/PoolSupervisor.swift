@@ -208,6 +208,7 @@ extension PoolLifecycle.Rules {
                 growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger,
             patience: configuration.patience,
             stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
-            backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap)
+            backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap,
+            breakerBase: configuration.breakerBase)
     }
 }

@@ -44,7 +44,7 @@ package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
     case parkingFull = "parking_full"
     /// It waited for a free stream longer than the pool lets it.
     case congested
-    /// APNs refused the stream again and again (REFUSED_STREAM), or connections ended before it could leave.
+    /// APNs refused the stream (REFUSED_STREAM), or connections ended before it could leave, and no other connection may have it now.
     case refused
     /// The deadline came while part of the request was still ours.
     case deadline

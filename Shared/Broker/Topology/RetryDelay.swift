@@ -27,5 +27,10 @@ package enum RetryDelay: String, CaseIterable, Sendable, Hashable, Comparable {
         allCases.first { $0.duration >= wanted } ?? .fifteenMinutes
     }
 
+    /// The longest delay that is not longer than `wanted`; the shortest where none is.
+    package static func atMost(_ wanted: Duration) -> RetryDelay {
+        allCases.last { $0.duration <= wanted } ?? .oneSecond
+    }
+
     package static func < (left: RetryDelay, right: RetryDelay) -> Bool { left.milliseconds < right.milliseconds }
 }

@@ -13,7 +13,7 @@ package struct EncodedDeliveries: Equatable, Sendable {
         for delivery in deliveries {
             append(
                 id: delivery.id, token: delivery.token.bytes[...], environment: delivery.environment, installation: delivery.installation,
-                ownerEpoch: delivery.ownerEpoch, environmentTrial: delivery.environmentTrial)
+                ownerEpoch: delivery.ownerEpoch, environmentTrial: delivery.environmentTrial, earlierOutcome: delivery.earlierOutcome)
         }
     }
 
@@ -23,13 +23,15 @@ package struct EncodedDeliveries: Equatable, Sendable {
     /// - Parameter token: From 1 to ``DeviceToken/maximumBytes`` bytes.
     package mutating func append(
         id: PushID, token: ArraySlice<UInt8>, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64,
-        environmentTrial: PushJob.EnvironmentTrial
+        environmentTrial: PushJob.EnvironmentTrial, earlierOutcome: PushJob.EarlierOutcome = .none
     ) {
         let epoch = UInt64(bitPattern: ownerEpoch)
         let trial = UInt64(WireEnvironmentTrial(environmentTrial).rawValue)
+        let earlier = UInt64(WireEarlierOutcome(earlierOutcome).rawValue)
         let before = Self.fixedCount(id.high) + Self.fixedCount(id.low) + 1 + Self.varintCount(UInt64(token.count))
         let after =
             2 + Self.fixedCount(installation.high) + Self.fixedCount(installation.low) + Self.fieldCount(epoch) + Self.fieldCount(trial)
+            + Self.fieldCount(earlier)
         let length = UInt64(before + token.count + after)
 
         var place = bytes.count
@@ -54,6 +56,7 @@ package struct EncodedDeliveries: Equatable, Sendable {
         Self.putFixed(installation.low, key: 0x31, to: &rest, at: &place)
         Self.putField(epoch, key: 0x38, to: &rest, at: &place)
         Self.putField(trial, key: 0x40, to: &rest, at: &place)
+        Self.putField(earlier, key: 0x48, to: &rest, at: &place)
         count += 1
     }
 

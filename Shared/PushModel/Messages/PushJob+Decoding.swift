@@ -162,6 +162,7 @@ private struct DeliveryFields {
     var installationLow: UInt64 = 0
     var ownerEpoch: Int64 = 0
     var environmentTrial: Int32 = 0
+    var earlierOutcome: Int32 = 0
 
     init(_ reader: inout ProtobufReader, _ source: Span<UInt8>) throws(MessageError) {
         while let tag = try reader.next(source) {
@@ -174,6 +175,7 @@ private struct DeliveryFields {
             case (6, .fixed64): installationLow = try reader.fixed64(source)
             case (7, .varint): ownerEpoch = Int64(bitPattern: try reader.varint(source))
             case (8, .varint): environmentTrial = Int32(truncatingIfNeeded: try reader.varint(source))
+            case (9, .varint): earlierOutcome = Int32(truncatingIfNeeded: try reader.varint(source))
             default: try reader.skip(tag, source)
             }
         }
@@ -189,7 +191,8 @@ extension PushJob.Delivery {
                 WireEnvironment(rawValue: Int(fields.environment)).flatMap(APNsEnvironment.init), "deliveries.environment"),
             installation: try Wire.id(fields.installationHigh, fields.installationLow, "deliveries.installation"),
             ownerEpoch: fields.ownerEpoch,
-            environmentTrial: PushJob.EnvironmentTrial(WireEnvironmentTrial(rawValue: Int(fields.environmentTrial)) ?? .none))
+            environmentTrial: PushJob.EnvironmentTrial(WireEnvironmentTrial(rawValue: Int(fields.environmentTrial)) ?? .none),
+            earlierOutcome: PushJob.EarlierOutcome(WireEarlierOutcome(rawValue: Int(fields.earlierOutcome)) ?? .none))
     }
 }
 

@@ -49,6 +49,7 @@ extension PushJob.Delivery {
             writer.plainField("installation", installation.append)
             writer.field("owner_epoch", ownerEpoch)
             if environmentTrial != .none { writer.field("environment_trial", environmentTrial.rawValue) }
+            if earlierOutcome != .none { writer.field("earlier_outcome", earlierOutcome.rawValue) }
         }
     }
 }

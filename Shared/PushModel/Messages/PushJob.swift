@@ -46,10 +46,11 @@ package struct PushJob: Equatable, Sendable {
         /// The installation's owner epoch when the delivery was made; a fence above it stops the delivery.
         package var ownerEpoch: Int64
         package var environmentTrial: EnvironmentTrial
+        package var earlierOutcome: EarlierOutcome
 
         package init(
             id: PushID, token: DeviceToken, environment: APNsEnvironment, installation: PushID, ownerEpoch: Int64,
-            environmentTrial: EnvironmentTrial = .none
+            environmentTrial: EnvironmentTrial = .none, earlierOutcome: EarlierOutcome = .none
         ) {
             self.id = id
             self.token = token
@@ -57,6 +58,22 @@ package struct PushJob: Equatable, Sendable {
             self.installation = installation
             self.ownerEpoch = ownerEpoch
             self.environmentTrial = environmentTrial
+            self.earlierOutcome = earlierOutcome
+        }
+    }
+
+    /// What the attempts before this one came to, the worst of them. It decides how a delivery ends of which nothing more is sent
+    /// (``OutcomeClass/after(_:)``).
+    package enum EarlierOutcome: String, Sendable, CaseIterable, Comparable {
+        /// Nothing of it has left.
+        case none
+        /// APNs answered that it could not take it now.
+        case failed
+        /// One left and got no answer: it may have arrived.
+        case unknown
+
+        package static func < (left: EarlierOutcome, right: EarlierOutcome) -> Bool {
+            left == .none && right != .none || left == .failed && right == .unknown
         }
     }
 

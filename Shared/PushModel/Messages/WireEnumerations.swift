@@ -78,3 +78,24 @@ extension WireEnvironmentTrial {
         }
     }
 }
+
+extension PushJob.EarlierOutcome {
+    /// Whatever a newer program may add is at least an attempt that may have arrived.
+    init(_ wire: WireEarlierOutcome) {
+        switch wire {
+        case .none: self = .none
+        case .failed: self = .failed
+        case .unknown, .UNRECOGNIZED: self = .unknown
+        }
+    }
+}
+
+extension WireEarlierOutcome {
+    init(_ outcome: PushJob.EarlierOutcome) {
+        switch outcome {
+        case .none: self = .none
+        case .failed: self = .failed
+        case .unknown: self = .unknown
+        }
+    }
+}

@@ -13,3 +13,16 @@ package enum OutcomeClass: String, Sendable, CaseIterable, Hashable {
     case failed
     case unknown
 }
+
+extension OutcomeClass {
+    /// How a delivery ends of which nothing more is sent, and that would end so if nothing of it had ever left.
+    package func after(_ earlier: PushJob.EarlierOutcome) -> OutcomeClass {
+        switch (earlier, self) {
+        // It may have arrived, and every other class would say that it did not.
+        case (.unknown, _): .unknown
+        // It did not expire unsent: APNs was asked, and failed.
+        case (.failed, .expired): .failed
+        default: self
+        }
+    }
+}

@@ -13,9 +13,9 @@ struct LaneQueueTests {
         return queue
     }
 
-    private func take(_ count: Int, reserved: Int = 0, from queue: inout LaneQueue) -> [Share] {
+    private func take(_ count: Int, for id: ConnectionID = 1, reserved: Int = 0, from queue: inout LaneQueue) -> [Share] {
         var taken: [Share] = []
-        queue.take(maximum: count, reservedForNow: reserved, into: &taken)
+        queue.take(for: id, maximum: count, reservedForNow: reserved, into: &taken)
         return taken
     }
 
@@ -73,8 +73,31 @@ struct LaneQueueTests {
     @Test func whatComesBackGoesFirst() {
         var queue = queue([.soon: 3])
         let taken = take(2, from: &queue)
-        for share in taken.reversed() { queue.putBack(share) }
+        for share in taken { queue.putBack(share) }
         #expect(take(3, from: &queue).map(\.batch.tag) == [0, 1, 2])
+    }
+
+    @Test func whatAConnectionRefusedIsForTheOthersAndHoldsNothingUp() {
+        var queue = queue([.soon: 2, .now: 1])
+        var refused = Share.make(.make(5, tag: 9, lane: .soon))
+        refused.refusedBy = [1, 2]
+        queue.putBack(refused)
+        #expect(queue.count(.soon) == 7)
+        #expect(!queue.hasWork(for: 1, .bulk) && queue.hasWork(for: 1, .soon))
+        #expect(take(100, for: 1, from: &queue).map(\.batch.tag).sorted() == [0, 0, 1])
+        #expect(!queue.isEmpty && !queue.hasWork(for: 1, .soon) && queue.hasWork(for: 3, .soon))
+        #expect(take(100, for: 2, from: &queue).isEmpty)
+        #expect(take(2, for: 3, reserved: 1, from: &queue).map(\.requests) == [0..<1], "a stream that is kept for now stays free")
+        #expect(take(100, for: 3, from: &queue).map(\.requests) == [1..<5])
+        #expect(queue.isEmpty)
+    }
+
+    @Test func whatComesBackGetsItsLanesShareAndNoMore() {
+        var queue = queue([.now: 100])
+        queue.putBack(.make(.make(100, tag: 9, lane: .bulk)))
+        var order: [Lane] = []
+        for _ in 0..<17 { order += take(1, from: &queue).map(\.batch.lane) }
+        #expect(order == Array(repeating: .now, count: 16) + [.bulk])
     }
 
     @Test func aFullLaneRefusesAndTheOthersDoNot() {

@@ -97,9 +97,46 @@ struct ParkingTests {
         let (first, second) = (try WakeUp(), try WakeUp())
         _ = take(10, 2, second, from: parking)
         _ = take(10, 1, first, from: parking)
-        parking.putBack([.make(.make(3))], from: 1)
+        #expect(parking.putBack([.make(.make(3))], from: 1).isEmpty)
         #expect(try !isSignalled(first))
         #expect(try isSignalled(second))
+    }
+
+    private func refused(by connections: ConnectionID...) -> Share {
+        var share = Share.make(.make(3))
+        share.refusedBy = connections
+        return share
+    }
+
+    @Test func whatOneConnectionRefusedWakesAnotherThatDidNot() throws {
+        let parking = parking()
+        let wakeUps = try (1...3).map { _ in try WakeUp() }
+        for id in 1...3 {
+            parking.join(id)
+            _ = take(10, id, wakeUps[id - 1], from: parking)
+        }
+        #expect(parking.putBack([refused(by: 1, 2)], from: 2).isEmpty)
+        #expect(try wakeUps.map(isSignalled) == [false, false, true])
+        #expect(take(10, 1, wakeUps[0], from: parking) == 0)
+        #expect(take(10, 2, wakeUps[1], from: parking) == 0)
+        // The third leaves instead: it is for whoever comes.
+        parking.leave(3)
+        #expect(take(10, 4, wakeUps[2], from: parking) == 3)
+    }
+
+    @Test func whatEveryConnectionRefusedComesBack() {
+        let parking = parking()
+        parking.join(1)
+        #expect(parking.putBack([refused(by: 1)], from: 1).count == 1, "there is no other")
+        parking.join(2)
+        #expect(parking.putBack([refused(by: 1)], from: 1).isEmpty)
+        #expect(parking.putBack([refused(by: 1, 2)], from: 2).count == 1)
+        for id in 3...9 { parking.join(id) }
+        #expect(parking.putBack([refused(by: 1, 2, 3)], from: 3).isEmpty, "the third time at once")
+        #expect(parking.putBack([refused(by: 1, 2, 3, 4)], from: 4).count == 1, "and not a fourth")
+        // A connection that ended is being replaced.
+        parking.leave(1)
+        #expect(parking.putBack([refused(by: 1)], from: 1).isEmpty)
     }
 
     @Test func refusingHandsOutWhatWaitsAndTurnsNewcomersAway() throws {
@@ -143,15 +180,15 @@ struct BatchLedgerTests {
 
     @Test func neighboursGivenBackOneByOneBecomeOneShareAgain() {
         let (one, other) = (Share.make(.make(10, tag: 1)), Share.make(.make(3, tag: 2)))
-        func piece(_ share: Share, _ range: Range<Int>, returns: Int = 1) -> Share {
+        func piece(_ share: Share, _ range: Range<Int>, refusedBy: [ConnectionID] = [1]) -> Share {
             var piece = share
             piece.requests = range
-            piece.returns = returns
+            piece.refusedBy = refusedBy
             return piece
         }
         let joined = Share.joined([
             piece(one, 7..<8), piece(one, 6..<7), piece(other, 2..<3), piece(one, 5..<6), piece(other, 0..<1),
-            piece(one, 8..<10, returns: 0),
+            piece(one, 8..<10, refusedBy: []),
         ])
         #expect(joined.map(\.requests) == [5..<8, 8..<10, 0..<1, 2..<3])
     }

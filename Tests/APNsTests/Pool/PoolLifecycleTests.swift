@@ -11,7 +11,8 @@ struct PoolLifecycleTests {
                     minimum: connections, maximum: maximum ?? connections, growAfter: .seconds(1), shrinkAfter: .seconds(300)),
                 stagger: .milliseconds(500), patience: .seconds(5), stableAge: .seconds(30),
                 idleLimit: .seconds(3600),
-                backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900)),
+                backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900),
+                breakerBase: .seconds(5)),
             // Jitter at its largest, so that times are exact.
             now: start, jitter: { 1 })
     }
@@ -248,7 +249,7 @@ struct PoolLifecycleTests {
         #expect(fault().isEmpty)
         #expect(pool.state == .unavailable(reason: "ServiceUnavailable"))
         #expect(pool.admission(now: now) == .refusing(.unavailable))
-        for pause in [30, 60, 120, 240, 480, 900, 900] {
+        for pause in [5, 10, 20, 40, 80, 160, 320, 640, 900, 900] {
             let early = now + .seconds(pause) - .milliseconds(1)
             #expect(pool.tick(now: early, lastArrival: early).isEmpty)
             #expect(pool.admission(now: early) == .refusing(.unavailable))

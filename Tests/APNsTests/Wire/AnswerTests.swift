@@ -96,31 +96,17 @@ struct AnswerTests {
         }
     }
 
-    @Test func refusedStreamsAreSentAgainUnderTheSameID() async throws {
-        let server = try ScriptedServer { request, hand in
-            // The first refusal of each; stream 1 opens the gate.
-            if request.index > 0, request.stream < 30 { hand.reset(request.stream, .refusedStream) } else { hand.accept(request) }
-        }
-        try await withPool(server) { bench in
-            bench.submit(.make(10))
-            let firstBatch = try await bench.next()[1]
-            #expect(firstBatch?.acceptedCount == 10)
-            let byPath = Dictionary(grouping: server.requests.waiting, by: \.path)
-            #expect(byPath.values.allSatisfy { Set($0.map(\.apnsID)).count == 1 })
-            #expect(byPath.values.contains { $0.count > 1 })
-        }
-    }
-
-    @Test func endlessRefusalIsNotRetriedWithoutEnd() async throws {
-        let server = try ScriptedServer { request, hand in
-            if request.index == 0 { hand.accept(request) } else { hand.reset(request.stream, .refusedStream) }
-        }
-        try await withPool(server) { bench in
-            bench.submit(.make(2))
+    /// Exactly a minute ahead of the clock that the pool is given, and far beyond a day.
+    @Test(arguments: [
+        ("Sun, 06 Nov 1994 08:50:37 GMT", Duration.seconds(60)), ("Sunday, 06-Nov-94 08:50:37 GMT", .seconds(60)),
+        ("Sun Nov  6 08:50:37 1994", .seconds(60)), ("Thu, 06 Nov 2094 08:49:37 GMT", .seconds(86_400)), ("604800", .seconds(86_400)),
+    ])
+    func retryAfterMayBeADateAndMayBeLong(text: String, wait: Duration) async throws {
+        let server = try ScriptedServer { request, hand in hand.answer(request.stream, 503, text: "", headers: [("retry-after", text)]) }
+        try await withPool(server, { $0.clock = APNsClock(now: { .now }, wall: { 784_111_777_000 }) }) { bench in
+            bench.submit(.make(1))
             let batch = try await bench.next()[1]
-            #expect(batch?[0] == .accepted)
-            #expect(batch?[1] == .notSent(.refused))
-            #expect(server.requests.waiting.count < 12)
+            #expect(batch?[0] == .response(status: 503, reason: nil, timestamp: nil, retryAfter: wait))
         }
     }
 }
@@ -148,8 +134,8 @@ struct SilenceTests {
         }
     }
 
-    @Test func theBatchsExpiryIsADeadlineToo() async throws {
-        let server = try ScriptedServer { _, _ in }
+    @Test func whatHasLeftIsAwaitedBeyondItsExpiryAndTheConnectionIsNotToBlame() async throws {
+        let server = try ScriptedServer { request, hand in if request.index == 0 { hand.accept(request) } }
         let time = TestTime()
         try await withPool(
             server,
@@ -158,13 +144,57 @@ struct SilenceTests {
                 $0.requestTimeout = .seconds(3600)
             }
         ) { bench in
-            bench.submit(.make(1, expiresIn: 60_000))
-            _ = try await server.requests.next()
-            time.set(.seconds(60))
-            try await server.connections.next().roundTrip()
-            let firstBatch = try await bench.next()[1]
-            #expect(firstBatch?[0] == .unknown(.timedOut))
+            bench.submit(.make(11, expiresIn: 60_000))
+            let sent = try await server.requests.next(11)
+            let connection = try await server.connections.next()
+            time.set(.seconds(61))
+            try await connection.roundTrip()
+            try await connection.roundTrip()
+            connection.tell { hand in for request in sent.dropFirst() { hand.accept(request) } }
+            let batch = try await bench.next()[1]
+            #expect(batch?.acceptedCount == 11)
+            await bench.pool.shutdown(deadline: .zero)
+            #expect(bench.pool.snapshot().totals.timedOut == 0)
+            #expect(bench.pool.snapshot().totals.retirements["timeouts"] == nil)
+            #expect(server.resets.waiting.isEmpty)
         }
+    }
+
+    @Test func whatHadNotAllLeftAtItsExpiryIsTakenBackAndTheConnectionIsNotToBlame() async throws {
+        let server = try ScriptedServer()
+        let proxy = try FaultProxy(port: server.port)
+        let time = TestTime()
+        let bench = try PoolBench(port: proxy.port) {
+            $0.clock = time.clock
+            $0.requestTimeout = .seconds(3600)
+        }
+        bench.pool.start()
+        bench.submit(.make(1, tag: 1))
+        _ = try await bench.next()
+        proxy.set(.paused)
+        // 65,535 bytes of window hold fifteen such bodies, and no more are granted while the server hears nothing.
+        bench.submit(
+            APNsBatch(
+                tag: 2, lane: .now, pushType: .alert, topic: "t", priority: 10, expiresAt: WallClock.milliseconds() + 20_000,
+                payload: [UInt8](repeating: 0x20, count: 4096), requests: (0..<200).map { .make($0 + 1, tag: 2) }))
+        while bench.pool.snapshot().totals.submitted < 201 { await Task.yield() }
+        time.set(.seconds(21))
+        // Makes the connection look at its clock.
+        bench.submit(.make(1, tag: 3))
+        while bench.pool.snapshot().totals.stopped == 0 { await Task.yield() }
+        proxy.set(.forwarding)
+        let finished = try await bench.next(2)
+        let batch = try #require(finished[2])
+        let stopped = batch.answers.count { $0.result == .stopped(.expired) }
+        #expect((180..<200).contains(stopped), "\(stopped): those behind the window")
+        #expect(batch.acceptedCount == 200 - stopped)
+        #expect(finished[3]?[0] == .accepted)
+        await bench.pool.shutdown(deadline: .zero)
+        #expect(bench.pool.snapshot().totals.timedOut == 0)
+        #expect(bench.pool.snapshot().totals.retirements["timeouts"] == nil)
+        #expect(server.connections.waiting.count == 1)
+        server.stop()
+        proxy.stop()
     }
 
     @Test func aLateAnswerChangesNothing() async throws {

@@ -58,6 +58,7 @@ struct EnvironmentTests {
         delivery.environmentTrial = .made
         bench.take(Fixture.job([delivery], attempt: 1))
         bench.finishNext(429, "TooManyRequests")
+        delivery.earlierOutcome = .failed
         #expect(bench.retries().first?.deliveries == [delivery])
     }
 

@@ -179,7 +179,7 @@ struct LineTests {
         }
         let retry = try #require(bench.retries().first)
         #expect(bench.retries().count == 1)
-        #expect(retry.deliveries == [Fixture.delivery(2)])
+        #expect(retry.deliveries == [Fixture.delivery(2, earlier: .failed)])
         #expect(retry.attempt == 3)
         let message = try #require(bench.published.flatMap(\.messages).first { $0.exchange.contains(".retry.") })
         #expect(message.routingKey == "bulk")
@@ -215,7 +215,7 @@ struct LineTests {
         #expect(failed.deliveries.map(\.reason) == ["InternalServerError"])
         let letter = try #require(bench.deadLetters.first)
         #expect(letter.headers["push-reason"] == "attempts_used_up")
-        #expect(try PushJob(decoding: letter.body).deliveries == [Fixture.delivery(1)])
+        #expect(try PushJob(decoding: letter.body).deliveries == [Fixture.delivery(1, earlier: .failed)])
         #expect(bench.retries().isEmpty)
         bench.confirmNext()
         #expect(bench.acknowledged.count == 1)

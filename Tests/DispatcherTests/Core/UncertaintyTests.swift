@@ -7,28 +7,25 @@ import Testing
 
 @Suite("What the dispatcher does when something did not leave, or no answer came")
 struct UncertaintyTests {
-    @Test("What certainly did not leave is handed to a pool again, three times, and then waits without using up an attempt")
-    func resubmits() throws {
+    @Test(
+        "What a pool could send nowhere waits without using up an attempt, and is not handed to the pool again at once",
+        arguments: [NotSentReason.refused, .deadline, .notConnected, .congested, .parkingFull])
+    func waits(reason: NotSentReason) throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], attempt: 4))
-        bench.finishNext { $0.index == 0 ? .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) : .notSent(.refused) }
-        for _ in 0..<2 {
-            #expect(bench.submitted.map { $0.batch.requests.map(\.index) } == [[1]])
-            bench.finishNext { _ in .notSent(.refused) }
-        }
-        #expect(bench.retries().isEmpty)
-        bench.finishNext { _ in .notSent(.refused) }
+        bench.finishNext { $0.index == 0 ? .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) : .notSent(reason) }
         #expect(bench.submitted.isEmpty)
         #expect(bench.retries(after: .oneSecond).map(\.attempt) == [4])
+        #expect(bench.retries().first?.deliveries == [Fixture.delivery(2)])
         #expect(bench.messages(to: "push.retry.1s").first?.headers["push-waits"] == "1")
         #expect(bench.events.map(\.outcome) == [.accepted], "nothing left, so there is nothing to report")
     }
 
     @Test(
-        "Without a connection a job waits longer each time",
+        "Without a connection a job waits longer each time, and short trouble begins with short waits",
         arguments: [
-            (0, [RetryDelay.oneSecond, .fiveSeconds]), (2, [.fiveSeconds, .thirtySeconds, .twoMinutes]),
-            (50, [.fiveSeconds, .thirtySeconds, .twoMinutes]),
+            (0, [RetryDelay.oneSecond]), (4, [.oneSecond]), (5, [.oneSecond, .fiveSeconds]), (12, [.oneSecond, .fiveSeconds]),
+            (13, [.fiveSeconds, .thirtySeconds]), (50, [.fiveSeconds, .thirtySeconds]),
         ] as [(Int, [RetryDelay])])
     func waitsLonger(waits: Int, delays: [RetryDelay]) throws {
         let bench = try CoreBench()
@@ -80,7 +77,7 @@ struct UncertaintyTests {
         bench.take(Fixture.job([Fixture.delivery(1)], onUnknown: .resend))
         bench.finishNext { _ in .unknown(.connectionLost) }
         #expect(bench.events.map(\.isFinal) == [false])
-        #expect(bench.retries().first?.deliveries == [Fixture.delivery(1)])
+        #expect(bench.retries().first?.deliveries == [Fixture.delivery(1, earlier: .unknown)])
         #expect(bench.retries().first?.attempt == 1)
 
         let careful = try CoreBench()

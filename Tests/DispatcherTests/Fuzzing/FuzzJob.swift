@@ -41,5 +41,6 @@ enum FuzzJob {
             && delivery.environment == APNsEnvironment(wire.environment)
             && delivery.installation == PushID(high: wire.installationHigh, low: wire.installationLow)
             && delivery.ownerEpoch == wire.ownerEpoch && delivery.environmentTrial == PushJob.EnvironmentTrial(wire.environmentTrial)
+            && delivery.earlierOutcome == PushJob.EarlierOutcome(wire.earlierOutcome)
     }
 }

@@ -1,4 +1,5 @@
 import Broker
+import PushModel
 import Testing
 
 @testable import Dispatcher
@@ -8,12 +9,14 @@ struct RetryPlanTests {
     private let plan = RetryPlan(maximumAttempts: 10)
     private let day: Int64 = 86_400_000
 
-    private func delays(_ cause: RetryCause, attempt: Int = 1, waits: Int = 0, retryAfter: Duration? = nil) -> Set<RetryDelay> {
+    private func delays(
+        _ cause: RetryCause, lane: Lane = .bulk, attempt: Int = 1, waits: Int = 0, retryAfter: Duration? = nil
+    ) -> Set<RetryDelay> {
         var random = SplitMix64(seed: 5)
         return Set(
             (0..<500).compactMap { _ in
                 let decision = plan.decide(
-                    cause, attempt: attempt, waits: waits, retryAfter: retryAfter, now: 0, expiresAt: day, using: &random)
+                    cause, lane: lane, attempt: attempt, waits: waits, retryAfter: retryAfter, now: 0, expiresAt: day, using: &random)
                 return if case .again(let delay) = decision { delay } else { nil }
             })
     }
@@ -23,7 +26,7 @@ struct RetryPlanTests {
         arguments: [
             (RetryCause.throttled, 1, [RetryDelay.oneSecond, .fiveSeconds, .thirtySeconds]),
             (.throttled, 5, [.tenMinutes, .fifteenMinutes]),
-            (.serverFault, 1, [.fiveSeconds, .thirtySeconds, .twoMinutes]), (.serverFault, 3, [.fifteenMinutes]),
+            (.serverFault, 1, [.oneSecond, .fiveSeconds, .thirtySeconds]), (.serverFault, 4, [.fifteenMinutes]),
             (.serverFault, 9, [.fifteenMinutes]), (.connectionFault, 1, [.oneSecond, .fiveSeconds]),
             (.noAnswer, 1, [.oneSecond, .fiveSeconds]), (.noAnswer, 9, [.tenMinutes, .fifteenMinutes]),
         ] as [(RetryCause, Int, [RetryDelay])])
@@ -37,11 +40,48 @@ struct RetryPlanTests {
         #expect(delays(.throttled, attempt: 2).count > 1)
     }
 
+    /// The wait that is wanted after so many, in seconds, and the longest delayed queue that is not longer.
+    @Test(
+        "Chance never moves a wait of `now` to a longer queue",
+        arguments: [
+            (RetryCause.throttled, 2, RetryDelay.thirtySeconds), (.serverFault, 1, .fiveSeconds), (.serverFault, 2, .thirtySeconds),
+            (.connectionFault, 1, .oneSecond), (.connectionFault, 3, .thirtySeconds), (.noAnswer, 1, .oneSecond),
+            (.noAnswer, 2, .fiveSeconds), (.noAnswer, 3, .thirtySeconds), (.misconfigured, 1, .twoMinutes),
+        ] as [(RetryCause, Int, RetryDelay)])
+    func neverLongerForNow(cause: RetryCause, attempt: Int, longest: RetryDelay) {
+        let now = delays(cause, lane: .now, attempt: attempt, waits: attempt - 1)
+        #expect(now.max() == longest)
+        guard cause == .serverFault, attempt == 2 else { return }
+        #expect(delays(cause, attempt: attempt).contains(.twoMinutes), "bulk is spread both ways")
+    }
+
+    @Test(
+        "After an outage `now` is late by about as long as the outage lasted, and no more",
+        arguments: [RetryCause.notSent, .unavailable], [Int64(1_000), 6_000, 12_000, 18_000, 25_000, 60_000])
+    func outage(cause: RetryCause, length: Int64) {
+        var random = SplitMix64(seed: 11)
+        for _ in 0..<300 {
+            var (now, waits) = (Int64(0), 0)
+            while now < length {
+                guard
+                    case .again(let delay) = plan.decide(
+                        cause, lane: .now, attempt: 1, waits: waits, now: now, expiresAt: day, using: &random)
+                else {
+                    Issue.record("no other try after \(now) ms")
+                    return
+                }
+                now += delay.milliseconds
+                waits += 1
+            }
+            #expect(now - length <= max(5_000, length) + 5_000)
+        }
+    }
+
     @Test("On average the wait is what the ladder says")
     func keepsTheMean() {
         var random = SplitMix64(seed: 9)
         let waits = (0..<4000).compactMap { _ -> Int64? in
-            let decision = plan.decide(.serverFault, attempt: 2, waits: 0, now: 0, expiresAt: day, using: &random)
+            let decision = plan.decide(.serverFault, lane: .bulk, attempt: 3, waits: 0, now: 0, expiresAt: day, using: &random)
             return if case .again(let delay) = decision { delay.milliseconds } else { nil }
         }
         let mean = Double(waits.reduce(0, +)) / Double(waits.count)
@@ -52,7 +92,7 @@ struct RetryPlanTests {
     func ends() {
         var random = SplitMix64(seed: 1)
         for cause in RetryCause.allCases {
-            let decision = plan.decide(cause, attempt: 10, waits: 1000, now: 0, expiresAt: day, using: &random)
+            let decision = plan.decide(cause, lane: .now, attempt: 10, waits: 1000, now: 0, expiresAt: day, using: &random)
             #expect((decision == .end(.attemptsUsedUp)) == cause.countsAsAttempt)
         }
     }
@@ -65,7 +105,8 @@ struct RetryPlanTests {
             let now = Int64.random(in: 0..<1_000_000, using: &random)
             let expiresAt = now + Int64.random(in: -1000..<2_000_000, using: &random)
             let attempt = Int.random(in: 1..<9, using: &random)
-            switch plan.decide(cause, attempt: attempt, waits: attempt, now: now, expiresAt: expiresAt, using: &random) {
+            let lane = Lane.allCases.randomElement(using: &random) ?? .now
+            switch plan.decide(cause, lane: lane, attempt: attempt, waits: attempt, now: now, expiresAt: expiresAt, using: &random) {
             case .again(let delay): #expect(now + delay.milliseconds < expiresAt)
             case .end(let reason):
                 #expect(reason == .expiresBeforeRetry)

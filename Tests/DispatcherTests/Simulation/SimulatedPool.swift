@@ -10,7 +10,9 @@ struct SimulatedPool {
     struct InFlight {
         let stream: Int
         let share: Share
-        let deadline: Int64
+        /// UNIX milliseconds.
+        let sentAt: Int64
+        let deadline: ContinuousClock.Instant
         /// All of it is with the kernel: APNs may act on it.
         var hasLeft = false
 
@@ -32,9 +34,11 @@ struct SimulatedPool {
     static let rules = PoolLifecycle.Rules(
         size: PoolSize.Rules(minimum: 2, maximum: 4, growAfter: .seconds(1), shrinkAfter: .seconds(20)), stagger: .milliseconds(500),
         patience: .seconds(5), stableAge: .seconds(30), idleLimit: .seconds(3600),
-        backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900))
+        backoffBase: .seconds(1), backoffCap: .seconds(60), probeBase: .seconds(30), probeCap: .seconds(900),
+        breakerBase: .seconds(5))
+    /// Milliseconds.
     static let requestTimeout: Int64 = 15_000
-    static let maximumReturns = 3
+    private static let patience = RequestPatience(timeout: .milliseconds(requestTimeout))
     private static let maximumStreams = 8
 
     /// Whom it serves.
@@ -189,28 +193,39 @@ struct SimulatedPool {
         }
     }
 
+    mutating func sent(_ share: Share, stream: Int, hasLeft: Bool, on place: Int, at wall: Int64) {
+        let deadline = Self.patience.deadline(of: share.batch, sentAt: instant(wall))
+        connections[place].inFlight.append(
+            InFlight(stream: stream, share: share, sentAt: wall, deadline: deadline, hasLeft: hasLeft))
+    }
+
     /// What had left is unknown; the rest another connection may have.
     private mutating func close(_ id: ConnectionID, at wall: Int64) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         let connection = connections.remove(at: index)
         for entry in connection.inFlight.reversed() {
-            if entry.hasLeft { settle(entry.share, .unknown(.connectionLost)) } else { giveBack(entry) }
+            if entry.hasLeft { settle(entry.share, .unknown(.connectionLost)) } else { giveBack(entry, from: id, isGone: true) }
         }
         perform(lifecycle.closed(id, now: instant(wall)), at: wall)
     }
 
     /// Requests whose time is up; those that never left cannot have been acted on.
     private mutating func expire(_ id: ConnectionID, at wall: Int64) {
-        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] where wall >= entry.deadline {
+        for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] {
+            let verdict = RequestPatience.verdict(
+                on: entry.share.batch, deadline: entry.deadline, now: instant(wall), wall: wall, mayBeProcessed: entry.hasLeft)
+            guard verdict != .wait else { continue }
             guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
             connections[place].inFlight.removeAll { $0.stream == entry.stream }
-            if entry.hasLeft {
-                settle(entry.share, .unknown(.timedOut))
+            if !entry.hasLeft { returned.append(entry.request.id) }
+            if verdict == .takeBack {
+                settle(entry.share, .stopped(.expired))
             } else {
-                returned.append(entry.request.id)
-                settle(entry.share, wall >= entry.share.batch.expiresAt ? .stopped(.expired) : .notSent(.deadline))
+                // Counted here, and not by the code's own rule: only a connection that kept it for so long is to blame.
+                if wall < entry.sentAt + Self.requestTimeout { breaches.append("a request was given up before its time") }
+                settle(entry.share, entry.hasLeft ? .unknown(.timedOut) : .notSent(.deadline))
+                perform(connections[place].state.timedOut(), on: id, at: wall)
             }
-            perform(connections[place].state.timedOut(), on: id, at: wall)
             guard let left = connections.firstIndex(where: { $0.id == id }) else { return }
             perform(connections[left].state.streamEnded(), on: id, at: wall)
         }
@@ -221,11 +236,13 @@ struct SimulatedPool {
     /// Requests that came back unprocessed since this was last emptied.
     var returned: [PushID] = []
 
-    mutating func giveBack(_ entry: InFlight) {
+    /// - Parameter isGone: the connection takes nothing more, though the lifecycle is still to hear of it.
+    mutating func giveBack(_ entry: InFlight, from id: ConnectionID, isGone: Bool = false) {
         returned.append(entry.request.id)
         var share = entry.share
-        share.returns += 1
-        if share.returns > Self.maximumReturns { settle(share, .notSent(.refused)) } else { queue.putBack(share) }
+        share.refusedBy.append(id)
+        let usable = isGone ? lifecycle.usableIDs.subtracting([id]) : lifecycle.usableIDs
+        if share.mayBeResent(after: id, usable: usable) { queue.putBack(share) } else { settle(share, .notSent(.refused)) }
     }
 
     mutating func settle(_ share: Share, _ result: APNsAnswer.Result) {

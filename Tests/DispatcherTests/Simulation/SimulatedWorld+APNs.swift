@@ -18,6 +18,7 @@ extension SimulatedWorld {
         pools[pool].connections[place].state.received(now: pools[pool].instant(now))
         switch roll(isFair ? 8 : 16) {
         case 0: advertise(pool, place)
+        case 1...7 where refusesAll && !isFair: for _ in 0..<(1 + roll(4)) { refuseSomething(pool, id) }
         case 1...7: for _ in 0..<(crowded == nil ? 1 + roll(4) : 1) { answerSomething(pool, id) }
         case 8: refuseSomething(pool, id)
         case 9: goAway(pool, id)
@@ -55,7 +56,7 @@ extension SimulatedWorld {
                 var taken: [Share] = []
                 if free > 0 {
                     let reserved = pools[pool].connections[place].state.reservedForNow
-                    pools[pool].queue.take(maximum: free, reservedForNow: reserved, into: &taken)
+                    pools[pool].queue.take(for: id, maximum: free, reservedForNow: reserved, into: &taken)
                 }
                 guard !taken.isEmpty else { break }
                 for share in taken { for index in share.requests { submit(share, index, pool, place) } }
@@ -70,14 +71,12 @@ extension SimulatedWorld {
         if now >= share.batch.expiresAt { return pools[pool].settle(share, .stopped(.expired)) }
         if let reason = gate.stopReason(for: request, of: share.batch) { return pools[pool].settle(share, .stopped(reason)) }
         leave(request, of: share.batch.lane, pool)
+        checkRefusals(of: request, pool, pools[pool].connections[place].id)
         let connection = pools[pool].connections[place]
         if connection.hasGoneAway { breach("a request after GOAWAY") }
         if connection.inFlight.count >= connection.streamLimit { breach("more streams than APNs allows") }
         if !connection.knowsUs, !connection.inFlight.isEmpty { breach("a second stream before APNs knows us") }
-        pools[pool].connections[place].inFlight.append(
-            SimulatedPool.InFlight(
-                stream: connection.nextStream, share: share, deadline: min(now + SimulatedPool.requestTimeout, share.batch.expiresAt),
-                hasLeft: roll(5) > 0))
+        pools[pool].sent(share, stream: connection.nextStream, hasLeft: roll(5) > 0, on: place, at: now)
         pools[pool].connections[place].nextStream += 2
         pools[pool].connections[place].state.requestSubmitted()
     }
@@ -113,8 +112,19 @@ extension SimulatedWorld {
         guard let place = pools[pool].connections.firstIndex(where: { $0.id == id }),
             let entry = pools[pool].connections[place].inFlight.popLast()
         else { return }
-        pools[pool].giveBack(entry)
+        refusals[entry.request.id, default: []].append(Refusal(pool: pool, connection: id))
+        timesRefused += 1
+        pools[pool].giveBack(entry, from: id)
         streamEnded(pool, id)
+    }
+
+    /// A refused request goes to other connections, to three at most, and then waits in a delayed queue.
+    private mutating func checkRefusals(of request: APNsRequest, _ pool: Int, _ id: ConnectionID) {
+        guard let refused = refusals[request.id], deliveries[request.id]?.isForked == false else { return }
+        if refused.contains(Refusal(pool: pool, connection: id)) {
+            breach("delivery \(request.id.low) went back to the connection that refused it")
+        }
+        if refused.count > 3 { breach("delivery \(request.id.low) was refused \(refused.count) times and never waited") }
     }
 
     /// Everything above some stream was not processed; the rest may still be answered.
@@ -127,7 +137,7 @@ extension SimulatedWorld {
         pools[pool].connections[place].inFlight.removeLast(refused.count)
         pools[pool].perform(pools[pool].connections[place].state.goAway(reason: reason), on: id, at: now)
         for entry in refused.reversed() {
-            pools[pool].giveBack(entry)
+            pools[pool].giveBack(entry, from: id)
             streamEnded(pool, id)
         }
     }
@@ -163,10 +173,14 @@ extension SimulatedWorld {
                 breach("a batch came back with \(batch.answers.count) answers to \(batch.batch.requests.count) requests")
             }
             for answer in batch.answers {
-                guard case .unknown = answer.result,
-                    let request = batch.batch.requests.first(where: { $0.index == answer.index })
-                else { continue }
-                if deliveries[request.id]?.isDroppedWhenUnknown == false { deliveries[request.id]?.licence = "unknown" }
+                guard let request = batch.batch.requests.first(where: { $0.index == answer.index }) else { continue }
+                switch answer.result {
+                case .unknown:
+                    deliveries[request.id]?.isUnanswered = true
+                    if deliveries[request.id]?.isDroppedWhenUnknown == false { deliveries[request.id]?.licence = "unknown" }
+                case .response(500..., _, _, _): deliveries[request.id]?.hasFailed = true
+                case .response, .notSent, .stopped: break
+                }
             }
             handle(.batchFinished(batch))
         }

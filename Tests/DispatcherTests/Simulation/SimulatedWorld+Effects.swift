@@ -65,8 +65,9 @@ extension SimulatedWorld {
     private mutating func check(_ message: OutgoingMessage) {
         guard message.exchange.hasPrefix("push.retry."), let retry = try? PushJob(decoding: message.body) else { return }
         if retry.deliveries.isEmpty { breach("a retry without deliveries") }
-        for delivery in retry.deliveries where deliveries[delivery.id]?.mayBeSent == false {
-            breach("delivery \(delivery.id.low) is retried though it is done")
+        for delivery in retry.deliveries {
+            if deliveries[delivery.id]?.mayBeSent == false { breach("delivery \(delivery.id.low) is retried though it is done") }
+            refusals[delivery.id] = nil
         }
         if message.routingKey != retry.lane.rawValue { breach("a retry changed its lane") }
         if message.headers["traceparent"] == nil { breach("a retry lost its trace") }
@@ -101,6 +102,18 @@ extension SimulatedWorld {
         }
     }
 
+    /// An attempt that may have arrived is never forgotten, nor one that APNs failed at. Of a forked delivery each copy knows its own.
+    private mutating func checkEnd(_ outcome: OutcomeClass, of delivery: OutcomeEvent.Delivery) {
+        guard let account = deliveries[delivery.id], !account.isForked else { return }
+        let isOurs = [.expired, .fenced, .cancelled, .held, .failed].contains(outcome)
+        if isOurs, account.isUnanswered {
+            breach("delivery \(delivery.id.low) ended as \(outcome) although an attempt got no answer")
+        }
+        if outcome == .expired, account.hasFailed { breach("delivery \(delivery.id.low) ended as expired although APNs failed at it") }
+        if outcome == .unknown, !account.isUnanswered { breach("delivery \(delivery.id.low) ended as unknown although APNs answered all") }
+        if outcome == .unknown, delivery.sentAt == nil { timesRemembered += 1 }
+    }
+
     private mutating func store(_ message: OutgoingMessage) {
         let stored = StoredMessage(body: message.body, headers: message.headers, lane: message.routingKey)
         if message.exchange == topology.deadExchange {
@@ -109,7 +122,11 @@ extension SimulatedWorld {
             // Most are not, and reading one takes longer than all else that is done with it.
             guard Self.mayBeFinal(message.body) else { return }
             guard let event = try? OutcomeEvent(decoding: message.body) else { return breach("an outcome event that cannot be read") }
-            if event.isFinal { for delivery in event.deliveries { deliveries[delivery.id]?.confirmedFinals += 1 } }
+            guard event.isFinal else { return }
+            for delivery in event.deliveries {
+                checkEnd(event.outcome, of: delivery)
+                deliveries[delivery.id]?.confirmedFinals += 1
+            }
         } else if let delay = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange }) {
             if stored.headers[JobHeaders.heldBy] != nil { timesHeld += 1 }
             delayed.append((now + delay.milliseconds, stored))

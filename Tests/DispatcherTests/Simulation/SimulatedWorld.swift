@@ -34,8 +34,20 @@ struct SimulatedWorld {
     var deafTo: Deafness?
     /// Jobs that went round because of a hold.
     var timesHeld = 0
+    /// Refused streams of each delivery since it last waited in a delayed queue.
+    var refusals: [PushID: [Refusal]] = [:]
+    var timesRefused = 0
+    /// APNs refuses nearly every stream until it is fair.
+    let refusesAll: Bool
+    /// Deliveries that ended as `unknown` although something else stopped them.
+    var timesRemembered = 0
     private var holdsWritten: UInt64 = 0
     private var holdsLifted: Set<UInt64> = []
+
+    struct Refusal: Equatable {
+        let pool: Int
+        let connection: ConnectionID
+    }
 
     enum Deafness: String, CaseIterable { case fences, cancels, holds }
 
@@ -86,6 +98,10 @@ struct SimulatedWorld {
         /// Why it may leave (again), or nil when nothing allows that any more.
         var licence: String? = "first"
         var confirmedFinals = 0
+        /// An attempt left and got no answer.
+        var isUnanswered = false
+        /// APNs answered an attempt with a fault of its own.
+        var hasFailed = false
         /// A lost broker connection made a second copy: from here on at least once is all that is promised.
         var isForked = false
         var mayBeSent: Bool { isForked || licence != nil }
@@ -96,6 +112,7 @@ struct SimulatedWorld {
     init(seed: UInt64) throws {
         chance = SplitMix64(seed: seed)
         losesJobsConnection = seed.isMultiple(of: 2)
+        refusesAll = seed % 10 == 3
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/simulated")
         rules.retries.maximumAttempts = 3
         // Small, so that crowding and full lanes come about.

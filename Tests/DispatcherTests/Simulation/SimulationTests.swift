@@ -63,6 +63,18 @@ struct SimulationTests {
         #expect(seen.contains { $0 > 0 }, "\(seen)")
     }
 
+    @Test("Streams are refused, and what left unanswered is stopped later, while it plays")
+    func meetsRefusalsAndLateStops() async throws {
+        let seen = try await onOwnThread {
+            try (0..<60).map { seed in
+                var world = try SimulatedWorld(seed: UInt64(seed))
+                world.live(seed)
+                return (world.timesRefused, world.timesRemembered)
+            }
+        }
+        #expect(seen.contains { $0.0 > 20 } && seen.contains { $0.1 > 0 }, "\(seen)")
+    }
+
     @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
         let complaints = try await complaints(seeds: 0..<100) { world, seed in

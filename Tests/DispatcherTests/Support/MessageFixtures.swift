@@ -26,11 +26,12 @@ enum Fixture {
     }
 
     static func delivery(
-        _ number: Int, environment: APNsEnvironment = .production, installation: PushID? = nil, ownerEpoch: Int64 = 1
+        _ number: Int, environment: APNsEnvironment = .production, installation: PushID? = nil, ownerEpoch: Int64 = 1,
+        earlier: PushJob.EarlierOutcome = .none
     ) -> PushJob.Delivery {
         PushJob.Delivery(
             id: PushID(high: 0xd, low: UInt64(number)), token: token(number), environment: environment,
-            installation: installation ?? PushID(high: 0x1, low: UInt64(number)), ownerEpoch: ownerEpoch)
+            installation: installation ?? PushID(high: 0x1, low: UInt64(number)), ownerEpoch: ownerEpoch, earlierOutcome: earlier)
     }
 
     static func job(

@@ -10,21 +10,6 @@ import TokenService
 
 @Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(5)))
 struct WebhookRetryTests {
-    private static let now: Int64 = 784_111_777_000
-
-    @Test(arguments: [
-        ("0", 0), ("120", 120), ("86400", 86_400), ("99999999999", 86_400), ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
-        ("Thu, 06 Nov 2094 08:49:37 GMT", 86_400),
-    ])
-    func retryAfterIsSecondsOrADate(text: String, seconds: Int) {
-        #expect(RetryAfter.duration(text, now: Self.now) == .seconds(seconds))
-    }
-
-    @Test(arguments: ["", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:50:37 GMT", "99999999999999999999"])
-    func whatIsNeitherCountsForNothing(text: String) {
-        #expect(RetryAfter.duration(text, now: Self.now) == nil)
-    }
-
     @Test func itMakesAWaitLongerAndNeverShorterAndNoAttemptsMore() throws {
         let terms = try WebhookFailureTests.terms(["WEBHOOK_RETRY_SECONDS": "100,200"])
         #expect((100...120).contains(try #require(terms.delay(after: 1)) / .seconds(1)))

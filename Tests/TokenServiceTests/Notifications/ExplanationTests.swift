@@ -124,6 +124,31 @@ struct ExplanationTests {
         }
     }
 
+    @Test(
+        "What may have arrived is not said to be unsent, whatever stopped it",
+        arguments: [
+            (nil, "expired", "It was sent and no answer came, so it may have arrived; it expired before it could be sent again."),
+            (nil, "fenced", "so it may have arrived; it was not sent again, because the user's time on this device was over."),
+            (nil, "cancelled", "so it may have arrived; it was not sent again, because the notification had been stopped."),
+            (nil, "superseded", "so it may have arrived; it was not sent again, because a newer one took its place."),
+            (nil, "timed_out", "It was sent and no answer came, so it may have arrived (timed_out)."),
+            (500, "InternalServerError", "It was sent and no answer came, so it may have arrived (500 InternalServerError)."),
+        ] as [(Int?, String, String)]) func unanswered(status: Int?, reason: String, words: String) async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await running.report(.unknown, of: job, final: false, reason: "timed_out", retryAt: UnixClock.now())
+            try await running.report(.unknown, of: job, status: status, reason: reason)
+            _ = try await running.completed(job.notification, shop)
+            let told = try await Self.why(job.notification.description, "ada", shop)
+            #expect(told.verdict == "unknown")
+            #expect(told.step("ended")?.text("why")?.hasSuffix(words) == true, "\(told.steps)")
+            #expect(told.explanation.hasPrefix("Unknown: It was sent and no answer came"))
+        }
+    }
+
     @Test("A logout between acceptance and sending: the fence and who it was for are told, the next user's name is not") func fenced()
         async throws
     {

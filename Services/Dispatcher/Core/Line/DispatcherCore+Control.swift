@@ -137,7 +137,7 @@ extension DispatcherCore {
         forEachParked(at: now) { core, job, next in
             let waiting = job.parked
             job.parked = DeliverySet()
-            core.sift(waiting, of: &job, at: now)
+            core.sift(waiting, of: &job, next: &next, at: now)
             core.send(job.pending.intersection(waiting), of: &job, next: &next, at: now)
         }
     }

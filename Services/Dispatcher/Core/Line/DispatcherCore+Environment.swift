@@ -22,10 +22,12 @@ extension DispatcherCore {
         let decision =
             next.decided(.otherEnvironment, said)
             ?? rules.retries.decide(
-                .otherEnvironment, attempt: job.attempt, waits: job.headers.waits, now: now, expiresAt: job.job.expiresAt, using: &random)
+                .otherEnvironment, lane: job.job.lane, attempt: job.attempt, waits: job.headers.waits, now: now,
+                expiresAt: job.job.expiresAt, using: &random)
         next.remember(decision, for: .otherEnvironment, said)
         guard case .again(let delay) = decision else { return report(.tokenRejected, index, said, of: &job) }
         job.switched.insert(index)
+        job.note(RetryCause.otherEnvironment.leaves, index)
         next.add(index, to: NextSteps.Retry(delay: delay, countsAsAttempt: RetryCause.otherEnvironment.countsAsAttempt))
         report(.tokenRejected, index, said, retryAt: now + delay.milliseconds, of: &job)
     }

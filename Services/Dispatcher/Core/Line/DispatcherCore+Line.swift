@@ -26,7 +26,7 @@ extension DispatcherCore {
                 continue
             }
             var next = NextSteps()
-            sift(progress.pending, of: &progress, at: now)
+            sift(progress.pending, of: &progress, next: &next, at: now)
             spareThrottled(progress.pending, of: &progress, next: &next, at: now)
             stepBack(progress.pending, of: &progress, next: &next, at: now)
             send(progress.pending, of: &progress, next: &next, at: now)
@@ -49,14 +49,28 @@ extension DispatcherCore {
     }
 
     /// 3. What is expired, cancelled or fenced is not sent. (The gate asks again at the last moment.)
-    mutating func sift(_ candidates: DeliverySet, of job: inout JobInProgress, at now: Int64) {
-        if now >= job.job.expiresAt {
-            report(.expired, candidates, of: &job)
-        } else if gate.isCancelled(app: job.app, notification: job.job.notification) {
-            report(.cancelled, candidates, of: &job)
-        } else {
-            report(.fenced, gate.fenced(job.job.deliveries, among: candidates, app: job.app), of: &job)
-        }
+    mutating func sift(_ candidates: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
+        let (outcome, stopped): (OutcomeClass, DeliverySet) =
+            if now >= job.job.expiresAt {
+                (.expired, candidates)
+            } else if gate.isCancelled(app: job.app, notification: job.job.notification) {
+                (.cancelled, candidates)
+            } else {
+                (.fenced, gate.fenced(job.job.deliveries, among: candidates, app: job.app))
+            }
+        for index in stopped.indices { stop(outcome, index, of: &job, next: &next) }
+    }
+
+    /// Nothing more of a delivery is sent, on purpose. If an attempt had left before, it does not end as if nothing had.
+    /// - Parameter reason: nil where the class says it all.
+    mutating func stop(
+        _ outcome: OutcomeClass, _ index: Int, reason: String? = nil, of job: inout JobInProgress, next: inout NextSteps
+    ) {
+        let last = outcome.after(job.attempts(of: index))
+        guard last != outcome else { return report(outcome, index, Answered(reason: reason), of: &job) }
+        report(last, index, Answered(reason: reason ?? outcome.rawValue), of: &job)
+        // As where the plan finds that the next try would be too late. Of a stale job the broker has another copy.
+        if outcome == .expired, !job.isStale { next.add(index, to: .expiresBeforeRetry) }
     }
 
     /// 4. The rest, but for what is held and what would disturb a throttled device or crowd other apps out, goes to the pools of its app, one batch each.
@@ -124,15 +138,14 @@ extension DispatcherCore {
         case .final(.tokenRejected) where mayTryOtherEnvironment(index, said, of: job):
             tryOtherEnvironment(index, said, of: &job, next: &next, at: now)
         case .final(let outcome): report(outcome, index, said, of: &job)
+        case .stop(let outcome): stop(outcome, index, of: &job, next: &next)
         // The broker delivers a stale job anew: whatever is left of it is that copy's business.
         case _ where job.isStale: _ = job.pending.remove(index)
-        // Also what a pool returned because its credential was replaced: the new one takes it.
-        case .resubmit where !isStopping && job.resubmissions < rules.maximumResubmissions,
-            .returned where !isStopping && job.resubmissions < rules.maximumResubmissions:
-            next.resubmit.insert(index)
         case .again(_, .notSent) where isStopping: job.returned.insert(index)
-        case .resubmit where isStopping, .returned where isStopping, .park where isStopping: job.returned.insert(index)
-        case .resubmit, .returned: tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now)
+        case .returned where isStopping, .park where isStopping: job.returned.insert(index)
+        // Its pool's credential was replaced: the new pool takes it.
+        case .returned where job.resubmissions < rules.maximumResubmissions: next.resubmit.insert(index)
+        case .returned: tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now)
         case .again(let outcome, let cause): tryAgain(index, outcome, cause, said, of: &job, next: &next, at: now)
         case .park: next.held.insert(index)
         }
@@ -143,10 +156,12 @@ extension DispatcherCore {
         _ index: Int, _ outcome: OutcomeClass?, _ cause: RetryCause, _ said: Answered, of job: inout JobInProgress, next: inout NextSteps,
         at now: Int64
     ) {
+        job.note(cause.leaves, index)
         let decision =
             next.decided(cause, said)
             ?? rules.retries.decide(
-                cause, attempt: job.attempt, waits: job.headers.waits, retryAfter: said.retryAfter, now: now, expiresAt: job.job.expiresAt,
+                cause, lane: job.job.lane, attempt: job.attempt, waits: job.headers.waits, retryAfter: said.retryAfter, now: now,
+                expiresAt: job.job.expiresAt,
                 using: &random)
         next.remember(decision, for: cause, said)
         switch decision {
@@ -156,7 +171,7 @@ extension DispatcherCore {
             if let outcome { report(outcome, index, said, retryAt: now + delay.milliseconds, of: &job) }
             if cause == .throttled { noteThrottled(index, of: job, until: now + delay.milliseconds) }
         case .end(let end):
-            report(OutcomeTable.lastClass(after: cause, because: end), index, said, of: &job)
+            report(OutcomeTable.lastClass(after: job.attempts(of: index), because: end), index, said, of: &job)
             next.add(index, to: end)
         }
     }

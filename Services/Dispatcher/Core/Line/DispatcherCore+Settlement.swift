@@ -10,14 +10,12 @@ extension DispatcherCore {
         _ = progress.pending.remove(index)
         progress.hasResults = true
         let owesMore = gathered.add(
-            OutcomeEvent.Delivery(progress.job.deliveries[index], of: progress, said, retryAt: retryAt),
+            OutcomeEvent.Delivery(
+                progress.job.deliveries[index], of: progress, said, retryAt: retryAt,
+                attempt: retryAt == nil && said.sentAt == nil && [.failed, .unknown].contains(outcome)
+                    ? progress.lastAttempt : progress.attempt),
             app: progress.job.app, outcome: outcome, isFinal: retryAt == nil, job: progress.number)
         if owesMore { ledger.owe(progress.number) }
-    }
-
-    /// What we do not send on purpose.
-    mutating func report(_ outcome: OutcomeClass, _ deliveries: DeliverySet, of job: inout JobInProgress) {
-        for index in deliveries.indices { report(outcome, index, Answered(), of: &job) }
     }
 
     /// A copy of the job that holds only what needs another try.
@@ -189,10 +187,12 @@ enum DeadLetterHeader {
 }
 
 extension OutcomeEvent.Delivery {
-    fileprivate init(_ delivery: PushJob.Delivery, of progress: borrowing JobInProgress, _ said: Answered, retryAt: Int64?) {
+    fileprivate init(
+        _ delivery: PushJob.Delivery, of progress: borrowing JobInProgress, _ said: Answered, retryAt: Int64?, attempt: Int
+    ) {
         self.init(
             id: delivery.id, notification: progress.job.notification, installation: delivery.installation,
-            attempt: progress.attempt + progress.headers.earlierAttempts, status: said.status, reason: said.reason,
+            attempt: attempt + progress.headers.earlierAttempts, status: said.status, reason: said.reason,
             timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
             environment: delivery.environmentTrial == .made ? delivery.environment : nil)
     }
@@ -201,7 +201,11 @@ extension OutcomeEvent.Delivery {
 extension JobInProgress {
     func copy(of indices: [Int], attempt: Int) -> PushJob {
         var copy = job
-        copy.deliveries = indices.map { switched.contains($0) ? job.deliveries[$0].inOtherEnvironment : job.deliveries[$0] }
+        copy.deliveries = indices.map { index in
+            var delivery = switched.contains(index) ? job.deliveries[index].inOtherEnvironment : job.deliveries[index]
+            delivery.earlierOutcome = attempts(of: index)
+            return delivery
+        }
         copy.attempt = attempt
         return copy
     }

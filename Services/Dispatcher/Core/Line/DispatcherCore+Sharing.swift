@@ -10,7 +10,7 @@ extension DispatcherCore {
         for index in candidates.indices {
             switch throttled.judge(device(index, of: job), collapseID: job.job.collapseID, age: age, now: now) {
             case .send: break
-            case .superseded: report(.cancelled, index, Answered(reason: OwnReason.superseded), of: &job)
+            case .superseded: stop(.cancelled, index, reason: OwnReason.superseded, of: &job, next: &next)
             case .wait(let until):
                 let said = Answered(reason: OwnReason.deviceThrottled, retryAfter: .milliseconds(until - now))
                 tryAgain(index, .throttled, .deviceThrottled, said, of: &job, next: &next, at: now)

@@ -118,7 +118,7 @@ struct CoreRules: Sendable {
     var maximumParcelDeliveries: Int64 = 3
     /// A job that a pool has had for longer tells that the pool is slow.
     var crowdingPatience: Int64 = 2_000
-    /// How often a job's deliveries that certainly did not leave are handed to a pool again before they wait in a delayed queue.
+    /// How often a job's deliveries go to a new pool because their credential was replaced, before they wait in a delayed queue.
     var maximumResubmissions = 3
     /// A confirmation that takes longer means that the control stream may be late as well.
     var confirmPatience = CoreRules.standardConfirmPatience

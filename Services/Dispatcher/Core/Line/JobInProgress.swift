@@ -20,7 +20,10 @@ struct JobInProgress {
     var returned = DeliverySet()
     /// Those that are tried again in the other environment.
     var switched = DeliverySet()
-    /// Times that pools gave something back as not sent.
+    /// Those of which an attempt came to nothing here: that APNs could not take now, and that got no answer.
+    var failed = DeliverySet()
+    var unanswered = DeliverySet()
+    /// Times that pools gave something back because their credential was replaced.
     var resubmissions = 0
     /// The hold because of which some of it was put aside here.
     var heldBy: PushID?
@@ -31,6 +34,24 @@ struct JobInProgress {
 
     /// The number of the try that is being made.
     var attempt: Int { job.attempt + 1 }
+    /// The number of the try before it, which made a delivery end as failed or unknown although this one never left. After a replay there may
+    /// be none yet, and an end must bear a number of the new life.
+    var lastAttempt: Int { max(1, job.attempt) }
+    /// An attempt that is to be tried again.
+    mutating func note(_ outcome: PushJob.EarlierOutcome, _ index: Int) {
+        switch outcome {
+        case .none: break
+        case .failed: failed.insert(index)
+        case .unknown: unanswered.insert(index)
+        }
+    }
+
+    /// What the attempts of a delivery came to, here and before.
+    func attempts(of index: Int) -> PushJob.EarlierOutcome {
+        let here: PushJob.EarlierOutcome = unanswered.contains(index) ? .unknown : failed.contains(index) ? .failed : .none
+        return max(here, job.deliveries[index].earlierOutcome)
+    }
+
     /// Nothing of it is in a pool.
     var isAtRest: Bool { pending.count == parked.count + returned.count }
 }

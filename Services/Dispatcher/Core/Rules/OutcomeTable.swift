@@ -10,8 +10,8 @@ enum OutcomeTable {
         case final(OutcomeClass)
         /// It is tried again; the class says how this try went. Nil: there is nothing to say, because nothing left.
         case again(OutcomeClass?, RetryCause)
-        /// It certainly did not leave: another connection may take it at once, a bounded number of times.
-        case resubmit
+        /// Nothing more of it is sent, on purpose. What its earlier attempts came to decides with the class how it ends.
+        case stop(OutcomeClass)
         /// It waits until the gate opens, or until nothing holds it any more.
         case park
         /// This process is stopping; another one takes it.
@@ -36,8 +36,7 @@ enum OutcomeTable {
 
     static func verdict(_ reason: NotSentReason) -> Verdict {
         switch reason {
-        case .refused, .deadline: .resubmit
-        case .notConnected, .parkingFull, .congested: .again(nil, .notSent)
+        case .refused, .deadline, .notConnected, .parkingFull, .congested: .again(nil, .notSent)
         case .poolPaused: .again(.misconfigured, .misconfigured)
         case .unavailable: .again(nil, .unavailable)
         case .malformed: .final(.rejected)
@@ -55,23 +54,19 @@ enum OutcomeTable {
 
     static func verdict(_ reason: StopReason) -> Verdict {
         switch reason {
-        case .expired: .final(.expired)
-        case .fenced: .final(.fenced)
-        case .cancelled: .final(.cancelled)
+        case .expired: .stop(.expired)
+        case .fenced: .stop(.fenced)
+        case .cancelled: .stop(.cancelled)
         case .held: .park
         }
     }
 
     /// The class of a delivery that will not be tried again although it is not done.
-    static func lastClass(after cause: RetryCause, because end: RetryPlan.EndReason) -> OutcomeClass {
-        switch (end, cause) {
-        case (.attemptsUsedUp, _): .failed
-        // It may have arrived: to call it failed would be to claim that it did not.
-        case (.expiresBeforeRetry, .noAnswer): .unknown
-        case (.expiresBeforeRetry, .notSent), (.expiresBeforeRetry, .misconfigured), (.expiresBeforeRetry, .unavailable),
-            (.expiresBeforeRetry, .deviceThrottled), (.expiresBeforeRetry, .held):
-            .expired
-        case (.expiresBeforeRetry, _): .failed
+    /// - Parameter attempts: what all of them came to, the last one included.
+    static func lastClass(after attempts: PushJob.EarlierOutcome, because end: RetryPlan.EndReason) -> OutcomeClass {
+        switch end {
+        case .attemptsUsedUp: OutcomeClass.failed.after(attempts)
+        case .expiresBeforeRetry: OutcomeClass.expired.after(attempts)
         }
     }
 }
@@ -88,10 +83,15 @@ enum OwnReason {
     static let laneHeld = "lane_held"
     static let appHeld = "app_held"
     static let notificationHeld = "notification_held"
+    /// Why nothing more was sent of a delivery that had left before.
+    static let expired = OutcomeClass.expired.rawValue
+    static let cancelled = OutcomeClass.cancelled.rawValue
+    static let fenced = OutcomeClass.fenced.rawValue
     static let undecodable = "undecodable"
     static let unsupportedVersion = "unsupported_version"
 
     static let all = [
-        noCredential, deviceThrottled, superseded, everythingHeld, laneHeld, appHeld, notificationHeld, undecodable, unsupportedVersion,
+        noCredential, deviceThrottled, superseded, everythingHeld, laneHeld, appHeld, notificationHeld, expired, cancelled, fenced,
+        undecodable, unsupportedVersion,
     ]
 }

@@ -1,11 +1,11 @@
 import Broker
+import PushModel
 
 /// Why a delivery is tried again. Each has its own ladder of waits in ``RetryPlan``.
 enum RetryCause: Equatable, Sendable, CaseIterable {
     /// APNs: too many for this device.
     case throttled
-    /// APNs: 5xx. Apple asks for 15 minutes (APNS.md section 4.2), which 5xx that repeat get; the first two tries come sooner, because most
-    /// such spells are short.
+    /// APNs: 5xx. Apple asks for 15 minutes, which 5xx that repeat get; the first tries come sooner, because most such outages are short.
     case serverFault
     /// The connection's fault, not the delivery's: another connection will do.
     case connectionFault
@@ -31,6 +31,12 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
         case .throttled, .serverFault, .connectionFault, .noAnswer, .otherEnvironment: true
         }
     }
+
+    /// What the attempt came to that made it necessary.
+    var leaves: PushJob.EarlierOutcome {
+        guard countsAsAttempt else { return .none }
+        return self == .noAnswer ? .unknown : .failed
+    }
 }
 
 /// When a delivery is tried again, or why not. Pure: time and chance come in.
@@ -55,11 +61,11 @@ struct RetryPlan: Equatable, Sendable {
     ///   - retryAfter: what APNs asked for; never shortened, except to the longest delay there is.
     ///   - now: UNIX milliseconds, as is `expiresAt`.
     func decide(
-        _ cause: RetryCause, attempt: Int, waits: Int, retryAfter: Duration? = nil, now: Int64, expiresAt: Int64,
+        _ cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration? = nil, now: Int64, expiresAt: Int64,
         using random: inout some RandomNumberGenerator
     ) -> Decision {
         if cause.countsAsAttempt && attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
-        let delay = delay(for: cause, attempt: attempt, waits: waits, retryAfter: retryAfter, using: &random)
+        let delay = delay(for: cause, lane: lane, attempt: attempt, waits: waits, retryAfter: retryAfter, using: &random)
         if returns(after: delay, now: now, before: expiresAt) { return .again(delay) }
         // Waiting for ourselves (a key, a connection) may always end early: what is lost by coming back soon is one message.
         if !cause.countsAsAttempt, let shorter = RetryDelay.allCases.last(where: { returns(after: $0, now: now, before: expiresAt) }) {
@@ -73,7 +79,7 @@ struct RetryPlan: Equatable, Sendable {
     }
 
     private func delay(
-        for cause: RetryCause, attempt: Int, waits: Int, retryAfter: Duration?, using random: inout some RandomNumberGenerator
+        for cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration?, using random: inout some RandomNumberGenerator
     ) -> RetryDelay {
         let ladder = Self.ladder(cause)
         let step = cause.countsAsAttempt ? attempt - 1 : waits
@@ -82,22 +88,25 @@ struct RetryPlan: Equatable, Sendable {
         if cause == .serverFault, step >= ladder.count - 1 { return .fifteenMinutes }
         // ±25 %, then a bucket by chance in proportion: what failed together does not come back together.
         let jittered = wanted * Double.random(in: 0.75..<1.25, using: &random)
-        let chosen = Self.bucket(milliseconds: Int64(jittered * 1000), using: &random)
+        let drawn = Self.bucket(milliseconds: Int64(jittered * 1000), using: &random)
+        // The queue behind 30 s is that of two minutes: for `now`, chance only ever makes a wait shorter.
+        let chosen = lane == .now ? min(drawn, .atMost(.seconds(wanted))) : drawn
         guard let retryAfter else { return chosen }
         let asked = RetryDelay.atLeast(retryAfter)
         return asked.milliseconds > chosen.milliseconds ? asked : chosen
     }
 
-    /// Seconds, by how often it happened before.
+    /// Seconds, by how often it happened before. While nothing can be sent, a wait is no longer than the trouble has lasted so far, so that
+    /// after a short outage a delivery is late by about as much again.
     private static func ladder(_ cause: RetryCause) -> [Double] {
         switch cause {
         case .throttled: [5, 30, 120, 600, 900]
-        case .serverFault: [30, 300, 900]
+        case .serverFault: [5, 30, 300, 900]
         case .connectionFault: [1, 5, 30, 120, 600, 900]
         case .noAnswer: [2, 15, 60, 300, 900]
-        case .notSent: [1, 5, 30]
+        case .notSent: [1, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5, 5, 5, 30]
         case .misconfigured: [120, 600]
-        case .unavailable: [30, 120, 600]
+        case .unavailable: [5, 5, 5, 5, 5, 5, 5, 5, 5, 30, 30, 30, 30, 120, 120, 120, 120, 600]
         case .deviceThrottled: [5]
         case .otherEnvironment, .held: [1]
         }

@@ -99,7 +99,8 @@ package struct DeadLetterReplay: Sendable {
                 asked[delivery.id] = DeadLetterStore.Asked(
                     id: delivery.id, isOrphan: letter.isOrphan && other?.isOrphan ?? true, notification: job.notification,
                     installation: delivery.installation, ownerEpoch: min(delivery.ownerEpoch, other?.ownerEpoch ?? .max),
-                    attempts: max(job.attempt, other?.attempts ?? 0), expiresAt: max(job.expiresAt, other?.expiresAt ?? 0),
+                    attempts: max(job.attempt, other?.attempts ?? 0),
+                    earlier: max(delivery.earlierOutcome, other?.earlier ?? .none), expiresAt: max(job.expiresAt, other?.expiresAt ?? 0),
                     place: isPlace ? place : nil)
             }
         }

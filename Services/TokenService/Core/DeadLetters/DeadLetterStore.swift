@@ -13,6 +13,8 @@ struct DeadLetterStore {
         let ownerEpoch: Int64
         /// That its job had behind it.
         let attempts: Int
+        /// What they came to.
+        let earlier: PushJob.EarlierOutcome
         /// Of its job, UNIX milliseconds. With a local time, that of the notification is the last zone's.
         let expiresAt: Int64
         /// In its notification's chunks; nil where its id names none.
@@ -34,11 +36,14 @@ struct DeadLetterStore {
 
         /// - Parameter attempts: Those that were told of it. Its end bears the next number, so that it also ends a second life.
         init(
-            _ id: PushID, of notification: PushID, to installation: PushID, attempts: Int, because verdict: DeadLetterReplay.Verdict
+            _ id: PushID, of notification: PushID, to installation: PushID, attempts: Int, earlier: PushJob.EarlierOutcome,
+            because verdict: DeadLetterReplay.Verdict
         ) {
-            outcome = verdict == .cancelled ? .cancelled : verdict == .expired ? .expired : .fenced
-            // As a dispatcher, which gives no reason; but what is sent instead, if anything is, goes to another token.
-            let reason = [.cancelled, .expired, .fenced].contains(verdict) ? nil : "token_retired"
+            let stopped: OutcomeClass = verdict == .cancelled ? .cancelled : verdict == .expired ? .expired : .fenced
+            outcome = stopped.after(earlier)
+            // As a dispatcher, which gives no reason where the class says it; but what is sent instead goes to another token.
+            let isOwn = [.cancelled, .expired, .fenced].contains(verdict)
+            let reason = isOwn ? (outcome == stopped ? nil : stopped.rawValue) : "token_retired"
             delivery = OutcomeEvent.Delivery(
                 id: id, notification: notification, installation: installation, attempt: attempts + 1, reason: reason)
         }
@@ -60,19 +65,23 @@ struct DeadLetterStore {
         var resolved = Resolved()
         var targets: [PushID: Int64?] = [:]
         var stops: [Stop] = []
+        let earlier = asked.reduce(into: [PushID: PushJob.EarlierOutcome]()) { if $1.earlier != .none { $0[$1.id] = $1.earlier } }
         for row in try session.execute(Self.reopen, Self.columns(asked) + [.int64(extending ?? 0)]) {
             guard let verdict = DeadLetterReplay.Verdict(rawValue: try row.text(1)) else { throw CorruptRow(table: "deliveries") }
             let id = try row.id(0)
             resolved.verdicts[id] = verdict
             if verdict == .sent, let target = try row.optionalID(2) { targets[target] = try row.optionalTimestampMilliseconds(7) }
             if try row.bool(6) {
-                stops.append(Stop(id, of: try row.id(3), to: try row.id(4), attempts: Int(try row.int32(5)), because: verdict))
+                stops.append(
+                    Stop(
+                        id, of: try row.id(3), to: try row.id(4), attempts: Int(try row.int32(5)), earlier: earlier[id] ?? .none,
+                        because: verdict))
             }
         }
         if !made.isEmpty { try session.execute(Self.removeReceipts, [.ids(made)]) }
         stops += try judgePlaces(asked.filter { $0.place != nil && resolved.verdicts[$0.id] == nil }, &resolved)
         resolved.stopped = Set(stops.map(\.delivery.id))
-        resolved.claimed = try claim(targets, stops)
+        resolved.claimed = try claim(targets, stops, earlier)
         return resolved
     }
 
@@ -98,7 +107,9 @@ struct DeadLetterStore {
             guard let isSettled = settled[asked.id] else { continue }
             resolved.verdicts[asked.id] = isSettled ? .settled : asked.isOrphan ? .tokenGone : .undecided
             if !isSettled, asked.isOrphan {
-                stops.append(Stop(asked.id, of: asked.notification, to: asked.installation, attempts: 0, because: .tokenGone))
+                stops.append(
+                    Stop(
+                        asked.id, of: asked.notification, to: asked.installation, attempts: 0, earlier: asked.earlier, because: .tokenGone))
             }
         }
         return stops
@@ -111,13 +122,18 @@ struct DeadLetterStore {
         let end: Int64?
     }
 
-    /// - Parameter targets: With the end of each, where that is another than its notification's.
-    private func claim(_ targets: [PushID: Int64?], _ stops: [Stop]) throws -> [OutboxStore.Claimed] {
+    /// - Parameters:
+    ///   - targets: With the end of each, where that is another than its notification's.
+    ///   - earlier: What the attempts of each came to. A delivery to a token that is new has none.
+    private func claim(
+        _ targets: [PushID: Int64?], _ stops: [Stop], _ earlier: [PushID: PushJob.EarlierOutcome]
+    ) throws -> [OutboxStore.Claimed] {
         guard !targets.isEmpty || !stops.isEmpty else { return [] }
         var deliveries: [Group: [PushJob.Delivery]] = [:]
         var attempts: [Group: Int] = [:]
         for row in try session.execute(Self.selectDeliveries, [.ids(targets.keys.sorted())]) {
-            let delivery = try NotificationStore.delivery(row)
+            var delivery = try NotificationStore.delivery(row)
+            delivery.earlierOutcome = earlier[delivery.id] ?? .none
             let group = Group(notification: try row.id(6), end: targets[delivery.id] ?? nil)
             deliveries[group, default: []].append(delivery)
             attempts[group] = max(attempts[group] ?? 0, Int(try row.int32(7)))

@@ -149,6 +149,44 @@ nonisolated enum WireEnvironmentTrial: SwiftProtobuf.Enum, Swift.CaseIterable {
 
 }
 
+nonisolated enum WireEarlierOutcome: SwiftProtobuf.Enum, Swift.CaseIterable {
+  typealias RawValue = Int
+  case none // = 0
+  case failed // = 1
+  case unknown // = 2
+  case UNRECOGNIZED(Int)
+
+  init() {
+    self = .none
+  }
+
+  init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .none
+    case 1: self = .failed
+    case 2: self = .unknown
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  var rawValue: Int {
+    switch self {
+    case .none: return 0
+    case .failed: return 1
+    case .unknown: return 2
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  static let allCases: [WireEarlierOutcome] = [
+    .none,
+    .failed,
+    .unknown,
+  ]
+
+}
+
 nonisolated enum WireEnvironment: SwiftProtobuf.Enum, Swift.CaseIterable {
   typealias RawValue = Int
   case unspecified // = 0
@@ -273,6 +311,8 @@ nonisolated struct WireDelivery: Sendable {
 
   var environmentTrial: WireEnvironmentTrial = .none
 
+  var earlierOutcome: WireEarlierOutcome = .none
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -292,6 +332,10 @@ nonisolated extension WireOnUnknown: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension WireEnvironmentTrial: SwiftProtobuf._ProtoNameProviding {
   static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ENVIRONMENT_TRIAL_NONE\0\u{1}ENVIRONMENT_TRIAL_ALLOWED\0\u{1}ENVIRONMENT_TRIAL_MADE\0")
+}
+
+nonisolated extension WireEarlierOutcome: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0EARLIER_OUTCOME_NONE\0\u{1}EARLIER_OUTCOME_FAILED\0\u{1}EARLIER_OUTCOME_UNKNOWN\0")
 }
 
 nonisolated extension WireEnvironment: SwiftProtobuf._ProtoNameProviding {
@@ -409,7 +453,7 @@ nonisolated extension WireJob: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Delivery"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}id_high\0\u{3}id_low\0\u{1}token\0\u{1}environment\0\u{3}installation_high\0\u{3}installation_low\0\u{3}owner_epoch\0\u{3}environment_trial\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}id_high\0\u{3}id_low\0\u{1}token\0\u{1}environment\0\u{3}installation_high\0\u{3}installation_low\0\u{3}owner_epoch\0\u{3}environment_trial\0\u{3}earlier_outcome\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -425,6 +469,7 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 6: try { try decoder.decodeSingularFixed64Field(value: &self.installationLow) }()
       case 7: try { try decoder.decodeSingularInt64Field(value: &self.ownerEpoch) }()
       case 8: try { try decoder.decodeSingularEnumField(value: &self.environmentTrial) }()
+      case 9: try { try decoder.decodeSingularEnumField(value: &self.earlierOutcome) }()
       default: break
       }
     }
@@ -455,6 +500,9 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if self.environmentTrial != .none {
       try visitor.visitSingularEnumField(value: self.environmentTrial, fieldNumber: 8)
     }
+    if self.earlierOutcome != .none {
+      try visitor.visitSingularEnumField(value: self.earlierOutcome, fieldNumber: 9)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -467,6 +515,7 @@ nonisolated extension WireDelivery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.installationLow != rhs.installationLow {return false}
     if lhs.ownerEpoch != rhs.ownerEpoch {return false}
     if lhs.environmentTrial != rhs.environmentTrial {return false}
+    if lhs.earlierOutcome != rhs.earlierOutcome {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -26,7 +26,7 @@ extension DeviceAccount {
                 $0.reason = told.reason
                 $0.attempts = told.attempts
             })
-        return (steps, outcome == .accepted ? .accepted : .stopped)
+        return (steps, outcome == .accepted ? .accepted : outcome == .unknown ? .unanswered : .stopped)
     }
 
     /// Of what has no receipt: counted alone.
@@ -179,6 +179,20 @@ extension NotificationStatus.Delivery {
     }
 }
 
+extension NotificationStatus.Delivery {
+    /// Why what may have arrived was not sent again, where a dispatcher says so.
+    fileprivate var whyNoMore: String? {
+        guard status == nil else { return nil }
+        return switch reason {
+        case "expired": "; it expired before it could be sent again"
+        case "cancelled": "; it was not sent again, because the notification had been stopped"
+        case "superseded": "; it was not sent again, because a newer one took its place"
+        case "fenced": "; it was not sent again, because the user's time on this device was over"
+        default: nil
+        }
+    }
+}
+
 extension OutcomeClass {
     /// What it means for the one delivery.
     fileprivate func sentence(of told: NotificationStatus.Delivery) -> String {
@@ -200,8 +214,10 @@ extension OutcomeClass {
         case .fenced: "It was not sent: the user's time on this device was over\(words)."
         case .held: "It was not sent: an operator's hold stopped it\(words)."
         case .cancelled: "It was not sent: the notification had been stopped\(words)."
+        case .failed where told.reason == "expired":
+            "It expired after \(told.attempts) attempts that APNs could not take; it is among the dead letters."
         case .failed: "It was given up after \(told.attempts) attempts\(words); it is among the dead letters."
-        case .unknown: "It was sent, and APNs' answer was lost\(words)."
+        case .unknown: "It was sent and no answer came, so it may have arrived\(told.whyNoMore ?? words)."
         }
     }
 }

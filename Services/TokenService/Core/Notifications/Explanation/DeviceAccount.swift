@@ -6,7 +6,7 @@ struct DeviceAccount {
 
     /// Of one delivery, or of the installation where there was none.
     enum Fate {
-        case accepted, waiting, stopped, unknown, unreachable
+        case accepted, waiting, stopped, unanswered, unknown, unreachable
         case notAddressed
     }
 

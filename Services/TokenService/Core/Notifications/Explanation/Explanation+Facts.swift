@@ -50,6 +50,7 @@ extension Explanation {
     private static func verdict(_ fates: [DeviceAccount.Fate], _ notification: ExplanationFacts.Notification) -> Verdict {
         if fates.contains(.accepted) { return .sent }
         if fates.contains(.waiting) { return .waiting }
+        if fates.contains(.unanswered) { return .unknown }
         if fates.contains(.stopped) { return .notSent }
         if fates.contains(.unknown) { return .notRecorded }
         if fates.contains(.notAddressed), !fates.contains(.unreachable) { return .notAddressed }
@@ -62,9 +63,11 @@ extension Explanation {
     ) -> String {
         switch verdict {
         case .sent:
-            let (accepted, all) = (fates.count { $0 == .accepted }, fates.count { [.accepted, .waiting, .stopped].contains($0) })
+            let all = fates.count { [.accepted, .waiting, .stopped, .unanswered].contains($0) }
+            let accepted = fates.count { $0 == .accepted }
             return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); what the device did with it APNs does not tell."
         case .waiting: return "Waiting: \(reason(steps, of: .waiting) ?? "it is not over yet.")"
+        case .unknown: return "Unknown: \(reason(steps, of: .unknown) ?? "it was sent and no answer came, so it may have arrived.")"
         case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"
         case .notAddressed: return "Not meant for \(user): \(reason(steps, of: .notAddressed) ?? "the target leaves them out.")"
         case .notRecorded: return "Not recorded: what is stored does not tell whether it was sent to \(user)."
@@ -97,6 +100,7 @@ extension Explanation.What {
                 .expired, .neverSignedIn,
             ].contains(self)
         case .notAddressed: [.notAddressed, .notNamed, .ownerDiffers, .tagsDoNotMatch].contains(self)
+        case .unknown: self == .ended
         case .sent, .notRecorded: false
         }
     }

@@ -9,6 +9,8 @@ package struct Explanation: Equatable, Sendable {
         /// Something may still be sent.
         case waiting
         case notSent = "not_sent"
+        /// It was sent and no answer came: it may have arrived.
+        case unknown
         /// It was never meant for the user.
         case notAddressed = "not_addressed"
         /// What is stored does not tell.

@@ -1,0 +1,44 @@
+/// One lane's shares that connections gave back as certainly not processed. They go out before what has not been tried, and never to a
+/// connection that refused them. Short: a connection gives back no more than it has streams.
+struct ReturnedLine {
+    private var shares: [Share] = []
+    private(set) var requests = 0
+
+    mutating func append(_ share: Share) {
+        shares.append(share)
+        requests += share.requests.count
+    }
+
+    /// How many of them this connection may have.
+    func requests(for id: ConnectionID) -> Int {
+        shares.isEmpty ? 0 : shares.reduce(0) { $0 + ($1.refusedBy.contains(id) ? 0 : $1.requests.count) }
+    }
+
+    /// Moves up to `count` requests.
+    /// - Returns: how many it were.
+    mutating func take(_ count: Int, for id: ConnectionID, into taken: inout [Share]) -> Int {
+        guard !shares.isEmpty else { return 0 }
+        var left = count
+        var kept: [Share] = []
+        for var share in shares {
+            if left == 0 || share.refusedBy.contains(id) {
+                kept.append(share)
+                continue
+            }
+            let portion = min(left, share.requests.count)
+            left -= portion
+            taken.append(share.takeFirst(portion))
+            if !share.requests.isEmpty { kept.append(share) }
+        }
+        shares = kept
+        requests -= count - left
+        return count - left
+    }
+
+    mutating func remove(where condition: (Share) -> Bool, into removed: inout [Share]) {
+        guard !shares.isEmpty else { return }
+        removed += shares.filter(condition)
+        shares.removeAll(where: condition)
+        requests = shares.reduce(0) { $0 + $1.requests.count }
+    }
+}
