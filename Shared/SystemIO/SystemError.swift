@@ -18,7 +18,14 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
     }
 
     package var description: String {
-        "\(operation): \(String(cString: strerror(code))) (errno \(code))"
+        "\(operation): \(String(cString: strerror(code))) (errno \(code))" + (advice.map { ". \($0)" } ?? "")
+    }
+
+    /// What a person can do about it, where that is always the same.
+    private var advice: String? {
+        guard operation == "pthread_create", code == EAGAIN else { return nil }
+        return "The system starts no more threads: raise the limit that is reached"
+            + " (ulimit -u, the cgroup's pids.max or systemd's TasksMax, kernel.threads-max), or free memory"
     }
 
     package var isTimeout: Bool { code == ETIMEDOUT }

@@ -136,6 +136,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.answerTime, "From handing a request to HTTP/2 to its answer."),
         (MetricName.unanswered, "Requests that left and got no answer."),
         (MetricName.connectionsFailed, "Connections that did not come about."),
+        (MetricName.threadsRefused, "Threads for pools and connections that the system did not start: a limit on threads is reached."),
     ]
 }
 

@@ -48,6 +48,7 @@ enum MetricName {
     static let answerTime = "push_dispatcher_apns_answer_duration_seconds"
     static let unanswered = "push_dispatcher_apns_unanswered_total"
     static let connectionsFailed = "push_dispatcher_apns_connections_failed_total"
+    static let threadsRefused = "push_dispatcher_apns_threads_refused_total"
     static let queueAge = "push_dispatcher_queue_age_seconds"
     static let settlement = "push_dispatcher_settlement_lag_seconds"
     static let controlApplied = "push_dispatcher_control_applied_total"
@@ -70,6 +71,6 @@ enum MetricName {
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held,
+        held, threadsRefused,
     ]
 }

@@ -51,6 +51,11 @@ package struct APNsPoolConfiguration: Sendable {
     package var addressAvoidance: Duration = .seconds(60)
 
     package var clock: APNsClock = .system
+    /// One thread for the pool and one for each connection.
+    package var startThread: @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> Void = {
+        (name, body) throws(SystemError) in
+        try SystemThread.start(name: name, body)
+    }
     /// Asked for each connection: APNs balances through DNS (APNS.md section 5.1).
     package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {
         (host, port) throws(ResolveError) in
