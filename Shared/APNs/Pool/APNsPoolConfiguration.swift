@@ -14,6 +14,8 @@ package struct APNsPoolConfiguration: Sendable {
     package var stagger: Duration = .milliseconds(500)
     /// The most streams on one connection, whatever APNs would allow.
     package var maximumStreams = 1000
+    /// Bytes that nghttp2 gets for one connection. 1,000 open streams take about four million.
+    package var maximumSessionMemory = 64 << 20
     /// Requests waiting in each lane; the caller's prefetch should keep below it.
     package var maximumParked = 20_000
     package var weightNow = 16

@@ -40,7 +40,6 @@ enum OutcomeTable {
         case .notConnected, .parkingFull, .congested: .again(nil, .notSent)
         case .poolPaused: .again(.misconfigured, .misconfigured)
         case .unavailable: .again(nil, .unavailable)
-        case .malformed: .final(.rejected)
         case .shuttingDown: .returned
         }
     }
