@@ -35,6 +35,7 @@ enum MetricName {
     static let bulkLimit = "push_dispatcher_bulk_jobs_limit"
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
+    static let controlDoubts = "push_dispatcher_control_doubts_total"
     static let controlEntries = "push_dispatcher_control_entries"
     static let holds = "push_dispatcher_holds"
     static let held = "push_dispatcher_deliveries_held_total"
@@ -69,6 +70,7 @@ enum MetricName {
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
+        controlDoubts,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
         held, threadsRefused,

@@ -138,6 +138,11 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
         bench.tick(after: 1)
         #expect(!bench.gate.isOpen)
+        #expect(
+            bench.others.contains {
+                if case .note(.controlUncertain(let reason)) = $0 { reason.contains("BROKER_CONFIRM_PATIENCE_MILLISECONDS") } else { false }
+            })
+        #expect(bench.core.tally.controlDoubts == 1)
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
         #expect(bench.submitted.isEmpty)
         try bench.returnMarker()
