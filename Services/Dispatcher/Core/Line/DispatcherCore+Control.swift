@@ -127,10 +127,10 @@ extension DispatcherCore {
 
     /// Fences and cancels a few at a time, because every request waits for the gate; holds and throttled devices are the core's alone.
     mutating func forgetControl(at now: Int64) {
-        guard now - lastForgotten >= 60_000 else { return }
-        lastForgotten = now
         let memory = rules.controlMemory
         gate.apply { $0.forget(before: now - memory) }
+        guard now - lastForgotten >= 60_000 || now < lastForgotten else { return }
+        lastForgotten = now
         forgetHolds(before: now - memory)
         throttled.forget(now: now)
     }
