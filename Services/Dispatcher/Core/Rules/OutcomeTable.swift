@@ -10,6 +10,8 @@ enum OutcomeTable {
         case final(OutcomeClass)
         /// It is tried again; the class says how this try went. Nil: there is nothing to say, because nothing left.
         case again(OutcomeClass?, RetryCause)
+        /// No answer came, and it is tried once more, at once, where it is not too late for that.
+        case againAtOnce
         /// It certainly did not leave: another connection may take it at once, a bounded number of times.
         case resubmit
         /// It waits until the gate opens, or until nothing holds it any more.
@@ -48,6 +50,7 @@ enum OutcomeTable {
     static func verdict(unansweredUnder policy: PushJob.OnUnknown) -> Verdict {
         switch policy {
         case .resend: .again(.unknown, .noAnswer)
+        case .resendOnce: .againAtOnce
         case .drop: .final(.unknown)
         }
     }
