@@ -139,7 +139,7 @@ let package = Package(
         tests("EndToEndTests", ["APNsSimulator", "Broker", "Postgres", "PushCtl", "PushModel", "StrictJSON", "SystemIO", "TestBroker", "TestDatabase", "TestSupport", httpClient, nio, nioHTTP1]),
         .target(name: "BenchmarkSupport", dependencies: ["StrictJSON", "SystemIO"], path: "Tests/Benchmarks/BenchmarkSupport", swiftSettings: fenced),
         benchmark("JobCodecBenchmark", ["PushModel", "StrictJSON"]),
-        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "HTTP2", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, logging]),
+        benchmark("DispatcherBenchmark", ["APNs", "BenchmarkSupport", "Broker", "Dispatcher", "HTTP2", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments, configuration, logging]),
         .executableTarget(name: "BareConsumer", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BareConsumer"),
         .executableTarget(name: "BarePublisher", dependencies: ["CRabbitMQ"], path: "Tests/Benchmarks/BarePublisher"),
         benchmark("NotificationBenchmark", ["APNsSimulator", "BenchmarkSupport", "Broker", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", arguments]),

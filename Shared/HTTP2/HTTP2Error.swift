@@ -4,7 +4,8 @@ internal import CNGHTTP2
 /// unless nghttp2 can no longer go on (`.library`): then the connection is to be dropped.
 package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
-        /// nghttp2's own number (`NGHTTP2_ERR_…`).
+        /// nghttp2's own number (`NGHTTP2_ERR_…`). Says nothing about the request: nghttp2_submit_request(3) names out of memory, used-up
+        /// stream numbers and misuse of the library.
         case library(Int32)
         /// As many streams are open as the peer allows. Nothing was submitted; try again when one has closed.
         case streamLimitReached
@@ -18,6 +19,9 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
     package let message: String
 
     package var description: String { "\(operation): \(message)" }
+
+    /// The peer sent so much that needs an answer that nghttp2 gave up. Every other error of the library is this process's own.
+    package var isPeersFault: Bool { code == .library(NGHTTP2_ERR_FLOODED.rawValue) }
 }
 
 extension HTTP2Error {

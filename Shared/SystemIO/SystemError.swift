@@ -17,9 +17,16 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
         self.init(operation: operation, code: errno)
     }
 
-    package var description: String { "\(operation): \(reason) (errno \(code))" }
+    package var description: String { "\(operation): \(reason) (errno \(code))" + (advice.map { ". \($0)" } ?? "") }
     /// What the system says of the code: `No space left on device`.
     package var reason: String { String(cString: strerror(code)) }
+
+    /// What a person can do about it, where that is always the same.
+    private var advice: String? {
+        guard operation == "pthread_create", code == EAGAIN else { return nil }
+        return "The system starts no more threads: raise the limit that is reached"
+            + " (ulimit -u, the cgroup's pids.max or systemd's TasksMax, kernel.threads-max), or free memory"
+    }
 
     package var isTimeout: Bool { code == ETIMEDOUT }
     /// The reader of a pipe has gone (EPIPE).

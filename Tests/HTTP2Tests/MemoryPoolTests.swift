@@ -17,6 +17,28 @@ struct MemoryPoolTests {
         }
     }
 
+    @Test func whatIsBeyondTheLimitIsRefusedAndGivenBackIsThereAgain() throws {
+        let pool = MemoryPool(limit: 100_000)
+        #expect(pool.allocate(100_000) == nil, "with its header it is more")
+        let large = try got(pool.allocate(90_000))
+        #expect(pool.allocate(64) == nil, "a slab has no room beside it")
+        pool.release(large)
+        let small = try got(pool.allocate(64))
+        pool.release(small)
+    }
+
+    @Test func aSessionWithoutMemoryRefusesRequestsAndBlamesNobodyElse() throws {
+        let client = try HTTP2ClientSession(initialPeerStreamLimit: 4096, memoryLimit: 400_000)
+        let error = #expect(throws: HTTP2Error.self) {
+            for _ in 0..<4096 { _ = try client.submit(request("/"), body: [1]) }
+        }
+        guard case .library? = error?.code else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(error?.isPeersFault == false)
+    }
+
     private func got(_ block: UnsafeMutableRawPointer?) throws -> UnsafeMutableRawPointer { try #require(block) }
 
     @Test func blocksNeverOverlapWhateverTheirOrder() throws {

@@ -49,7 +49,7 @@ struct ConnectionTests {
     @Test func endsWhenItsSocketIsShutDownFromAnotherThread() async throws {
         try await LiveConnection.use { live in
             let breaker = live.connection.breaker
-            let thread = SystemThread.start(name: "breaker") { breaker.shutDown() }
+            let thread = try SystemThread.start(name: "breaker") { breaker.shutDown() }
             #expect { try live.next { _ in nil as Bool? } } throws: { ($0 as? RabbitMQError)?.code == .connectionLost }
             thread.join()
             live.connection.close()
@@ -98,7 +98,7 @@ struct ConnectionTests {
             let wakeUp = try WakeUp()
             var events: [RabbitMQEvent] = []
             try live.connection.receive(into: &events)
-            let thread = SystemThread.start(name: "waker") { wakeUp.signal() }
+            let thread = try SystemThread.start(name: "waker") { wakeUp.signal() }
             try live.connection.wait(orUntil: wakeUp.descriptor, timeout: .seconds(50))
             thread.join()
         }

@@ -7,7 +7,7 @@ import Testing
 struct ThreadTests {
     @Test func aThreadBearsItsNameAndCanBeJoined() throws {
         let name = Mutex("")
-        let thread = SystemThread.start(name: "apns-production-long-name") {
+        let thread = try SystemThread.start(name: "apns-production-long-name") {
             let text = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
             name.withLock { $0 = text ?? "unreadable" }
         }
@@ -16,16 +16,31 @@ struct ThreadTests {
         #expect(name.withLock { $0 } == "apns-production\n", "the kernel keeps fifteen bytes")
     }
 
+    @Test func aThreadThatTheSystemRefusesIsAnErrorThatSaysWhatToDo() throws {
+        // Nobody has so much address space for a stack: pthread_create answers EAGAIN, as it does at a limit on threads.
+        let hasRun = Atomic(false)
+        let error = #expect(throws: SystemError.self) {
+            try SystemThread.start(name: "refused", stackBytes: 1 << 60) { hasRun.store(true, ordering: .relaxed) }
+        }
+        #expect(error?.operation == "pthread_create" && error?.code == EAGAIN)
+        #expect(error?.description.contains("TasksMax") == true)
+        let ranRefused = hasRun.load(ordering: .relaxed)
+        #expect(!ranRefused)
+        try SystemThread.start(name: "next") { hasRun.store(true, ordering: .relaxed) }.join()
+        let ranNext = hasRun.load(ordering: .relaxed)
+        #expect(ranNext, "the next one starts")
+    }
+
     @Test func severalThreadsMayWaitForOne() throws {
         let gate = try WakeUp()
         let finished = Mutex(false)
-        let worker = SystemThread.start(name: "worker") {
+        let worker = try SystemThread.start(name: "worker") {
             gate.await()
             finished.withLock { $0 = true }
         }
         let seen = Mutex(0)
-        let waiters = (0..<4).map { _ in
-            SystemThread.start(name: "waiter") {
+        let waiters = try (0..<4).map { _ in
+            try SystemThread.start(name: "waiter") {
                 worker.join()
                 if finished.withLock({ $0 }) { seen.withLock { $0 += 1 } }
             }
@@ -39,7 +54,7 @@ struct ThreadTests {
         let wakeUp = try WakeUp()
         let loop = Mailbox<@Sendable () -> Void>(wakeUp: wakeUp)
         let isOver = Atomic(false)
-        let thread = SystemThread.start(name: "the-loop") {
+        let thread = try SystemThread.start(name: "the-loop") {
             while !isOver.load(ordering: .acquiring) {
                 wakeUp.await()
                 wakeUp.clear()
@@ -59,10 +74,10 @@ struct ThreadTests {
         thread.join()
     }
 
-    @Test func noRandomNumberIsGivenTwice() {
+    @Test func noRandomNumberIsGivenTwice() throws {
         let numbers = Mutex<[UInt64]>([])
-        let threads = (0..<4).map { _ in
-            SystemThread.start(name: "random") {
+        let threads = try (0..<4).map { _ in
+            try SystemThread.start(name: "random") {
                 let random = PooledRandom()
                 let own = (0..<10_000).map { _ in random.next() }
                 numbers.withLock { $0 += own }
@@ -100,8 +115,8 @@ struct ThreadTests {
     @Test func manyWritersLoseNothingAndEachKeepsItsOrder() throws {
         let wakeUp = try WakeUp()
         let box = Mailbox<(writer: Int, number: Int)>(wakeUp: wakeUp)
-        let writers = (0..<4).map { writer in
-            SystemThread.start(name: "writer") {
+        let writers = try (0..<4).map { writer in
+            try SystemThread.start(name: "writer") {
                 for number in 0..<5_000 { box.post((writer, number)) }
             }
         }
@@ -120,11 +135,11 @@ struct ThreadTests {
         #expect(inOrder && next == [5_000, 5_000, 5_000, 5_000] && box.count == 0)
     }
 
-    @Test func whatWasPostedIsTakenOrHandedBackWhenTheBoxIsClosed() {
+    @Test func whatWasPostedIsTakenOrHandedBackWhenTheBoxIsClosed() throws {
         for _ in 0..<50 {
             let box = Mailbox<Int> {}
             let accepted = Atomic(0)
-            let writer = SystemThread.start(name: "writer") {
+            let writer = try SystemThread.start(name: "writer") {
                 for number in 0..<200 where box.post(number) { accepted.add(1, ordering: .relaxed) }
             }
             var got = box.takeAll().count

@@ -70,8 +70,8 @@ struct LinkPaceTests {
             let (client, server) = try link.connect()
             let sent = (numbered(150_000), numbered(170_001).reversed() as [UInt8])
             // Both directions at the same time, each by its own threads, while the conditions change.
-            let clientWriter = SystemThread.start(name: "writer") { try? client.send(sent.0) }
-            let serverWriter = SystemThread.start(name: "writer") { try? server.send(sent.1) }
+            let clientWriter = try SystemThread.start(name: "writer") { try? client.send(sent.0) }
+            let serverWriter = try SystemThread.start(name: "writer") { try? server.send(sent.1) }
             for _ in 0..<12 {
                 link.proxy.set(
                     LinkConditions(toServer: Self.way(&generator), toClient: Self.way(&generator)),

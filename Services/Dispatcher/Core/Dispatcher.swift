@@ -67,6 +67,7 @@ package struct Dispatcher: Sendable {
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/\(settings.instance)")
         rules.retries.maximumAttempts = settings.maximumAttempts
         rules.prefetch = settings.prefetch
+        rules.confirmPatience = Int64(settings.confirmPatience)
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp, topology: topology,
             peers: CoreLoop.Peers(

@@ -37,6 +37,7 @@ extension DispatcherMetrics {
         }
         counter(pools, MetricName.connectionsOpened) { $0.connectionsOpened }
         counter(pools, MetricName.connectionsFailed) { $0.connectionsFailed }
+        counter(pools, MetricName.threadsRefused) { $0.threadsRefused }
         counter(pools, MetricName.connectionsLost) { $0.connectionsLost }
         counters(pools, MetricName.connectionsRetired, "reason") { $0.retirements }
         counters(pools, MetricName.goAways, "reason") { $0.goAways }

@@ -20,6 +20,7 @@ struct DispatcherMetrics: Sendable {
     private let queueAges: [Lane: Timer]
     private let settlement: Timer
     private let fences: [CoreTally.Control: Counter]
+    private let controlDoubts: Counter
     private let reloads: [Bool: Counter]
 
     init(registry: PrometheusMetrics) {
@@ -47,6 +48,7 @@ struct DispatcherMetrics: Sendable {
         queueAges = timers(MetricName.queueAge)
         settlement = Timer(label: MetricName.settlement, factory: registry)
         fences = each(CoreTally.Control.allCases) { counter(MetricName.controlApplied, [("kind", $0.rawValue)]) }
+        controlDoubts = counter(MetricName.controlDoubts)
         reloads = each([true, false]) { counter(MetricName.reloads, [("result", $0 ? "adopted" : "refused")]) }
     }
 
@@ -62,6 +64,7 @@ struct DispatcherMetrics: Sendable {
         record(tally.finished, durations)
         record(tally.queued, queueAges)
         for lag in tally.settlements { settlement.recordMilliseconds(lag) }
+        if tally.controlDoubts > 0 { controlDoubts.increment(by: tally.controlDoubts) }
         for (kind, count) in tally.controlApplied { fences[kind]?.increment(by: count) }
     }
 
@@ -101,6 +104,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.queueAge, "From the acceptance of a notification to the taking of its job, first tries only, by lane."),
         (MetricName.settlement, "From handing results to the broker to its confirmation."),
         (MetricName.controlApplied, "Entries of the control stream that were applied, by kind."),
+        (MetricName.controlDoubts, "Times that sending stopped for all apps because the control stream might be late."),
         (MetricName.reloads, "Changed credentials that were read, by whether they could be used."),
         (MetricName.credentialsCurrent, "1 while the credentials in use are those of the files, 0 while changed ones cannot be used."),
         (MetricName.proven, "1 once APNs has shown that it knows the credential."),
@@ -137,6 +141,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.answerTime, "From handing a request to HTTP/2 to its answer."),
         (MetricName.unanswered, "Requests that left and got no answer."),
         (MetricName.connectionsFailed, "Connections that did not come about."),
+        (MetricName.threadsRefused, "Threads for pools and connections that the system did not start: a limit on threads is reached."),
     ]
 }
 

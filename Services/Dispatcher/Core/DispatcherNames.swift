@@ -35,6 +35,7 @@ enum MetricName {
     static let bulkLimit = "push_dispatcher_bulk_jobs_limit"
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
+    static let controlDoubts = "push_dispatcher_control_doubts_total"
     static let controlEntries = "push_dispatcher_control_entries"
     static let holds = "push_dispatcher_holds"
     static let held = "push_dispatcher_deliveries_held_total"
@@ -48,6 +49,7 @@ enum MetricName {
     static let answerTime = "push_dispatcher_apns_answer_duration_seconds"
     static let unanswered = "push_dispatcher_apns_unanswered_total"
     static let connectionsFailed = "push_dispatcher_apns_connections_failed_total"
+    static let threadsRefused = "push_dispatcher_apns_threads_refused_total"
     static let queueAge = "push_dispatcher_queue_age_seconds"
     static let settlement = "push_dispatcher_settlement_lag_seconds"
     static let controlApplied = "push_dispatcher_control_applied_total"
@@ -69,8 +71,9 @@ enum MetricName {
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
+        controlDoubts,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held, refusedStreams,
+        held, refusedStreams, threadsRefused,
     ]
 }

@@ -17,6 +17,8 @@ package struct DispatcherSettings: Sendable {
     package var brokerAuthorityFile: String?
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
+    /// ``CoreRules/confirmPatience``, in milliseconds.
+    package var confirmPatience: Int
     package var credentialsFile: String
     package var production: SettingURL?
     package var sandbox: SettingURL?
@@ -40,6 +42,8 @@ package struct DispatcherSettings: Sendable {
         brokerAuthorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
         topologyOwnership = try config.choice("broker.topology", default: .services)
+        confirmPatience = try config.integer(
+            "broker.confirm.patience.milliseconds", default: Int(CoreRules.standardConfirmPatience), in: 200...10_000)
         credentialsFile = try config.file("apns.credentials.file", logger: logger)
         production = try Self.endpoint(config, "apns.production.url")
         sandbox = try Self.endpoint(config, "apns.sandbox.url")

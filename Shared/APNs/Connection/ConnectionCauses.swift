@@ -9,6 +9,8 @@ enum RetireCause: Equatable, Sendable {
     /// APNs refuses the credential: another connection would hear the same.
     case credential(reason: String)
     case timeouts
+    /// nghttp2 took no request, for a reason of this process's own; its words.
+    case library(String)
     case age
     case streamIDsUsedUp
     /// The pool said so: pause, idle limit or shutdown.
@@ -23,6 +25,7 @@ enum RetireCause: Equatable, Sendable {
         case .answered(let status, let reason): "\(status)" + (reason.map { " " + $0 } ?? "")
         case .wedged(let reason), .credential(let reason): reason
         case .timeouts: "timeouts"
+        case .library(let what): what
         case .age: "age"
         case .streamIDsUsedUp: "stream_ids_used_up"
         case .poolDecided: "pool_decided"
@@ -37,6 +40,7 @@ enum RetireCause: Equatable, Sendable {
             (500...599).contains(status) ? "5xx" : reason.flatMap(APNsReason.init(rawValue:))?.rawValue ?? "answer"
         case .credential(Self.certificateRefused): Self.certificateRefused
         case .wedged(let reason), .credential(let reason): APNsReason(rawValue: reason)?.rawValue ?? "credential"
+        case .library: "library"
         case .timeouts, .age, .streamIDsUsedUp, .poolDecided: label
         }
     }
@@ -46,7 +50,7 @@ enum RetireCause: Equatable, Sendable {
         switch self {
         case .goAway(let reason): reason == APNsReason.shutdown.rawValue
         case .answered, .timeouts: true
-        case .wedged, .credential, .age, .streamIDsUsedUp, .poolDecided: false
+        case .wedged, .credential, .library, .age, .streamIDsUsedUp, .poolDecided: false
         }
     }
 }
@@ -60,6 +64,8 @@ enum CloseCause: Equatable, Sendable {
     case pingTimeout
     /// No SETTINGS in time.
     case silentPeer
+    /// nghttp2 could not go on, for a reason of this process's own; its words.
+    case library(String)
     /// The pool's shutdown deadline.
     case cutOff
 
@@ -69,6 +75,7 @@ enum CloseCause: Equatable, Sendable {
         case .lost(let what): what
         case .pingTimeout: "ping_timeout"
         case .silentPeer: "silent_peer"
+        case .library(let what): what
         case .cutOff: "cut_off"
         }
     }
@@ -76,7 +83,7 @@ enum CloseCause: Equatable, Sendable {
     var blamesAddress: Bool {
         switch self {
         case .lost, .pingTimeout, .silentPeer: true
-        case .drained, .cutOff: false
+        case .drained, .library, .cutOff: false
         }
     }
 }

@@ -59,13 +59,10 @@ extension ConnectionLoop {
                 totals.submitted += 1
                 headers.submitted(batch)
             } catch {
-                switch error.code {
-                case .streamLimitReached, .connectionRetired:
-                    giveBack(place, index..<share.requests.upperBound, isRefused: false)
-                    return
-                case .library:
-                    answer(place, request.index, sentAt: nil, .notSent(.malformed))
-                }
+                let isLibraryError = if case .library = error.code { true } else { false }
+                if isLibraryError { perform(state.libraryRefused("\(error)")) }
+                giveBack(place, index..<share.requests.upperBound, isRefused: isLibraryError)
+                return
             }
         }
         nextDeadline = nextDeadline.map { min($0, deadline) } ?? deadline

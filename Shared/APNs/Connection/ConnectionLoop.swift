@@ -75,7 +75,7 @@ struct ConnectionLoop: ~Copyable {
         let configuration = context.configuration
         let session = try HTTP2ClientSession(
             initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
-            maximumResponseBody: APNsErrorBody.maximumBytes)
+            maximumResponseBody: APNsErrorBody.maximumBytes, memoryLimit: configuration.maximumSessionMemory)
         let poller = try Poller(capacity: 2)
         try poller.add(wakeUp.descriptor, key: Key.wakeUp, interest: .read)
         try poller.add(link.socket.descriptor, key: Key.socket, interest: .read)
@@ -153,6 +153,8 @@ struct ConnectionLoop: ~Copyable {
             } while drainEvents() && ending == nil
         } catch let error as TLSError where error.isAlert && token == nil {
             perform(state.certificateRefused("\(error)"))
+        } catch let error as HTTP2Error where !error.isPeersFault {
+            perform(state.libraryFailed("\(error)"))
         } catch {
             lose("\(error)")
         }

@@ -98,6 +98,16 @@ struct ConnectionState {
         close(phase == .draining && inFlight == 0 ? .drained : .lost(what))
     }
 
+    /// HTTP/2's library cannot go on, for want of memory as a rule: no fault of the peer's, and none of the request's.
+    mutating func libraryFailed(_ what: String) -> Action? {
+        close(phase == .draining && inFlight == 0 ? .drained : .library(what))
+    }
+
+    /// The library took no further request; what it has taken may still be answered.
+    mutating func libraryRefused(_ what: String) -> [Action] {
+        [retire(.library(what)), inFlight == 0 ? close(.drained) : nil].compactMap(\.self)
+    }
+
     // MARK: Requests
 
     mutating func requestSubmitted() {

@@ -5,11 +5,14 @@ import SystemIO
 /// No connection came about: which step failed, and where.
 struct DialError: Error, CustomStringConvertible {
     let address: SocketAddress?
-    /// `resolve`, `connect` or `tls`: for metrics.
+    /// `resolve`, `connect`, `tls` or ``thread``: for metrics.
     let step: String
     let message: String
     /// The peer does not want the certificate that we showed.
     var isCertificateRefused = false
+
+    /// The system started no thread for the connection.
+    static let thread = "thread"
 
     var description: String { "\(step): \(message)" }
 }

@@ -123,6 +123,9 @@ final class Parking: Sendable {
         }
     }
 
+    /// Newcomers wait again.
+    func admit() { room.withLock { $0.admission = .open } }
+
     /// Hands out what must not wait any longer.
     func remove(where condition: (Share) -> Bool) -> [Share] {
         room.withLock { $0.queue.remove(where: condition) }

@@ -10,11 +10,20 @@ import SystemIO
 /// Batches go in with ``submit(_:)`` and come back, each once and whole, through `onFinished`; everything between is the pool's business.
 /// A pool knows nothing of jobs and queues. Call ``shutdown(deadline:)`` before letting go of it: its threads keep it alive.
 package final class APNsPool: Sendable {
-    private enum Life { case new, started, finished }
+    private enum Life {
+        case new
+        /// The supervisor's thread runs, or is being started.
+        case running
+        /// The system refused the supervisor's thread: what comes goes back, and the next attempt is due by ``Backoff``.
+        case refused
+        case finished
+    }
 
     private struct Run {
         var life = Life.new
+        var isStopping = false
         var waiting: [CheckedContinuation<Void, Never>] = []
+        var backoff: Backoff
     }
 
     package let credential: String
@@ -24,7 +33,7 @@ package final class APNsPool: Sendable {
     private let arrivals: DispatchSemaphore
     private let onEvent: @Sendable (APNsPoolEvent) -> Void
     private let logger: Logger
-    private let runState = Mutex(Run())
+    private let runState: Mutex<Run>
 
     /// Opens nothing yet.
     /// - Parameters:
@@ -46,6 +55,7 @@ package final class APNsPool: Sendable {
         self.arrivals = arrivals
         self.onEvent = onEvent
         self.logger = logger
+        runState = Mutex(Run(backoff: Backoff(base: configuration.backoffBase, cap: configuration.backoffCap)))
         context = PoolContext(
             configuration: configuration, signer: ProviderTokenSigner(credential),
             dialer: Dialer(
@@ -69,22 +79,64 @@ package final class APNsPool: Sendable {
     }
 
     /// Begins to connect. Once.
-    package func start() {
-        let isFirst = runState.withLock { run in
-            guard run.life == .new else { return false }
-            run.life = .started
+    package func start() { startSupervisor(from: .new) }
+
+    private func startSupervisor(from life: Life) {
+        let isDue = runState.withLock { run in
+            guard run.life == life else { return false }
+            run.life = .running
             return true
         }
-        guard isFirst else { return }
-        _ = SystemThread.start(name: "apns-pool") { [self] in
-            PoolSupervisor(context, mailbox: mailbox, arrivals: arrivals, onEvent: onEvent, logger: logger).run()
-            let waiting = runState.withLock { run in
-                run.life = .finished
-                defer { run.waiting = [] }
-                return run.waiting
+        guard isDue else { return }
+        if life == .refused { context.parking.admit() }
+        do throws(SystemError) {
+            try context.configuration.startThread("apns-pool") { [self] in
+                PoolSupervisor(context, mailbox: mailbox, arrivals: arrivals, onEvent: onEvent, logger: logger).run()
+                finish()
             }
-            for continuation in waiting { continuation.resume() }
+        } catch {
+            refused(by: error)
         }
+    }
+
+    /// The system starts no thread: this pool's business, and no other's. What waits goes back, because nobody else would look after it.
+    private func refused(by error: SystemError) {
+        let (isStopping, delay) = runState.withLock { run in
+            run.life = .refused
+            return (run.isStopping, run.backoff.next(random: .random(in: 0.5..<1)))
+        }
+        context.ledger.count { $0.threadsRefused += 1 }
+        onEvent(.threadRefused(reason: error.description))
+        if isStopping { return finishWithoutThread() }
+        giveBackAll(.notConnected, mailbox.takeAll())
+        DispatchQueue.global().asyncAfter(deadline: .now() + .nanoseconds(Int(delay / .nanoseconds(1)))) { [self] in
+            startSupervisor(from: .refused)
+        }
+    }
+
+    private func giveBackAll(_ reason: NotSentReason, _ messages: [PoolMessage]) {
+        var finished = context.parking.update(admission: .refusing(reason), looksAway: false).removed.compactMap {
+            $0.settle(.notSent(reason))
+        }
+        for case .refused(let share, let reason) in messages {
+            if let batch = share.settle(.notSent(reason)) { finished.append(batch) }
+        }
+        if !finished.isEmpty { context.onFinished(finished) }
+    }
+
+    private func finishWithoutThread() {
+        giveBackAll(.shuttingDown, mailbox.close())
+        if context.ledger.set(.closed) { onEvent(.stateChanged(.closed)) }
+        finish()
+    }
+
+    private func finish() {
+        let waiting = runState.withLock { run in
+            run.life = .finished
+            defer { run.waiting = [] }
+            return run.waiting
+        }
+        for continuation in waiting { continuation.resume() }
     }
 
     /// Hands batches over, those that there are at once: it costs one lock and one wake-up. Never blocks; from any thread. A batch that
@@ -102,7 +154,9 @@ package final class APNsPool: Sendable {
                 shares.append(Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: now))
             }
         }
-        for (share, reason) in context.parking.submit(shares) where !mailbox.post(.refused(share, reason)) {
+        let refused = context.parking.submit(shares)
+        let hasSupervisor = refused.isEmpty || runState.withLock { $0.life != .refused }
+        for (share, reason) in refused where !hasSupervisor || !mailbox.post(.refused(share, reason)) {
             if let batch = share.settle(.notSent(reason)) { finished.append(batch) }
         }
         if !finished.isEmpty { context.onFinished(finished) }
@@ -118,7 +172,11 @@ package final class APNsPool: Sendable {
     /// Every batch has come back when this returns.
     /// - Parameter deadline: from now; what is in flight then is given up: `.unknown` where it may have reached APNs.
     package func shutdown(deadline: Duration) async {
-        start()
+        let hasThread = runState.withLock { run in
+            run.isStopping = true
+            return run.life == .running
+        }
+        guard hasThread else { return finishWithoutThread() }
         mailbox.post(.shutDown(cutOff: context.clock.now() + deadline))
         await withCheckedContinuation { continuation in
             let isFinished = runState.withLock { run in

@@ -14,6 +14,8 @@ package struct APNsPoolConfiguration: Sendable {
     package var stagger: Duration = .milliseconds(500)
     /// The most streams on one connection, whatever APNs would allow.
     package var maximumStreams = 1000
+    /// Bytes that nghttp2 gets for one connection. 1,000 open streams take about four million.
+    package var maximumSessionMemory = 64 << 20
     /// Requests waiting in each lane; the caller's prefetch should keep below it.
     package var maximumParked = 20_000
     package var weightNow = 16
@@ -53,6 +55,11 @@ package struct APNsPoolConfiguration: Sendable {
     package var addressAvoidance: Duration = .seconds(60)
 
     package var clock: APNsClock = .system
+    /// One thread for the pool and one for each connection.
+    package var startThread: @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> Void = {
+        (name, body) throws(SystemError) in
+        try SystemThread.start(name: name, body)
+    }
     /// Asked for each connection: APNs balances through DNS (APNS.md section 5.1).
     package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {
         (host, port) throws(ResolveError) in

@@ -40,6 +40,8 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         /// Connections on which APNs has shown that it knows us.
         package var connectionsProven = 0
         package var connectionsFailed = 0
+        /// Threads that the system did not start.
+        package var threadsRefused = 0
         package var connectionsLost = 0
         /// By reason: APNs', `none`, or `other`. A connection may get more than one.
         package var goAways: [String: Int] = [:]
@@ -84,6 +86,7 @@ extension APNsPoolSnapshot.Totals {
         connectionsOpened += other.connectionsOpened
         connectionsProven += other.connectionsProven
         connectionsFailed += other.connectionsFailed
+        threadsRefused += other.threadsRefused
         connectionsLost += other.connectionsLost
         goAways.merge(other.goAways, uniquingKeysWith: +)
         retirements.merge(other.retirements, uniquingKeysWith: +)

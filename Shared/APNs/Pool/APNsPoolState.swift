@@ -33,6 +33,8 @@ package enum APNsPoolEvent: Equatable, Sendable {
     case connectionProven(address: String)
     /// No connection came about; `reason` names the step that failed.
     case connectionFailed(address: String?, reason: String)
+    /// The system started no thread for the pool or for one of its connections. The pool tries again with back-off.
+    case threadRefused(reason: String)
     /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.
     case connectionRetired(address: String, reason: String)
     case connectionClosed(address: String, reason: String)

@@ -97,8 +97,7 @@ final class PoolSupervisor {
             perform(lifecycle.retiring(report.id, cause, now: now))
         case .failed(let error):
             connections[report.id] = nil
-            context.ledger.count { $0.connectionsFailed += 1 }
-            tell(.connectionFailed(address: error.address?.description, reason: error.description))
+            count(error)
             if error.isCertificateRefused {
                 perform(lifecycle.retiring(report.id, .credential(reason: RetireCause.certificateRefused), now: now))
             }
@@ -108,6 +107,16 @@ final class PoolSupervisor {
             opened.remove(report.id)
             tell(.connectionClosed(address: report.address ?? "", reason: cause.label))
             perform(lifecycle.closed(report.id, now: now))
+        }
+    }
+
+    private func count(_ error: DialError) {
+        if error.step == DialError.thread {
+            context.ledger.count { $0.threadsRefused += 1 }
+            tell(.threadRefused(reason: error.message))
+        } else {
+            context.ledger.count { $0.connectionsFailed += 1 }
+            tell(.connectionFailed(address: error.address?.description, reason: error.description))
         }
     }
 
@@ -121,16 +130,25 @@ final class PoolSupervisor {
     }
 
     private func dial(_ id: ConnectionID) {
-        do {
-            let wakeUp = try WakeUp()
-            let commands = Mailbox<ConnectionCommand>(wakeUp: wakeUp)
-            connections[id] = commands
-            let context = context
-            // The thread ends by itself; nobody has to wait for one that hangs in the resolver.
-            _ = SystemThread.start(name: "apns-\(id)") { ConnectionThread.run(id, context, wakeUp, commands) }
+        do throws(DialError) {
+            connections[id] = try connect(id)
         } catch {
-            context.report(.init(id: id, address: nil, news: .failed(DialError(address: nil, step: "connect", message: "\(error)"))))
+            context.report(.init(id: id, address: nil, news: .failed(error)))
         }
+    }
+
+    private func connect(_ id: ConnectionID) throws(DialError) -> Mailbox<ConnectionCommand> {
+        let wakeUp: WakeUp
+        do { wakeUp = try WakeUp() } catch { throw DialError(address: nil, step: "connect", message: "\(error)") }
+        let commands = Mailbox<ConnectionCommand>(wakeUp: wakeUp)
+        let context = context
+        do throws(SystemError) {
+            // The thread ends by itself; nobody has to wait for one that hangs in the resolver.
+            try context.configuration.startThread("apns-\(id)") { ConnectionThread.run(id, context, wakeUp, commands) }
+        } catch {
+            throw DialError(address: nil, step: DialError.thread, message: error.description)
+        }
+        return commands
     }
 
     /// Tells newcomers what they meet, and lets nothing wait beyond its time.

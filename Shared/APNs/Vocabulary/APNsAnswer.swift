@@ -48,8 +48,6 @@ package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
     case refused
     /// The deadline came while part of the request was still ours.
     case deadline
-    /// The request cannot be written as HTTP/2: the caller's fault.
-    case malformed
     case shuttingDown = "shutting_down"
 }
 

@@ -39,7 +39,7 @@ final class QueueReadingThread: Sendable {
     }
 
     func begin() async throws -> QueueReading.Sight {
-        _ = SystemThread.start(name: "reader") { [self] in run() }
+        try SystemThread.start(name: "reader") { [self] in run() }
         return try await seen.value()
     }
 

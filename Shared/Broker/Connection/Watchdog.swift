@@ -13,7 +13,7 @@ final class Watchdog: Sendable {
     init(over pulse: LoopPulse, client: String, limit: Duration, logger: Logger) throws(SystemError) {
         let stopped = try WakeUp()
         self.stopped = stopped
-        _ = SystemThread.start(name: "\(client)-watch") {
+        try SystemThread.start(name: "\(client)-watch") {
             do throws(SystemError) {
                 let rest = try Rest(wokenBy: stopped)
                 while try !rest.take(upTo: limit / 4) {

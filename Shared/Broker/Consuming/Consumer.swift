@@ -62,7 +62,11 @@ package final class Consumer: Service, Sendable {
         try await withTaskCancellationHandler {
             try await withGracefulShutdownHandler {
                 try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                    _ = SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
+                    do throws(SystemError) {
+                        try SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
+                    } catch {
+                        continuation.resume(throwing: error)
+                    }
                 }
             } onGracefulShutdown: {
                 core.stop(within: core.settings.drainTimeout)

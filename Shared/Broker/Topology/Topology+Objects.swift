@@ -27,8 +27,9 @@ extension Topology {
     /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers
     /// have in flight may still come on top (RELIABILITY.md 1.2).
     private static let maximumBytes: Int64 = 1 << 30
-    /// Longer than a notification may live (72 h): a fence is there as long as any job that it stops.
-    private static let controlRetention = "4D"
+    /// A notification lives for 72 hours at most, and a fence is there as long as any job that it stops; one hour is for clocks and one for the
+    /// reading. Not longer: a dispatcher that starts reads all of it before it takes a job.
+    private static let controlRetention = "74h"
     /// Retention drops whole segments only. Small ones, or else a quiet installation replays months of fences at every start.
     private static let controlSegmentBytes: Int64 = 4 << 20
 

@@ -41,11 +41,13 @@ package final class HTTP2ClientSession {
     ///   - wantedHeaders: the names (lower case) kept from answers. Fewer is faster: when none of an answer is kept, nothing is allocated.
     ///   - maximumResponseBody: bytes per answer; a longer one is reset with `cancel`.
     ///   - maximumHeaderList: bytes of an answer's headers (RFC 9113 section 6.5.2); what is beyond is not kept.
+    ///   - memoryLimit: bytes that nghttp2 gets for this session; beyond, its calls fail with NGHTTP2_ERR_NOMEM.
     package init(
         initialPeerStreamLimit: Int = 100, maximumOpenStreams: Int = 4096, wantedHeaders: [String] = [],
-        maximumResponseBody: Int = 65_536, maximumHeaderList: Int = 16_384
+        maximumResponseBody: Int = 65_536, maximumHeaderList: Int = 16_384, memoryLimit: Int = .max
     ) throws(HTTP2Error) {
         wire = try WireSession(
+            memoryLimit: memoryLimit,
             options: { nghttp2_option_set_peer_max_concurrent_streams($0, UInt32(clamping: initialPeerStreamLimit)) },
             { nghttp2_session_client_new3(&$0, ClientCallbacks.table, nil, $1, &$2) })
         self.maximumOpenStreams = maximumOpenStreams

@@ -12,6 +12,7 @@ struct MemoryPool: ~Copyable {
     }
 
     /// Classes 1 to 32 hold blocks of up to 64, 128, … 2048 bytes; a free block begins with the next one's address. Entry 0 chains the slabs.
+    /// The entry after the classes is no address, but how many bytes may still be asked of malloc.
     private typealias Lists = UnsafeMutablePointer<UnsafeMutableRawPointer?>
 
     private static let classes = 32
@@ -20,9 +21,11 @@ struct MemoryPool: ~Copyable {
 
     private let lists: Lists
 
-    init() {
-        lists = .allocate(capacity: Self.classes + 1)
-        lists.initialize(repeating: nil, count: Self.classes + 1)
+    /// - Parameter limit: bytes to take from malloc at most; beyond, every allocation fails.
+    init(limit: Int = .max) {
+        lists = .allocate(capacity: Self.classes + 2)
+        lists.initialize(repeating: nil, count: Self.classes + 2)
+        lists[Self.classes + 1] = UnsafeMutableRawPointer(bitPattern: limit)
     }
 
     /// After `nghttp2_session_del`: every block of the pool is gone with its slab.
@@ -56,17 +59,18 @@ extension MemoryPool {
     private static func allocate(_ size: Int, _ owner: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         // A negative size is a huge one here, and sizes of nothing are malloc's as well.
         let sizeClass = (UInt(bitPattern: size) &+ UInt(step - 1)) / UInt(step)
-        guard sizeClass &- 1 < UInt(classes), let owner else { return allocateLarge(size) }
+        guard let owner else { return nil }
         let lists = owner.assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
+        guard sizeClass &- 1 < UInt(classes) else { return allocateLarge(size, lists) }
         guard let block = lists[Int(sizeClass)] ?? refill(lists, Int(sizeClass)) else { return nil }
         lists[Int(sizeClass)] = block.load(as: UnsafeMutableRawPointer?.self)
         return block
     }
 
     @inline(never)
-    private static func allocateLarge(_ size: Int) -> UnsafeMutableRawPointer? {
+    private static func allocateLarge(_ size: Int, _ lists: Lists) -> UnsafeMutableRawPointer? {
         let (total, overflow) = size.addingReportingOverflow(MemoryLayout<Header>.size)
-        guard size >= 0, !overflow, let start = malloc(total) else { return nil }
+        guard size >= 0, !overflow, let start = takeFromMalloc(total, lists) else { return nil }
         start.storeBytes(of: Header(sizeClass: 0, size: size), as: Header.self)
         return start + MemoryLayout<Header>.size
     }
@@ -81,8 +85,13 @@ extension MemoryPool {
         guard let block else { return }
         let start = block - MemoryLayout<Header>.size
         let sizeClass = start.load(as: Header.self).sizeClass
-        guard sizeClass > 0, let owner else { return free(start) }
+        guard let owner else { return }
         let lists = owner.assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
+        guard sizeClass > 0 else {
+            lists[classes + 1] = UnsafeMutableRawPointer(
+                bitPattern: left(lists) + start.load(as: Header.self).size + MemoryLayout<Header>.size)
+            return free(start)
+        }
         block.storeBytes(of: lists[sizeClass], as: UnsafeMutableRawPointer?.self)
         lists[sizeClass] = block
     }
@@ -99,9 +108,17 @@ extension MemoryPool {
         return larger
     }
 
+    private static func left(_ lists: Lists) -> Int { Int(bitPattern: lists[classes + 1]) }
+
+    private static func takeFromMalloc(_ bytes: Int, _ lists: Lists) -> UnsafeMutableRawPointer? {
+        guard bytes <= left(lists), let start = malloc(bytes) else { return nil }
+        lists[classes + 1] = UnsafeMutableRawPointer(bitPattern: left(lists) - bytes)
+        return start
+    }
+
     /// Cuts a new slab into blocks of one class, chained; the slab's first sixteen bytes chain the slabs.
     private static func refill(_ lists: Lists, _ sizeClass: Int) -> UnsafeMutableRawPointer? {
-        guard let slab = malloc(slabBytes) else { return nil }
+        guard let slab = takeFromMalloc(slabBytes, lists) else { return nil }
         slab.storeBytes(of: lists[0], as: UnsafeMutableRawPointer?.self)
         lists[0] = slab
         let stride = MemoryLayout<Header>.size + sizeClass * step

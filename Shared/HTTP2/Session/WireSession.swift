@@ -3,12 +3,12 @@ internal import CNGHTTP2
 /// Owns an `nghttp2_session`: what client and server do alike. Immutable, so that nghttp2's callbacks may use it while a call is under way.
 struct WireSession: ~Copyable {
     let handle: OpaquePointer
-    private let memory = MemoryPool()
+    private let memory: MemoryPool
 
     /// - Parameters:
     ///   - make: calls `nghttp2_session_…_new3` with the options.
     init(
-        options set: (OpaquePointer) -> Void,
+        memoryLimit: Int = .max, options set: (OpaquePointer) -> Void,
         _ make: (_ session: inout OpaquePointer?, _ options: OpaquePointer, _ memory: inout nghttp2_mem) -> Int32
     ) throws(HTTP2Error) {
         var options: OpaquePointer?
@@ -19,10 +19,12 @@ struct WireSession: ~Copyable {
         nghttp2_option_set_no_closed_streams(options, 1)
         set(options)
         var session: OpaquePointer?
+        let memory = MemoryPool(limit: memoryLimit)
         var functions = memory.functions
         try check(Int(make(&session, options, &functions)), "nghttp2_session_new")
         guard let session else { throw .library(Int(NGHTTP2_ERR_NOMEM.rawValue), "nghttp2_session_new") }
         handle = session
+        self.memory = memory
     }
 
     // Calls no stream-close callbacks (APNS.md section 5.6), so the owner may already be half gone. The pool goes after it.

@@ -28,10 +28,12 @@ package struct PushJob: Equatable, Sendable {
     package var payload: [UInt8]
     package var deliveries: [Delivery]
 
-    /// What to do when a request left and no answer came.
+    /// What to do when a request left and no answer came. The token service decides; a job carries what is left of the decision.
     package enum OnUnknown: String, Sendable, CaseIterable {
-        /// Send again under the same ids: at least once. The default.
+        /// Send again under the same ids: at least once.
         case resend
+        /// Send once more, at once, while the notification is young; that copy's job says ``drop``.
+        case resendOnce = "resend_once"
         /// Give up: at most once.
         case drop
     }
@@ -88,7 +90,7 @@ package struct PushJob: Equatable, Sendable {
 
     package init(
         notification: PushID, app: AppSlug, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
-        apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0, onUnknown: OnUnknown = .resend,
+        apnsExpiration: Int64? = nil, expiresAt: Int64, acceptedAt: Int64, attempt: Int = 0, onUnknown: OnUnknown,
         payload: [UInt8], deliveries: [Delivery]
     ) {
         self.notification = notification

@@ -24,6 +24,7 @@ extension PushJob.OnUnknown {
     init?(_ wire: WireOnUnknown) {
         switch wire {
         case .resend: self = .resend
+        case .resendOnce: self = .resendOnce
         case .drop: self = .drop
         case .unspecified, .UNRECOGNIZED: return nil
         }
@@ -34,6 +35,7 @@ extension WireOnUnknown {
     init(_ policy: PushJob.OnUnknown) {
         switch policy {
         case .resend: self = .resend
+        case .resendOnce: self = .resendOnce
         case .drop: self = .drop
         }
     }

@@ -1,3 +1,4 @@
+internal import CLinux
 import Glibc
 
 /// Where a host name did not lead anywhere (getaddrinfo(3)).

@@ -26,12 +26,22 @@ package final class SystemThread: Sendable {
         if let thread = thread.withLock({ $0 }) { pthread_detach(thread) }
     }
 
-    /// - Parameter name: shown by top and ps; the kernel keeps the first fifteen bytes.
-    package static func start(name: String, _ body: @escaping @Sendable () -> Void) -> SystemThread {
+    /// - Parameters:
+    ///   - name: shown by top and ps; the kernel keeps the first fifteen bytes.
+    ///   - stackBytes: nil for the system's default, which is `ulimit -s`.
+    /// - Throws: EAGAIN (pthread_create(3)): a limit on threads is reached, or there is no memory for a stack. The body never runs then.
+    @discardableResult
+    package static func start(
+        name: String, stackBytes: Int? = nil, _ body: @escaping @Sendable () -> Void
+    ) throws(SystemError) -> SystemThread {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        defer { pthread_attr_destroy(&attributes) }
+        if let stackBytes { pthread_attr_setstacksize(&attributes, stackBytes) }
         var thread = pthread_t()
         let argument = Unmanaged.passRetained(Body(name: String(decoding: name.utf8.prefix(15), as: UTF8.self), run: body))
         let failure = pthread_create(
-            &thread, nil,
+            &thread, &attributes,
             { argument in
                 guard let argument else { return nil }
                 let body = Unmanaged<Body>.fromOpaque(argument).takeRetainedValue()
@@ -39,8 +49,11 @@ package final class SystemThread: Sendable {
                 body.run()
                 return nil
             }, argument.toOpaque())
-        // EAGAIN: the machine refuses another thread. As when memory runs out, nothing sensible can follow.
-        precondition(failure == 0, "pthread_create failed with \(failure)")
+        guard failure == 0 else {
+            // No thread took the reference.
+            argument.release()
+            throw SystemError(operation: "pthread_create", code: failure)
+        }
         return SystemThread(thread)
     }
 

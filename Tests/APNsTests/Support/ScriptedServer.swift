@@ -63,7 +63,7 @@ final class ScriptedServer: Sendable {
         listener = try TCPListener(host: "127.0.0.1", port: 0)
         wakeUp = try WakeUp()
         port = listener.port
-        _ = SystemThread.start(name: "scripted") { [self] in
+        try SystemThread.start(name: "scripted") { [self] in
             do { try accept(context, behaviour, onRequest) } catch { listener.close() }
         }
     }
@@ -80,7 +80,7 @@ final class ScriptedServer: Sendable {
                 let connection = try ScriptedConnection(number: number, socket)
                 open.withLock { $0.append(connection) }
                 let count = number
-                _ = SystemThread.start(name: "scripted-\(number)") { [self] in
+                try SystemThread.start(name: "scripted-\(number)") { [self] in
                     let loop = ScriptedLoop(
                         connection, behaviour, requests: requests, connections: connections, resets: resets, onRequest: onRequest)
                     do { try loop.run(context) } catch { socket.close() }

@@ -39,6 +39,27 @@ struct ConnectionEndTests {
         }
     }
 
+    /// Only what APNs says about a request is final: this process's memory is neither the request's fault nor the address's.
+    @Test func aRequestForWhichHTTP2HasNoMemoryGoesAgainOverAnotherConnection() async throws {
+        let server = try ScriptedServer()
+        try await withPool(server, { $0.maximumSessionMemory = 500_000 }) { bench in
+            bench.submit(.make(900))
+            let retired = try await bench.events.first { if case .connectionRetired = $0 { true } else { false } }
+            guard case .connectionRetired(_, let reason) = retired else { return }
+            #expect(reason.contains("nghttp2_submit_request"))
+            let answers = try await bench.next()[1]?.answers ?? []
+            #expect(answers.count == 900)
+            let isAgain = answers.allSatisfy { answer in
+                switch answer.result {
+                case .response(200, _, _, _), .notSent(.refused), .unknown: true
+                default: false
+                }
+            }
+            #expect(isAgain)
+            #expect(bench.pool.snapshot().totals.retirements["library"] ?? 0 > 0)
+        }
+    }
+
     @Test func twoGoAwaysAreOneEnd() async throws {
         let server = try holdingServer()
         try await withPool(server) { bench in

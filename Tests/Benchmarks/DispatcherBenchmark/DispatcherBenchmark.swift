@@ -7,7 +7,7 @@ import ArgumentParser
 struct DispatcherBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "DispatcherBenchmark", abstract: "Loads a dispatcher and measures what it takes.",
-        subcommands: [Fill.self, Measured.self, Run.self, Client.self, Compare.self])
+        subcommands: [Fill.self, Measured.self, Run.self, Client.self, Compare.self, Fences.self])
 
     struct Fill: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Publish jobs, confirmed, and end.")

@@ -60,7 +60,7 @@ struct LoadOptions: ParsableArguments {
         let job = PushJob(
             notification: .timeOrdered(milliseconds: now), app: app, lane: lane, pushType: .alert, topic: topic, priority: 10,
             apnsExpiration: now / 1000 + 86_400, expiresAt: now + 86_400_000, acceptedAt: now,
-            payload: Array(alertPayload(bytes: payloadBytes).utf8),
+            onUnknown: .resend, payload: Array(alertPayload(bytes: payloadBytes).utf8),
             deliveries: try (0..<deliveriesPerJob).map { index in
                 guard
                     let token = DeviceToken(

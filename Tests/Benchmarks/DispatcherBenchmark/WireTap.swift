@@ -21,7 +21,7 @@ final class WireTap: Sendable {
         target = try SocketAddress.resolve(host: "127.0.0.1", port: port)[0]
         listener = try TCPListener(host: "127.0.0.1", port: 0)
         stopped = try WakeUp()
-        _ = SystemThread.start(name: "tap") { [self] in report { try listen() } }
+        try SystemThread.start(name: "tap") { [self] in report { try listen() } }
     }
 
     func stop() { stopped.signal() }
@@ -33,7 +33,7 @@ final class WireTap: Sendable {
         while try poller.wait(timeout: nil).allSatisfy({ $0.key != 0 }) {
             while let client = try listener.accept() {
                 let server = try TCPSocket.connect(to: target, timeout: .seconds(3))
-                _ = SystemThread.start(name: "tap-link") { [self] in report { try relay(client, server) } }
+                try SystemThread.start(name: "tap-link") { [self] in report { try relay(client, server) } }
             }
         }
         listener.close()

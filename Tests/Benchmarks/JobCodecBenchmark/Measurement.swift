@@ -57,7 +57,7 @@ extension PushJob {
         return PushJob(
             notification: .random(), app: slug, lane: .now, pushType: .alert, topic: "com.example.shop", priority: 10,
             collapseID: "order-4711", apnsExpiration: 1_782_300_600, expiresAt: 1_782_300_600_000, acceptedAt: 1_782_214_200_250,
-            attempt: 0, payload: Array(payload.utf8),
+            attempt: 0, onUnknown: .resend, payload: Array(payload.utf8),
             deliveries: (0..<deliveries).compactMap { index in
                 DeviceToken(bytes: (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }).map {
                     Delivery(id: .random(), token: $0, environment: .production, installation: .random(), ownerEpoch: Int64(index))

@@ -109,7 +109,7 @@ enum JobSample {
         return PushJob(
             notification: .timeOrdered(milliseconds: now), app: app, lane: .bulk, pushType: .alert,
             topic: "com.example.\(Audience.bulkApp)", priority: 10, apnsExpiration: now / 1000 + 86_400, expiresAt: now + 86_400_000,
-            acceptedAt: now, payload: Array(Audience.payload.utf8),
+            acceptedAt: now, onUnknown: .resend, payload: Array(Audience.payload.utf8),
             deliveries: (0..<deliveries).compactMap { number in
                 DeviceToken(hex: Audience.nowToken(number)).map { token in
                     PushJob.Delivery(id: .random(), token: token, environment: .production, installation: .random(), ownerEpoch: 1)

@@ -61,6 +61,25 @@ struct ControlTests {
         #expect(state.count == 0)
     }
 
+    @Test("Forgetting looks at a part of what is remembered at a time, because every request waits for it meanwhile")
+    func forgetsInParts() {
+        var state = ControlState()
+        let count = 100_000
+        for number in 0..<count {
+            state.fence(app: 0, installation: PushID(high: 1, low: UInt64(number)), epochsBelow: 5, at: Int64(number))
+        }
+        #expect(state.count == count)
+        let (old, moment) = (count / 2, Int64(count / 2))
+        state.forget(before: moment)
+        // At most the thousand that it looks at, and what the last part has beyond.
+        #expect((count - 2_000..<count).contains(state.count))
+        // Parts hold a hundred each.
+        for _ in 0..<200 { state.forget(before: moment) }
+        #expect(state.count == count - old)
+        #expect(!state.isFenced(app: 0, installation: PushID(high: 1, low: UInt64(old - 1)), ownerEpoch: 1))
+        #expect(state.isFenced(app: 0, installation: PushID(high: 1, low: UInt64(old)), ownerEpoch: 1))
+    }
+
     @Test("A cancelled notification is stopped in the queue and in a pool")
     func cancels() throws {
         let bench = try CoreBench()
@@ -138,6 +157,11 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
         bench.tick(after: 1)
         #expect(!bench.gate.isOpen)
+        #expect(
+            bench.others.contains {
+                if case .note(.controlUncertain(let reason)) = $0 { reason.contains("BROKER_CONFIRM_PATIENCE_MILLISECONDS") } else { false }
+            })
+        #expect(bench.core.tally.controlDoubts == 1)
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
         #expect(bench.submitted.isEmpty)
         try bench.returnMarker()

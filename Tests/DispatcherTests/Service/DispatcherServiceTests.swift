@@ -131,6 +131,25 @@ struct DispatcherServiceTests {
         }
     }
 
+    @Test("A call whose answer gets lost is sent once more at once, and not a third time; what must not come twice is sent once")
+    func sendsSecondCopies() async throws {
+        try await withServiceBench { bench in
+            for number in 1...2 { try bench.simulator.script(Fixture.token(number).hex, [.close, .close, .close]) }
+            let dispatcher = try bench.startDispatcher()
+            for (number, policy) in [(1, PushJob.OnUnknown.resendOnce), (2, .drop)] {
+                var job = job([Fixture.delivery(number)])
+                job.onUnknown = policy
+                try await bench.publish(job)
+                let outcome = try await bench.finalOutcomes(1)
+                #expect(outcome == [Fixture.delivery(number).id: [.unknown]])
+            }
+            try await dispatcher.stop()
+            let tokens = bench.simulator.journal().compactMap(\.token)
+            #expect(tokens == [1, 1, 2].map { Fixture.token($0).hex })
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
+
     @Test("A fence that stood in the control stream before the dispatcher began stops the first job already")
     func readsControlFirst() async throws {
         try await withServiceBench { bench in

@@ -25,6 +25,7 @@ struct SettingsTests {
         #expect(settings.operationsPort == 9090)
         #expect(settings.prefetch == [.now: 200, .soon: 200, .bulk: 100])
         #expect(settings.maximumAttempts == 10)
+        #expect(settings.confirmPatience == 650)
         #expect(settings.shutdownDeadline == .seconds(20))
         #expect(settings.endpoint(.production).host == "api.push.apple.com")
         #expect(settings.endpoint(.sandbox).host == "api.sandbox.push.apple.com")
@@ -40,6 +41,7 @@ struct SettingsTests {
             ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
             ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
+            ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "199"), ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "1s"),
         ])
     func explains(variable: String, value: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try settings([variable: value]) }

@@ -177,13 +177,27 @@ extension SimulatedWorld {
                 switch answer.result {
                 case .unknown:
                     deliveries[request.id]?.isUnanswered = true
-                    if deliveries[request.id]?.isDroppedWhenUnknown == false { deliveries[request.id]?.licence = "unknown" }
+                    licenseUnanswered(request.id)
                 case .response(500..., _, _, _): deliveries[request.id]?.hasFailed = true
                 case .response, .notSent, .stopped: break
                 }
             }
             handle(.batchFinished(batch))
         }
+    }
+
+    /// What may be sent again although nobody knows whether it arrived.
+    private mutating func licenseUnanswered(_ id: PushID) {
+        guard var account = deliveries[id] else { return }
+        switch account.onUnknown {
+        case .resend: account.licence = "unknown"
+        case .resendOnce:
+            account.onUnknown = .drop
+            let end = account.acceptedAt + core.rules.secondCopyAge
+            if now < end { (account.licence, account.secondCopyEnd) = ("unknown", end) }
+        case .drop: break
+        }
+        deliveries[id] = account
     }
 
     mutating func tickPools() {
@@ -197,6 +211,7 @@ extension SimulatedWorld {
     private mutating func leave(_ request: APNsRequest, of lane: Lane, _ pool: Int) {
         guard var account = deliveries[request.id] else { return breach("a request for a delivery that nobody made") }
         if !account.mayBeSent { breach("delivery \(request.id.low) was sent again without a reason") }
+        if let end = account.secondCopyEnd, now >= end, !account.isForked { breach("call \(request.id.low) rang late") }
         if now >= account.expiresAt { breach("delivery \(request.id.low) was sent after its expiry") }
         let app = apps[request.id]
         if app.map(pools[pool].apps.contains) != true { breach("delivery \(request.id.low) left through another app's pool") }

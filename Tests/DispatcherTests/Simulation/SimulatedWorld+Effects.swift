@@ -63,7 +63,8 @@ extension SimulatedWorld {
 
     /// At the moment when the core lets go of a message.
     private mutating func check(_ message: OutgoingMessage) {
-        guard message.exchange.hasPrefix("push.retry."), let retry = try? PushJob(decoding: message.body) else { return }
+        let isRetry = message.exchange.hasPrefix("push.retry.") || message.exchange == topology.jobsExchange
+        guard isRetry, let retry = try? PushJob(decoding: message.body) else { return }
         if retry.deliveries.isEmpty { breach("a retry without deliveries") }
         for delivery in retry.deliveries {
             if deliveries[delivery.id]?.mayBeSent == false { breach("delivery \(delivery.id.low) is retried though it is done") }
@@ -130,6 +131,9 @@ extension SimulatedWorld {
         } else if let delay = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange }) {
             if stored.headers[JobHeaders.heldBy] != nil { timesHeld += 1 }
             delayed.append((now + delay.milliseconds, stored))
+        } else if message.exchange == topology.jobsExchange {
+            secondCopies += 1
+            ready.append(stored)
         } else if message.routingKey == topology.controlStream, let marker = try? ControlMessage(decoding: message.body) {
             stream.append(marker)
         } else if message.routingKey != topology.pulseQueue {

@@ -41,6 +41,8 @@ struct SimulatedWorld {
     let refusesAll: Bool
     /// Deliveries that ended as `unknown` although something else stopped them.
     var timesRemembered = 0
+    /// Jobs that were sent once more at once.
+    var secondCopies = 0
     private var holdsWritten: UInt64 = 0
     private var holdsLifted: Set<UInt64> = []
 
@@ -91,8 +93,11 @@ struct SimulatedWorld {
         var ownerEpoch: Int64
         var notification: PushID
         var expiresAt: Int64
-        /// Its sender wants it at most once: no answer is the end.
-        var isDroppedWhenUnknown: Bool
+        /// What is left of it: a second copy uses `resendOnce` up.
+        var onUnknown: PushJob.OnUnknown
+        let acceptedAt: Int64
+        /// A second copy was allowed, until then.
+        var secondCopyEnd: Int64?
         /// Where it was made for, while the other environment may still be tried.
         var environment: APNsEnvironment?
         /// Why it may leave (again), or nil when nothing allows that any more.
@@ -145,12 +150,12 @@ struct SimulatedWorld {
             notification: notification,
             app: isCrowded ? Fixture.shop : [Fixture.shop, Fixture.shop, Fixture.other, Fixture.unconfigured][roll(4)],
             lane: Lane.allCases[roll(3)], pushType: .alert, topic: "t", priority: 10, expiresAt: now + lifetime, acceptedAt: now,
-            onUnknown: roll(2) == 0 ? .resend : .drop, payload: Array("{}".utf8), deliveries: made)
+            onUnknown: PushJob.OnUnknown.allCases[roll(3)], payload: Array("{}".utf8), deliveries: made)
         for delivery in made {
             apps[delivery.id] = job.app
             deliveries[delivery.id] = Account(
                 installation: delivery.installation, ownerEpoch: delivery.ownerEpoch, notification: notification, expiresAt: job.expiresAt,
-                isDroppedWhenUnknown: job.onUnknown == .drop,
+                onUnknown: job.onUnknown, acceptedAt: job.acceptedAt,
                 environment: delivery.environmentTrial == .allowed && job.app == Fixture.shop ? delivery.environment : nil)
         }
         ready.append(StoredMessage(body: job.encoded(), headers: ["traceparent": "t\(number)"], lane: job.lane.rawValue))

@@ -75,6 +75,18 @@ struct SimulationTests {
         #expect(seen.contains { $0.0 > 20 } && seen.contains { $0.1 > 0 }, "\(seen)")
     }
 
+    @Test("Calls are sent a second time while it plays: what is asserted about them is not asserted of nothing")
+    func meetsSecondCopies() async throws {
+        let seen = try await onOwnThread {
+            try (0..<40).map { seed in
+                var world = try SimulatedWorld(seed: UInt64(seed))
+                world.live(seed)
+                return world.secondCopies
+            }
+        }
+        #expect(seen.contains { $0 > 0 }, "\(seen)")
+    }
+
     @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
         let complaints = try await complaints(seeds: 0..<100) { world, seed in

@@ -72,7 +72,7 @@ package final class FaultProxy: Sendable {
         let traffic = traffic
         port = listener.port
         self.commands = commands
-        thread = SystemThread.start(name: "fault-proxy") {
+        thread = try SystemThread.start(name: "fault-proxy") {
             do {
                 let loop = try FaultProxyLoop(
                     server: server, listener: listener, wakeUp: wakeUp, commands: commands, accepted: accepted, losses: losses,

@@ -116,6 +116,38 @@ struct TargetTests {
         if problems.isEmpty { #expect(parsed.request?.supersedeKey == "eta") }
     }
 
+    @Test("Without an answer a push is handled by what a second copy would do, unless the sender says it", arguments: PushType.allCases)
+    func onUnknown(type: PushType) throws {
+        let expected: PushJob.OnUnknown =
+            switch type {
+            case .voip, .pushtotalk: .resendOnce
+            default: .resend
+            }
+        let content =
+            switch type {
+            case .liveactivity: #"{"event":"update","content_state":{}}"#
+            case .background: #"{"content_available":true}"#
+            case .controls, .widgets: #"{"content_changed":true}"#
+            case .alert: #"{"alert":"a"}"#
+            default: #"{"custom":{"a":1}}"#
+            }
+        for (word, wanted) in [(nil, expected)] + PushJob.OnUnknown.allCases.map({ (Optional($0.rawValue), $0) }) {
+            let stated = word.map { #","on_unknown":"\#($0)""# } ?? ""
+            let parsed = try ParsedRequest(content: content, more: #","push_type":"\#(type.rawValue)"\#(stated)"#)
+            #expect(parsed.problems == [] && parsed.request?.onUnknown == wanted, "\(parsed.problems)")
+        }
+    }
+
+    @Test("A Live Activity's start is not sent twice: two would show", arguments: [("start", PushJob.OnUnknown.drop), ("end", .resend)])
+    func onUnknownOfActivities(event: String, expected: PushJob.OnUnknown) throws {
+        let start = #","attributes_type":"Ride","attributes":{},"alert":{"title":"a","body":"b"}"#
+        let content = #"{"event":"\#(event)","content_state":{}\#(event == "start" ? start : "")}"#
+        let parsed = try ParsedRequest(content: content)
+        #expect(parsed.problems == [] && parsed.request?.onUnknown == expected, "\(parsed.problems)")
+        let variant = try ParsedRequest(content: content, more: #","locales":{"de":{"content":\#(content)}}"#)
+        #expect(variant.problems == [] && variant.request?.onUnknown == expected, "\(variant.problems)")
+    }
+
     @Test(
         "What is wrong beside target, time and content",
         arguments: [

@@ -165,6 +165,9 @@ struct ValidationTests {
             let json = try await Self.validate(shop, #"{"to":{"all":true},"content":{"event":"update","content_state":{}}}"#).json
             #expect(json.text("topic") == "com.example.shop.push-type.liveactivity")
             #expect(json.text("bundle_id") == "com.example.shop")
+            #expect(json.text("on_unknown") == "resend")
+            let call = #"{"to":{"all":true},"payload":{"a":1},"push_type":"voip"}"#
+            #expect(try await Self.validate(shop, call).json.text("on_unknown") == "resend_once")
         }
     }
 

@@ -25,10 +25,16 @@ final class LoopHandle: Sendable {
         let peers = loops
         for (index, loop) in loops.enumerated() {
             let own = index == 0 ? listeners : [:]
-            let thread = SystemThread.start(name: "apns-sim-\(index)") {
-                ServerLoop.run(handle: loop, peers: peers, listeners: own, service: service)
+            do throws(SystemError) {
+                let thread = try SystemThread.start(name: "apns-sim-\(index)") {
+                    ServerLoop.run(handle: loop, peers: peers, listeners: own, service: service)
+                }
+                loop.thread.withLock { $0 = thread }
+            } catch {
+                for started in loops[..<index] { started.post(.stop) }
+                for started in loops[..<index] { started.join() }
+                throw SimulatorError(.listening, "\(error)")
             }
-            loop.thread.withLock { $0 = thread }
         }
         return loops
     }

@@ -1,4 +1,4 @@
-import APNs
+package import APNs
 import PushModel
 import Synchronization
 
@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Closed until the control stream has been read to its end, and whenever that is no longer certain: what nobody can prove to be allowed is
 /// not sent. The lock is held for one dictionary look-up.
-final class ControlGate: Sendable {
+package final class ControlGate: Sendable {
     private struct Contents {
         var state = ControlState()
         var isOpen = false
@@ -18,12 +18,14 @@ final class ControlGate: Sendable {
 
     private let contents = Mutex(Contents())
 
+    package init() {}
+
     /// Entries that are remembered; for the metrics.
-    var count: Int { contents.withLock { $0.state.count } }
+    package var count: Int { contents.withLock { $0.state.count } }
     var isOpen: Bool { contents.withLock { $0.isOpen } }
 
     /// Thread-safe; called by a connection's thread for each request, just before it is submitted.
-    func stopReason(for request: APNsRequest, of batch: APNsBatch) -> StopReason? {
+    package func stopReason(for request: APNsRequest, of batch: APNsBatch) -> StopReason? {
         let tag = BatchTag(batch.tag)
         return contents.withLock { contents in
             if let reason = contents.stoppedJobs[tag.job] { return reason }
@@ -33,10 +35,10 @@ final class ControlGate: Sendable {
         }
     }
 
-    func open() { contents.withLock { $0.isOpen = true } }
+    package func open() { contents.withLock { $0.isOpen = true } }
     func close() { contents.withLock { $0.isOpen = false } }
 
-    func apply(_ change: (inout ControlState) -> Void) {
+    package func apply(_ change: (inout ControlState) -> Void) {
         contents.withLock { change(&$0.state) }
     }
 

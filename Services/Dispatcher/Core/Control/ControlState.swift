@@ -1,17 +1,12 @@
-import PushModel
+package import PushModel
 
 /// What the control stream has said so far: fences and cancelled notifications. Pure; ``ControlGate`` shares it between threads.
 ///
 /// Bounded by age: an entry is forgotten once no job that it could stop can still be alive. Entries of apps that no credential names are kept
 /// as well: a credential for them may come at any time, and their jobs wait for it.
-struct ControlState: Sendable {
+package struct ControlState: Sendable {
     /// An app's place in ``CredentialDirectory``.
-    typealias AppIndex = UInt16
-
-    private struct Fence {
-        var epochsBelow: Int64
-        var at: Int64
-    }
+    package typealias AppIndex = UInt16
 
     private struct FencedInstallation: Hashable {
         let app: AppIndex
@@ -23,35 +18,36 @@ struct ControlState: Sendable {
         let notification: PushID
     }
 
-    private var fences: [FencedInstallation: Fence] = [:]
-    private var cancels: [CancelledNotification: Int64] = [:]
+    /// By installation: the epochs below are over.
+    private var fences = AgingTable<FencedInstallation, Int64>()
+    private var cancels = AgingTable<CancelledNotification, Void>()
 
     var count: Int { fences.count + cancels.count }
 
     /// Later fences never lower an earlier one: the stream is read from its beginning after every reconnect.
-    mutating func fence(app: AppIndex, installation: PushID, epochsBelow: Int64, at: Int64) {
-        let key = FencedInstallation(app: app, installation: installation)
-        let known = fences[key]
-        fences[key] = Fence(epochsBelow: max(epochsBelow, known?.epochsBelow ?? .min), at: max(at, known?.at ?? .min))
+    package mutating func fence(app: AppIndex, installation: PushID, epochsBelow: Int64, at: Int64) {
+        fences.update(FencedInstallation(app: app, installation: installation), at: at) { max(epochsBelow, $0 ?? .min) }
     }
 
     mutating func cancel(app: AppIndex, notification: PushID, at: Int64) {
-        let key = CancelledNotification(app: app, notification: notification)
-        cancels[key] = max(at, cancels[key] ?? .min)
+        cancels.update(CancelledNotification(app: app, notification: notification), at: at) { _ in }
     }
 
     func isFenced(app: AppIndex, installation: PushID, ownerEpoch: Int64) -> Bool {
-        guard !fences.isEmpty, let fence = fences[FencedInstallation(app: app, installation: installation)] else { return false }
-        return ownerEpoch < fence.epochsBelow
+        guard let epochsBelow = fences[FencedInstallation(app: app, installation: installation)] else { return false }
+        return ownerEpoch < epochsBelow
     }
 
     func isCancelled(app: AppIndex, notification: PushID) -> Bool {
-        !cancels.isEmpty && cancels[CancelledNotification(app: app, notification: notification)] != nil
+        cancels[CancelledNotification(app: app, notification: notification)] != nil
     }
 
+    /// A part of the work at a time: whoever asks meanwhile waits for the lock around this.
     /// - Parameter moment: UNIX milliseconds; entries from before it go.
-    mutating func forget(before moment: Int64) {
-        fences = fences.filter { $0.value.at >= moment }
-        cancels = cancels.filter { $0.value >= moment }
+    package mutating func forget(before moment: Int64) {
+        fences.forget(before: moment, looking: Self.looksAtOnce)
+        cancels.forget(before: moment, looking: Self.looksAtOnce)
     }
+
+    private static let looksAtOnce = 1_000
 }

@@ -92,5 +92,7 @@ struct CoreTally: Equatable, Sendable {
     /// Milliseconds from each publication to its confirmation.
     var settlements: [Int64] = []
     var controlApplied: [Control: Int] = [:]
+    /// Times that sending stopped because the control stream might be late.
+    var controlDoubts = 0
     var isEmpty: Bool { self == CoreTally() }
 }

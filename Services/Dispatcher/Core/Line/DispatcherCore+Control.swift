@@ -14,7 +14,7 @@ enum ControlStanding: Equatable, Sendable {
 extension DispatcherCore {
     mutating func controlConnection(isUp: Bool, at now: Int64) {
         guard isUp else {
-            if control != .disconnected { actions.append(.note(.controlUncertain(because: "connection lost"))) }
+            if control != .disconnected { noteDoubt(because: "the connection that reads it is lost") }
             control = .disconnected
             return gate.close()
         }
@@ -100,7 +100,7 @@ extension DispatcherCore {
     /// The answer to a pulse.
     mutating func feel(_ outcomes: [PublishOutcome], at now: Int64) {
         guard control == .current, !outcomes.allSatisfy(\.isConfirmed) else { return }
-        actions.append(.note(.controlUncertain(because: "nothing can be published")))
+        noteDoubt(because: "the broker takes no messages")
         askForProof(at: now)
     }
 
@@ -113,16 +113,24 @@ extension DispatcherCore {
             if now - since >= rules.markerPatience { askForProof(at: now) }
         case .current:
             guard let oldest = publications.values.lazy.map(\.since).min(), now - oldest >= rules.confirmPatience else { return }
-            actions.append(.note(.controlUncertain(because: "the broker does not confirm")))
+            noteDoubt(
+                because: "the broker has confirmed nothing for \(now - oldest) ms, more than BROKER_CONFIRM_PATIENCE_MILLISECONDS allows"
+                    + " (\(rules.confirmPatience))")
             askForProof(at: now)
         }
     }
 
+    private mutating func noteDoubt(because reason: String) {
+        tally.controlDoubts += 1
+        actions.append(.note(.controlUncertain(because: reason)))
+    }
+
+    /// Fences and cancels a few at a time, because every request waits for the gate; holds and throttled devices are the core's alone.
     mutating func forgetControl(at now: Int64) {
-        guard now - lastForgotten >= 60_000 else { return }
-        lastForgotten = now
         let memory = rules.controlMemory
         gate.apply { $0.forget(before: now - memory) }
+        guard now - lastForgotten >= 60_000 || now < lastForgotten else { return }
+        lastForgotten = now
         forgetHolds(before: now - memory)
         throttled.forget(now: now)
     }

@@ -147,6 +147,7 @@ extension DispatcherCore {
         case .returned where job.resubmissions < rules.maximumResubmissions: next.resubmit.insert(index)
         case .returned: tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now)
         case .again(let outcome, let cause): tryAgain(index, outcome, cause, said, of: &job, next: &next, at: now)
+        case .againAtOnce: sendSecondCopy(index, said, of: &job, next: &next, at: now)
         case .park: next.held.insert(index)
         }
     }
@@ -182,6 +183,7 @@ extension DispatcherCore {
         for (retry, indices) in next.retries {
             retryLater(indices, of: &job, after: retry.delay, countsAsAttempt: retry.countsAsAttempt, at: now)
         }
+        if !next.secondCopies.isEmpty { publishSecondCopies(next.secondCopies, of: &job, at: now) }
         for (end, indices) in next.ends { bury(indices, of: job, because: end, at: now) }
     }
 
@@ -223,8 +225,10 @@ struct NextSteps {
     private var decisions: [(RetryCause, RetryPlan.Decision)] = []
     var resubmit = DeliverySet()
     var held = DeliverySet()
+    /// Sent once more at once: see ``DispatcherCore/sendSecondCopy(_:_:of:next:at:)``.
+    var secondCopies: [Int] = []
 
-    var isEmpty: Bool { retries.isEmpty && ends.isEmpty }
+    var isEmpty: Bool { retries.isEmpty && ends.isEmpty && secondCopies.isEmpty }
 
     /// One draw for each cause and batch: its deliveries come back in one message.
     func decided(_ cause: RetryCause, _ said: Answered) -> RetryPlan.Decision? {

@@ -12,6 +12,8 @@ enum OutcomeTable {
         case again(OutcomeClass?, RetryCause)
         /// Nothing more of it is sent, on purpose. What its earlier attempts came to decides with the class how it ends.
         case stop(OutcomeClass)
+        /// No answer came, and it is tried once more, at once, where it is not too late for that.
+        case againAtOnce
         /// It waits until the gate opens, or until nothing holds it any more.
         case park
         /// This process is stopping; another one takes it.
@@ -39,7 +41,6 @@ enum OutcomeTable {
         case .refused, .deadline, .notConnected, .parkingFull, .congested: .again(nil, .notSent)
         case .poolPaused: .again(.misconfigured, .misconfigured)
         case .unavailable: .again(nil, .unavailable)
-        case .malformed: .final(.rejected)
         case .shuttingDown: .returned
         }
     }
@@ -48,6 +49,7 @@ enum OutcomeTable {
     static func verdict(unansweredUnder policy: PushJob.OnUnknown) -> Verdict {
         switch policy {
         case .resend: .again(.unknown, .noAnswer)
+        case .resendOnce: .againAtOnce
         case .drop: .final(.unknown)
         }
     }

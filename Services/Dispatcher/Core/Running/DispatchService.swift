@@ -30,8 +30,10 @@ struct DispatchService: Service {
 
     private func runLoop() async throws -> Bool {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
-            _ = SystemThread.start(name: "dispatch") {
-                continuation.resume(with: Result { try loop.run() })
+            do throws(SystemError) {
+                try SystemThread.start(name: "dispatch") { continuation.resume(with: Result { try loop.run() }) }
+            } catch {
+                continuation.resume(throwing: error)
             }
         }
     }

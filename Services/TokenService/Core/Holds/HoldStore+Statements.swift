@@ -40,8 +40,8 @@ extension HoldStore {
         ) AS held WHERE $2::text IS NULL OR state = $2
         ORDER BY id DESC LIMIT $4
         """
-    /// One that was set or lifted a moment ago is being told by whoever did that. Every day again: the control stream forgets after four days,
-    /// dispatchers after 73 hours.
+    /// One that was set or lifted a moment ago is being told by whoever did that. Every day again: the control stream forgets after 74 hours,
+    /// dispatchers after 73.
     static let toTell: PostgresStatement = """
         SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at, h.lifted_by,
             CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' ELSE 'live' END,

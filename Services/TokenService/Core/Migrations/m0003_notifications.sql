@@ -10,7 +10,7 @@ CREATE TABLE notifications (
     priority smallint NOT NULL CHECK (priority IN (1, 5, 10)),
     collapse_id text CHECK (octet_length(collapse_id) <= 64),
     apns_expiration bigint,
-    on_unknown text NOT NULL CHECK (on_unknown IN ('resend', 'drop')),
+    on_unknown text NOT NULL CHECK (on_unknown IN ('resend', 'resend_once', 'drop')),
     payload bytea NOT NULL CHECK (octet_length(payload) <= 5120),
     traceparent text NOT NULL,
     accepted_at timestamptz NOT NULL,

@@ -78,6 +78,7 @@ nonisolated enum WireOnUnknown: SwiftProtobuf.Enum, Swift.CaseIterable {
   case unspecified // = 0
   case resend // = 1
   case drop // = 2
+  case resendOnce // = 3
   case UNRECOGNIZED(Int)
 
   init() {
@@ -89,6 +90,7 @@ nonisolated enum WireOnUnknown: SwiftProtobuf.Enum, Swift.CaseIterable {
     case 0: self = .unspecified
     case 1: self = .resend
     case 2: self = .drop
+    case 3: self = .resendOnce
     default: self = .UNRECOGNIZED(rawValue)
     }
   }
@@ -98,6 +100,7 @@ nonisolated enum WireOnUnknown: SwiftProtobuf.Enum, Swift.CaseIterable {
     case .unspecified: return 0
     case .resend: return 1
     case .drop: return 2
+    case .resendOnce: return 3
     case .UNRECOGNIZED(let i): return i
     }
   }
@@ -107,6 +110,7 @@ nonisolated enum WireOnUnknown: SwiftProtobuf.Enum, Swift.CaseIterable {
     .unspecified,
     .resend,
     .drop,
+    .resendOnce,
   ]
 
 }
@@ -327,7 +331,7 @@ nonisolated extension WireLane: SwiftProtobuf._ProtoNameProviding {
 }
 
 nonisolated extension WireOnUnknown: SwiftProtobuf._ProtoNameProviding {
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ON_UNKNOWN_UNSPECIFIED\0\u{1}ON_UNKNOWN_RESEND\0\u{1}ON_UNKNOWN_DROP\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ON_UNKNOWN_UNSPECIFIED\0\u{1}ON_UNKNOWN_RESEND\0\u{1}ON_UNKNOWN_DROP\0\u{1}ON_UNKNOWN_RESEND_ONCE\0")
 }
 
 nonisolated extension WireEnvironmentTrial: SwiftProtobuf._ProtoNameProviding {

@@ -37,7 +37,13 @@ extension Resource {
         .omissible(
             "receipts", .words(NotificationRequest.Receipts.self),
             "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),
-        .omissible("on_unknown", .words(PushJob.OnUnknown.self).standard("resend"), "What to do when APNs' answer got lost.")
+        .omissible(
+            "on_unknown", .words(PushJob.OnUnknown.self),
+            """
+            What to do when a request left and APNs' answer got lost: resend it until an answer comes; resend_once, at once and only within \
+            5 seconds of the 202; drop it. By itself: drop for a Live Activity's start, because two activities would show; resend_once for \
+            voip and pushtotalk, because a late ring is worse than none; resend for all else.
+            """)
     ).example(
         .map([
             "to": .map(["user": "ada"]),

@@ -12,7 +12,7 @@ extension Resource {
 
     private static let send = Operation(
         .send, "sendNotification", "Send a notification",
-        "202 means that it is durable and will be sent: at least once, unless `on_unknown` is `drop`.",
+        "202 means that it is durable and will be sent: at least once, unless `on_unknown` is `drop` or `resend_once`.",
         parameters: [
             .header(
                 "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),

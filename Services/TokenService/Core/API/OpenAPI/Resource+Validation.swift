@@ -16,6 +16,7 @@ extension Resource {
         .required("bundle_id", .string().example("com.example.shop")), .required("priority", JSONSchema(.numbers([10, 5, 1]))),
         .required("lane", .words(Lane.self)), .optional("collapse_id", .string()),
         .required("apns_expiration", .count, "UNIX seconds; 0 for one try."), .optional("not_before", .time),
+        .required("on_unknown", .words(PushJob.OnUnknown.self), "As stated, or as the push type has it."),
         .optional("local_time", .localTime), .required("expires_at", .time),
         .optional("lifetime_seconds", .count, "With a local time: how long after it is due in its time zone."),
         .optional("supersede_key", .string()),

@@ -4,18 +4,19 @@ import SystemIO
 /// Asks the system's resolver, which may block for half a minute, on a thread of its own: one slow name holds up nobody else. How many
 /// there are at once is bounded by who asks.
 enum HostResolution {
-    /// - Throws: `ResolveError`; `CancellationError`, though the thread goes on until the resolver answers.
+    /// - Throws: `ResolveError`; `SystemError` where the system starts no thread; `CancellationError`, though the thread goes on until the
+    ///   resolver answers.
     static func addresses(of host: String, port: Int) async throws -> [SocketAddress] {
         let answer = Answer()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 guard answer.wait(continuation) else { return }
-                _ = SystemThread.start(name: "resolve") {
-                    do throws(ResolveError) {
-                        answer.give(.success(try SocketAddress.resolve(host: host, port: port)))
-                    } catch {
-                        answer.give(.failure(error))
+                do throws(SystemError) {
+                    try SystemThread.start(name: "resolve") {
+                        answer.give(Result { try SocketAddress.resolve(host: host, port: port) })
                     }
+                } catch {
+                    answer.give(.failure(error))
                 }
             }
         } onCancel: {

@@ -23,16 +23,18 @@ extension NotificationRequest {
         let apnsExpiration = body.apnsExpiration(due: due)
         let isUrgent = body.optionalBool("urgent") ?? false
         let lane = body.lane(for: target, pushType)
-        let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self) ?? .resend
+        let onUnknown = body.optionalChoice("on_unknown", of: PushJob.OnUnknown.self)
         let supersedeKey = body.supersedeKey(for: target)
         let receipts = body.optionalChoice("receipts", of: Receipts.self)
         body.finish()
         guard body.problems.isEmpty, let target, let pushType, let due, let expiry, let lane, let content = NotificationContent(drafts)
         else { return nil }
+        let startsActivity = drafts.contains { $0.aps?["event"]?.stringValue == "start" }
         self.init(
             target: target, pushType: pushType, priority: priority ?? pushType.defaultPriority, collapseID: collapseID,
             apnsExpiration: apnsExpiration ?? (pushType == .pushtotalk ? 0 : expiry.at / 1000), expiresAt: expiry.at,
-            timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane, onUnknown: onUnknown,
+            timing: due.timing(lifetime: expiry.lifetime, isUrgent: isUrgent), lane: lane,
+            onUnknown: onUnknown ?? .standard(for: pushType, startsActivity: startsActivity),
             supersedeKey: supersedeKey, receipts: receipts, content: content)
         warnings = RequestWarnings(request: self, drafts: drafts, due: due, expiry: expiry, now: now).list()
     }

@@ -22,6 +22,7 @@ package struct NotificationValidation: Equatable, Sendable {
             object.field("lane", request.lane.rawValue)
             object.field("collapse_id", request.collapseID)
             object.field("apns_expiration", request.apnsExpiration)
+            object.field("on_unknown", request.onUnknown.rawValue)
             writeTiming(to: &object)
             object.field("supersede_key", request.supersedeKey)
             if case .tags(let expression) = request.target { object.field("tags", expression.description) }
