@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import NIOCore
+import Postgres
 import PushCtl
 import PushModel
 import StrictJSON
