@@ -1,4 +1,6 @@
 import Broker
+import Postgres
+import Postgres
 import PushModel
 import StrictJSON
 import Testing

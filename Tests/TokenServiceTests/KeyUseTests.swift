@@ -13,11 +13,12 @@ struct KeyUseTests {
             _ = try await running.client.makeApp()
             let locked = try await running.client.makeKey(app: "shop", scopes: ["read"])
             let free = try await running.client.makeKey(app: "shop", scopes: ["read"])
+            try await running.execute("UPDATE api_keys SET name = 'locked' WHERE id = $1", [.text(Self.id(locked))])
             let (held, release) = (Signal<Void>(), Signal<Void>())
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     try await running.pool.transactionHeld(
-                        by: "SELECT id FROM api_keys WHERE id = '\(try Self.id(locked))' FOR UPDATE", held, until: release)
+                        by: "SELECT id FROM api_keys WHERE name = 'locked' FOR UPDATE", held, until: release)
                 }
                 try await held.next()
                 // A request that waited for the row would get 503 when the lock's time is up.
