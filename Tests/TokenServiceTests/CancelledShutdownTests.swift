@@ -1,3 +1,4 @@
+import Broker
 import Postgres
 import PushModel
 import TestBroker

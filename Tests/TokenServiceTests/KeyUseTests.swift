@@ -11,6 +11,7 @@ struct KeyUseTests {
     @Test func aLockedRowNeitherDelaysNorFailsARequest() async throws {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
+            // The last but one, which the statement below locks.
             let locked = try await running.client.makeKey(app: "shop", scopes: ["read"])
             let free = try await running.client.makeKey(app: "shop", scopes: ["read"])
             try await running.execute("UPDATE api_keys SET name = 'locked' WHERE id = $1", [.text(Self.id(locked))])

@@ -5,7 +5,7 @@ extension Logger {
     /// What a loop says of a round that failed, each time: the log leaves repetitions out. A database that cannot be reached is one trouble,
     /// whichever loop met it, so all of them say the same.
     func failed(_ message: Message, _ error: any Error, _ metadata: Metadata = [:]) {
-        if let error = error as? PostgresError, error.isUnavailable, !error.isOfStatement {
+        if let error = error as? PostgresError, error.isUnavailable, !error.isOfSize {
             warning(
                 "The database cannot be used: requests are answered 503, and everything else waits", metadata: [LogKey.error: "\(error)"])
         } else {
