@@ -88,7 +88,7 @@ struct LaneQueueTests {
         #expect(!queue.isEmpty && !queue.hasWork(for: 1, .soon) && queue.hasWork(for: 3, .soon))
         #expect(take(100, for: 2, from: &queue).isEmpty)
         #expect(take(2, for: 3, reserved: 1, from: &queue).map(\.requests) == [0..<1], "a stream that is kept for now stays free")
-        #expect(take(100, for: 3, from: &queue).map(\.requests) == [1..<5])
+        #expect(take(100, for: 3, from: &queue).flatMap(\.requests) == Array(1..<5))
         #expect(queue.isEmpty)
     }
 

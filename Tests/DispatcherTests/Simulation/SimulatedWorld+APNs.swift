@@ -179,7 +179,9 @@ extension SimulatedWorld {
                     deliveries[request.id]?.isUnanswered = true
                     licenseUnanswered(request.id)
                 case .response(500..., _, _, _): deliveries[request.id]?.hasFailed = true
-                case .response, .notSent, .stopped: break
+                // It is handed to a pool anew, which knows nothing of what came before. A refused one is not: it waits.
+                case .stopped, .notSent(.shuttingDown): refusals[request.id] = nil
+                case .response, .notSent: break
                 }
             }
             handle(.batchFinished(batch))

@@ -123,6 +123,7 @@ extension DispatcherCore {
             said.reason = reason.rawValue
             verdict = OutcomeTable.verdict(unansweredUnder: job.job.onUnknown)
         case .notSent(let reason):
+            said.sentAt = nil
             said.reason = reason.rawValue
             verdict = OutcomeTable.verdict(reason)
         case .stopped(let reason):
