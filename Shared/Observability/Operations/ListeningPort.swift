@@ -44,7 +44,7 @@ package struct ListeningPort: Sendable {
             try await run()
         } catch let error as IOError {
             throw failure(code: error.errnoCode, words: "\(error)")
-        } catch is SocketAddressError {
+        } catch is SocketAddressError.UnknownHost {
             throw unknownHost()
         }
     }
