@@ -1,6 +1,5 @@
 import Broker
 import Postgres
-import Postgres
 import PushModel
 import StrictJSON
 import Testing

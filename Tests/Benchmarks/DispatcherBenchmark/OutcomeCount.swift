@@ -44,7 +44,9 @@ func countOutcomes(_ deliveries: Int, _ broker: BrokerOptions) async throws -> O
         group.addTask { try await consumer.run() }
         var count = OutcomeCount()
         for await messages in batches {
-            for message in messages where message.routingKey != CredentialReport.routingKey { count.add(try OutcomeEvent(decoding: message.body)) }
+            for message in messages where message.routingKey != CredentialReport.routingKey {
+                count.add(try OutcomeEvent(decoding: message.body))
+            }
             consumer.acknowledge(messages.map(\.receipt))
             if count.deliveries >= deliveries { break }
         }

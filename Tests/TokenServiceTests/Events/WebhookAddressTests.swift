@@ -1,7 +1,6 @@
 import Logging
 import Observability
 import Postgres
-import Postgres
 import PushModel
 import StrictJSON
 import Synchronization
