@@ -111,7 +111,7 @@ struct OperatorCommandTests {
             defer { file.remove() }
             try await Self.connection(running, shop) { connection in
                 let id = installation(1).description
-                for more in [[], ["--json"], ["-o", "json", "--full-tokens", "--user", "ada"], ["--state", "signed_in"]] {
+                for more in [[], ["-o", "json"], ["-o", "json", "--full-tokens", "--user", "ada"], ["--state", "signed_in"]] {
                     try await Self.run(InstallationsCommand.List.self, ["shop"] + more + connection)
                 }
                 for more in [[], ["-o", "json"], ["--full-tokens"]] {

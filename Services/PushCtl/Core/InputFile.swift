@@ -10,7 +10,12 @@ struct InputFile {
     /// - Throws: ``CommandFailure``
     init(_ path: String) throws {
         name = path == "-" ? "standard input" : "the file \(path)"
-        do { file = path == "-" ? .standardInput : try SystemIO.InputFile(path: path) } catch {
+        do {
+            file = path == "-" ? .standardInput : try SystemIO.InputFile(path: path)
+            // A folder can be opened. Asked for no bytes, it says already that it cannot be read, before a server is called.
+            var none: [UInt8] = []
+            _ = try file.read(0, into: &none)
+        } catch {
             throw CommandFailure("\(name) cannot be read: \(error.reason)")
         }
     }
