@@ -70,7 +70,8 @@ struct LineFileTests {
         // Opened for both directions, so that neither end waits for the other.
         let reader = try #require(FileHandle(forUpdatingAtPath: path))
         try write("line", to: path)
-        #expect(try reader.read(upToCount: 100) == Data("line\n".utf8))
+        // One read: the test holds a writing end too, so that the pipe has no end.
+        #expect(reader.availableData == Data("line\n".utf8))
         let (names, kind) = (try folder.names(), try OutputFile.kind(of: path))
         #expect(names == ["pipe"] && kind == .other)
     }
