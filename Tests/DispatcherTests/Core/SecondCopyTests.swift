@@ -23,7 +23,8 @@ struct SecondCopyTests {
         #expect(bench.events.map(\.isFinal) == [true, false])
         #expect(bench.retries().isEmpty, "a delayed queue would be late")
         let copy = try #require(try copies(bench).first)
-        #expect(copy.deliveries == [Fixture.delivery(2)] && copy.attempt == 1 && copy.onUnknown == .drop)
+        #expect(copy.deliveries.map(\.id) == [Fixture.delivery(2).id] && copy.attempt == 1 && copy.onUnknown == .drop)
+        #expect(copy.deliveries.map(\.earlierOutcome) == [.unknown], "whatever becomes of the copy, the first attempt is not forgotten")
         #expect(copy.expiresAt == Fixture.start + 5_000, "no connection and no hold makes it late")
         let message = try #require(bench.messages(to: bench.topology.jobsExchange).first)
         #expect(message.routingKey == "now" && message.headers["traceparent"] == "t")
@@ -35,6 +36,18 @@ struct SecondCopyTests {
         bench.finishNext { _ in .unknown(.timedOut) }
         #expect(bench.events.map(\.outcome) == [.unknown] && bench.events.map(\.isFinal) == [true])
         #expect(try copies(bench).isEmpty && bench.retries().isEmpty && bench.deadLetters.isEmpty)
+    }
+
+    @Test("A copy that comes too late to be sent ends as unknown: the first attempt may have arrived")
+    func copyExpires() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)], onUnknown: .resendOnce))
+        bench.finishNext { _ in .unknown(.connectionLost) }
+        let copy = try #require(try copies(bench).first)
+        bench.confirmNext()
+        bench.now = copy.expiresAt
+        bench.take(copy, tag: 2)
+        #expect(bench.events.map(\.outcome) == [.unknown] && bench.events.map(\.isFinal) == [true])
     }
 
     @Test("A call that was accepted too long ago is not sent again", arguments: [(4_999, 1), (5_000, 0), (60_000, 0)])
