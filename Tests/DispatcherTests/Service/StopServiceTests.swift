@@ -105,7 +105,6 @@ struct StopServiceTests {
             try await bench.publish(Self.jobs(10))
             _ = await bench.simulator.journal(reaching: count)
             try await first.stop()
-            #expect(try await bench.waitingJobs() == 0, "nothing went back to the queue")
             let second = try bench.startDispatcher()
             let told = try await Self.told(bench, about: count)
             try await second.stop()

@@ -42,7 +42,8 @@ struct MethodTests {
                         #expect(connection.statuses == [405, 200], "\(method) \(path)")
                         return connection.received
                     }
-                    #expect(answer.contains("\r\n\(allow)") && answer.contains("method_not_allowed"), "\(method) \(path): \(answer)")
+                    #expect(answer.contains("\r\n\(allow)"), "\(method) \(path): \(answer)")
+                    #expect(answer.contains("method_not_allowed") == (method != "HEAD"), "an answer to HEAD has no content: \(path)")
                 }
             }
             // A word that a client invents makes no series.

@@ -131,9 +131,15 @@ struct TargetTests {
             case .alert: #"{"alert":"a"}"#
             default: #"{"custom":{"a":1}}"#
             }
+        let body =
+            switch type {
+            case .fileprovider: #""payload":{"container-identifier":"a"}"#
+            case .mdm: #""payload":{"mdm":"a"}"#
+            default: #""content":\#(content)"#
+            }
         for (word, wanted) in [(nil, expected)] + PushJob.OnUnknown.allCases.map({ (Optional($0.rawValue), $0) }) {
             let stated = word.map { #","on_unknown":"\#($0)""# } ?? ""
-            let parsed = try ParsedRequest(content: content, more: #","push_type":"\#(type.rawValue)"\#(stated)"#)
+            let parsed = try ParsedRequest(#"{"to":{"user":"ada"},\#(body),"push_type":"\#(type.rawValue)"\#(stated)}"#)
             #expect(parsed.problems == [] && parsed.request?.onUnknown == wanted, "\(parsed.problems)")
         }
     }

@@ -24,7 +24,8 @@ extension Resource {
         .omissible("expires_at", .time, "When it is too late; at most 72 hours after it is due. Not together with ttl_seconds."),
         .omissible("ttl_seconds", .integer(1...259_200).standard(86_400), "The same, counted from when it is due."),
         .omissible(
-            "apns_expiration", .count, "How long APNs may store it, in UNIX seconds; 0 for one try. The expiry where it is left out."),
+            "apns_expiration", .count,
+            "How long APNs may store it, in UNIX seconds, at most 30 days after it is due; 0 for one try. The expiry where it is left out."),
         .omissible("urgent", JSONSchema.boolean.standard(false), "Also in the user's quiet hours."),
         .omissible(
             "lane", .words(Lane.self),
