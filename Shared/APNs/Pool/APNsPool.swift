@@ -99,7 +99,7 @@ package final class APNsPool: Sendable {
         }
     }
 
-    /// The system starts no thread: this pool's business, and no other's. What waits goes back, because nobody else would look after it.
+    /// The system starts no thread: an error of this pool alone. What waits goes back, because no connection would take it.
     private func refused(by error: SystemError) {
         let (isStopping, delay) = runState.withLock { run in
             run.life = .refused

@@ -46,7 +46,7 @@ final class KeyRing: Sendable {
         }
     }
 
-    /// Its tokens are those of a key that nobody knows.
+    /// From now on APNs treats its tokens as those of an unknown key.
     /// - Returns: false where there is no such key.
     func remove(keyID: String) -> Bool {
         change { contents in

@@ -74,7 +74,7 @@ final class ConnectionOutput {
         }
     }
 
-    /// When to send again, where nobody has been told yet.
+    /// When to send again, if the loop does not know it yet.
     func takeRelease() -> ContinuousClock.Instant? {
         guard !isReleaseScheduled, let due = waves.first?.due else { return nil }
         isReleaseScheduled = true

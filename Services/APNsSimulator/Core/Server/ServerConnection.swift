@@ -46,7 +46,7 @@ final class ServerConnection {
     private(set) var isOver = false
     /// The client has ended its side.
     private var hasReadEnd = false
-    /// There is nobody to be told anything: the socket is broken, or is to end with a reset.
+    /// No answer can reach the client: the socket is broken, or a reset ends it.
     private var isBroken = false
     private var interest: Poller.Interest = .read
     private var wantedInterest: Poller.Interest = .read

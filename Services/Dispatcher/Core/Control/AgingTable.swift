@@ -1,5 +1,5 @@
 /// A dictionary whose entries go when they are old, in many small parts: growing, and looking for what is old, each touch one part. So
-/// nobody who waits for the lock around it waits for all of it.
+/// a request that waits for the lock around it never waits for all of it.
 struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Entry {
         var value: Value
@@ -41,6 +41,6 @@ struct AgingTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         }
     }
 
-    /// The hash is seeded anew in each process, so that nobody can choose ids that all fall into one part.
+    /// The hash is seeded anew in each process, so that no caller can choose ids that all fall into one part.
     private static func part(of key: Key) -> Int { Int(truncatingIfNeeded: UInt(bitPattern: key.hashValue) % UInt(partCount)) }
 }

@@ -42,7 +42,7 @@ package struct ControlState: Sendable {
         cancels[CancelledNotification(app: app, notification: notification)] != nil
     }
 
-    /// A part of the work at a time: whoever asks meanwhile waits for the lock around this.
+    /// A part of the work at a time, because each check waits for the lock around this.
     /// - Parameter moment: UNIX milliseconds; entries from before it go.
     package mutating func forget(before moment: Int64) {
         fences.forget(before: moment, looking: Self.looksAtOnce)

@@ -120,7 +120,7 @@ struct CoreRules: Sendable {
     var crowdingPatience: Int64 = 2_000
     /// How often a job's deliveries go to a new pool because their credential was replaced, before they wait in a delayed queue.
     var maximumResubmissions = 3
-    /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): whoever was called has given up, or was reached.
+    /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
     var secondCopyAge: Int64 = 5_000
     /// A confirmation that takes longer means that the control stream may be late as well.
     var confirmPatience = CoreRules.standardConfirmPatience

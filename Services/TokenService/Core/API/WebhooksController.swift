@@ -42,7 +42,7 @@ struct WebhooksController: Sendable {
         }
     }
 
-    /// By the rule of the sending side, so that nobody waits for messages that will be refused.
+    /// By the rule of the sending side: a webhook that would refuse every message is refused here.
     private func check(_ url: WebhookURL) async throws {
         guard let refusal = await WebhookAddresses(rules: terms.rules).refusal(of: url) else { return }
         throw APIError.invalid([JSONProblem(pointer: "/url", code: "address_not_allowed", detail: refusal.words)])

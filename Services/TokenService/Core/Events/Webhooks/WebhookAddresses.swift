@@ -23,7 +23,7 @@ package struct WebhookAddresses: Sendable {
         self.resolve = resolve
     }
 
-    /// All of them are checked: a name that leads inside too is nobody's honest mistake.
+    /// Every address is checked: a name may lead to a public and to a private address.
     /// - Throws: ``Refused``; `ResolveError`.
     func checked(host: String, port: Int) async throws -> [SocketAddress] {
         let addresses = try await resolve(host, port)
