@@ -105,7 +105,7 @@ extension ConnectionLoop {
     }
 
     /// Gives up what has waited too long, and takes back what expired before it had left. APNs is told, or it would count the stream as
-    /// open for ever (APNS.md section 5.6, 10).
+    /// open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
     mutating func expireOverdue() {
         let isDeadlineDue = nextDeadline.map { now >= $0 } ?? false
         let isExpiryDue = nextExpiry.map { wall >= $0 } ?? false

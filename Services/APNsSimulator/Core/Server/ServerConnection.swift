@@ -222,7 +222,7 @@ final class ServerConnection {
         unscheduled.append((step.stream, step.delay))
     }
 
-    /// Late steps that nobody has been told of yet.
+    /// Late steps that the loop has not scheduled yet.
     func takeUnscheduled() -> [(stream: Int32, delay: Duration)] {
         guard !unscheduled.isEmpty else { return [] }
         defer { unscheduled = [] }

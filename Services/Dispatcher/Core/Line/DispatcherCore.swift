@@ -118,7 +118,7 @@ struct CoreRules: Sendable {
     var maximumParcelDeliveries: Int64 = 3
     /// A job that a pool has had for longer tells that the pool is slow.
     var crowdingPatience: Int64 = 2_000
-    /// How often a job's deliveries go to a new pool because their credential was replaced, before they wait in a delayed queue.
+    /// How often deliveries go to another pool at once because their credential was replaced, before they wait in a delayed queue.
     var maximumResubmissions = 3
     /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
     var secondCopyAge: Int64 = 5_000
