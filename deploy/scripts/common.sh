@@ -33,6 +33,7 @@ memory_folder() {
     free=$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
     memory=$work
     [ "${free:-0}" -lt "$1" ] || memory=$(mktemp -d /dev/shm/push.XXXXXX 2>/dev/null) || memory=$work
+    chmod 711 "$memory" # the database account must get through to its data
 }
 
 end_run() {

@@ -2,9 +2,10 @@
 
 data=   # where the servers keep their files
 
-# PostgreSQL refuses to run as root, and its own account cannot enter, say, /root: then the data goes to the temporary folder.
+# choose_data_folder [FOLDER]: in it, or in this run's own. PostgreSQL refuses to run as root, and its own account cannot enter, say, /root: then
+# the data goes to the temporary folder.
 choose_data_folder() {
-    data="$work/data"
+    data="${1:-$work}/data"
     mkdir -p "$data"
     if [ "$(id -u)" = 0 ]; then
         getent passwd postgres >/dev/null || fail "PostgreSQL does not run as root and there is no account 'postgres'; reinstall the package postgresql."

@@ -119,7 +119,8 @@ struct WebhookTests {
         }
     }
 
-    /// Whoever takes a message has it alone; every message arrives.
+    /// A process that takes a message has it alone; every message arrives. An attempt that fails on a busy machine is repeated, so this counts
+    /// what the receiver answered and what the processes made of it, not attempts alone.
     @Test func twoProcessesShareTheWork() async throws {
         try await WebhookReceiver.run { receiver in
             try await RunningService.run(WebhookWorld.options()) { running in
@@ -133,12 +134,22 @@ struct WebhookTests {
                         try await running.count("SELECT count(*) FROM webhook_messages WHERE state <> 'delivered'") == 0 ? true : nil
                     }
                     #expect(try await running.count("SELECT count(*) FROM webhook_messages") == Int64(count))
-                    #expect(try await running.count("SELECT max(attempts)::bigint FROM webhook_messages") == 1)
-                    #expect(ids.values.allSatisfy { $0 == 1 })
+                    let (delivered, failed) = (
+                        Self.attempts("delivered", running) + Self.attempts("delivered", other),
+                        Self.attempts("failed", running) + Self.attempts("failed", other)
+                    )
+                    #expect(delivered == count)
+                    #expect(try await running.count("SELECT sum(attempts)::bigint FROM webhook_messages") == Int64(count + failed))
+                    #expect(failed > 0 || ids.values.allSatisfy { $0 == 1 })
                     #expect(other.client.port != running.client.port)
                 }
             }
         }
+    }
+
+    private static func attempts(_ result: String, _ running: RunningService) -> Int {
+        let name = "push_token_service_webhook_attempts_total{result=\"\(result)\"} "
+        return running.metrics.render().split(separator: "\n").first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count)) } ?? 0
     }
 
     @Test func messagesAreListedAndSentAgainUnderTheirIDs() async throws {

@@ -53,8 +53,7 @@ struct WalkIndexTests {
     @Test("Of the tags that every match needs, the rarest leads; those that too many have lead nowhere") func commonTag() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
-            try await running.fill(AudienceStore.maximumRare + 1, app: try await running.app())
-            try await running.execute("UPDATE installations SET tags = '{common}'")
+            try await running.fill(AudienceStore.maximumRare + 1, app: try await running.app(), tag: "common")
             for (expression, tags) in [
                 ("common", nil), ("common AND rare", ["rare"]), ("rare AND (common OR other)", ["rare"]), ("rare OR common", nil),
                 ("NOT rare", nil), ("common AND NOT rare", nil), ("rare OR other", ["rare", "other"]),

@@ -17,17 +17,18 @@ extension RunningService {
     }
 
     /// Many installations of an app at once, numbered from 1, each with one active token; `change` then says what is special.
-    func fill(_ count: Int, app: App, owner: String? = nil) async throws {
+    func fill(_ count: Int, app: App, owner: String? = nil, tag: String? = nil) async throws {
         try await execute(
             """
             WITH made AS (
-                INSERT INTO installations (app_id, id, owner, registered_at, created_at)
-                SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $3::text, now(), now()
+                INSERT INTO installations (app_id, id, owner, tags, registered_at, created_at)
+                SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $3::text, array_remove(ARRAY[$4::text], NULL),
+                    now(), now()
                 FROM generate_series(1, $2::int) AS n RETURNING id, ordinal
             )
             INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
             SELECT $1, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
-            """, [.int64(app.id), .int32(Int32(count)), .optionalText(owner)])
+            """, [.int64(app.id), .int32(Int32(count)), .optionalText(owner), .optionalText(tag)])
     }
 }
 
