@@ -1,3 +1,4 @@
+import HTTPTypes
 import Logging
 import Postgres
 import PushModel
@@ -125,13 +126,30 @@ struct LookupCacheTests {
             _ = try await store.insert(key, app: nil, name: "orders", scopes: [.send], expiresAt: nil, requestsPerSecond: nil)
             let before = try await Self.scans(pool)
             // Nobody writes uses down.
-            let authenticator = Authenticator(store: store, uses: KeyUses(store: store, logger: Logger(label: "test")))
+            let authenticator = Authenticator(
+                store: store, uses: KeyUses(store: store, logger: Logger(label: "test")), hasStarted: { true })
             let found = try await withThrowingTaskGroup(of: Caller?.self) { group in
                 for _ in 0..<100 { group.addTask { try await authenticator.caller(key) } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             #expect(found.count == 100 && found.allSatisfy { $0?.keyID == key.id })
             #expect(try await Self.scans(pool) - before == 1)
+        }
+    }
+
+    /// Before the bootstrap key is in the database, 401 would be wrong: callers give up at it.
+    @Test func anUnknownKeyIsNotRefusedBeforeTheServiceHasStarted() async throws {
+        try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { pool, _ in
+            let (store, key, started) = (KeyStore(pool: pool), APIKeyText.generate(), Box<Bool>())
+            let uses = KeyUses(store: store, logger: Logger(label: "test"))
+            let authenticator = Authenticator(store: store, uses: uses, hasStarted: { started.value == true })
+            await #expect(throws: StillStarting.self) { try await authenticator.caller(key) }
+            #expect(APIError(cause: StillStarting()).status == .serviceUnavailable)
+            try await store.insertBootstrap(key)
+            #expect(try await authenticator.caller(key)?.keyID == key.id)
+            await #expect(throws: StillStarting.self) { try await authenticator.caller(.generate()) }
+            started.open(true)
+            #expect(try await authenticator.caller(.generate()) == nil)
         }
     }
 

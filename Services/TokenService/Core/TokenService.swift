@@ -20,6 +20,7 @@ package struct TokenService: Sendable {
     package let services: [any Service]
     /// Every route that is served, `METHOD /path`.
     package let routes: [String]
+    private let startup: Startup
     private let configuration: TokenServiceConfiguration
     private let logger: Logger
 
@@ -57,11 +58,13 @@ package struct TokenService: Sendable {
         let keys = KeyStore(pool: pool)
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
+        self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
         let uses = KeyUses(store: keys, logger: logger)
         let server = Self.server(
-            configuration, apps: apps, keys: keys, authenticator: Authenticator(store: keys, uses: uses), pool: pool, outbox: outbox,
+            configuration, apps: apps, keys: keys,
+            authenticator: Authenticator(store: keys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool, outbox: outbox,
             events: events,
             deadLetters: DeadLetterDesk(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
@@ -75,6 +78,9 @@ package struct TokenService: Sendable {
         services =
             [startup, uses, outbox.settlements, publisher, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [server]
     }
+
+    /// Whether the schema is this program's and the bootstrap key is known.
+    package var hasStarted: Bool { startup.progress == .done }
 
     /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
     package func run(gracefulShutdownSignals: [UnixSignal] = []) async throws {

@@ -119,6 +119,9 @@ struct RunningService {
             }
             let client = APITestClient(port: try await listening.next(), key: admin.text, databaseURI: uri)
             do {
+                if options.postgresPort == nil, running.contains(where: { $0 is Startup }) {
+                    _ = try await eventually { service.hasStarted ? true : nil }
+                }
                 // What is accepted before that is the relay's from the beginning. A test that speaks through a port of its own says itself when.
                 if options.brokerPort == nil, running.contains(where: { $0 is Publisher }) {
                     _ = try await eventually { service.publisher.state == .ready ? true : nil }

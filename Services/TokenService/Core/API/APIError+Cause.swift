@@ -55,6 +55,8 @@ extension APIError {
             self = .unavailable("database_unavailable", "the database cannot serve now", retryAfterSeconds: 1)
         case let error as PostgresError where error.sqlState == .undefinedTable:
             self = .unavailable("database_unavailable", "the database is not migrated yet", retryAfterSeconds: 5)
+        case is StillStarting:
+            self = .unavailable("database_unavailable", "the service is starting and does not know every key yet", retryAfterSeconds: 1)
         // A shutdown's deadline has passed.
         case is CancellationError:
             self = .unavailable("shutting_down", "this instance is stopping; another one answers", retryAfterSeconds: 1)

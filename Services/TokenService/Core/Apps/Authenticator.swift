@@ -20,15 +20,22 @@ package final class Authenticator: Sendable {
     private let uses: KeyUses
     private let keys: LookupCache<String, Remembered>
 
-    /// - Parameter uses: Writes down, behind the requests, that keys were used.
-    package init(store: KeyStore, uses: KeyUses) {
+    /// - Parameters:
+    ///   - uses: Writes down, behind the requests, that keys were used.
+    ///   - hasStarted: Whether the bootstrap key is in the database. Until then an unknown key is no reason to refuse.
+    package init(store: KeyStore, uses: KeyUses, hasStarted: @escaping @Sendable () -> Bool) {
         self.uses = uses
         // Never for longer than the key lives.
-        keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { id in try await store.liveKey(id).map(Remembered.init) }
+        keys = LookupCache(memory: Self.memory, lifetime: { $0.key.remaining }) { id in
+            let knowsAll = hasStarted()
+            let key = try await store.liveKey(id)
+            guard key != nil || knowsAll else { throw StillStarting() }
+            return key.map(Remembered.init)
+        }
     }
 
     /// - Returns: nil for a key that is unknown, revoked, expired or has the wrong secret: the caller is not told which.
-    /// - Throws: `PostgresError` where the database cannot be asked.
+    /// - Throws: `PostgresError` where the database cannot be asked; ``StillStarting`` for an unknown key before the service has started.
     package func caller(_ key: APIKeyText) async throws -> Caller? {
         let presented = KeyStore.digest(key)
         let found = try await keys.value(key.id)
@@ -42,3 +49,6 @@ package final class Authenticator: Sendable {
     /// After a revocation or rotation through this process: at once.
     package func forget(_ id: String) { keys.forget(id) }
 }
+
+/// The service has not written its bootstrap key yet, so an unknown key may become known.
+package struct StillStarting: Error {}
