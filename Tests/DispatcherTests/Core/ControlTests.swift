@@ -127,6 +127,16 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
+    @Test("How long the broker may take to confirm is a setting") func patienceIsASetting() throws {
+        let bench = try CoreBench { $0.confirmPatience = 2000 }
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext { _ in .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) }
+        bench.tick(after: 1999)
+        #expect(bench.gate.isOpen)
+        bench.tick(after: 1)
+        #expect(!bench.gate.isOpen)
+    }
+
     @Test("A pool that asked while the gate was shut gets its delivery back at once when the gate is open again")
     func sendsHeldAgain() throws {
         let bench = try CoreBench()
