@@ -52,12 +52,13 @@ struct CredentialTests {
             _ = try await bench.next()
             let before = server.requests.waiting.count
             mood.withLock { $0 = .holding }
-            // Nothing tells when the pause is over, so batches are offered until a request is let through.
+            // Nothing tells when the pause is over, so batches are offered until a request is let through: one after another, because those that
+            // come while the probe connects wait in the pool, which has room for so many only.
             var tag: UInt64 = 1
             while server.requests.waiting.count == before {
                 tag += 1
                 bench.submit(.make(10, tag: tag))
-                await Task.yield()
+                while server.requests.waiting.count == before, bench.finished.waiting.last?.batch.tag != tag { await Task.yield() }
             }
             let probe = try #require(server.requests.waiting.last)
             let connection = try #require(server.connections.waiting.first { $0.number == probe.connection })
