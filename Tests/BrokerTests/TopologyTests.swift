@@ -18,6 +18,25 @@ struct TopologyTests {
         }
     }
 
+    /// A classic queue lives on one node: while that is away, it can be neither declared nor checked, and no connection comes up.
+    @Test func everyQueueIsReplicated() {
+        for queue in Topology().queues {
+            #expect([RabbitMQValue.string("quorum"), .string("stream")].contains(queue.arguments["x-queue-type"]), "\(queue.name)")
+        }
+    }
+
+    @Test func aHeartbeatIsConfirmedThoughNoQueueTakesIt() async throws {
+        try await withTestBroker { configuration, topology in
+            let publisher = try makePublisher(configuration, topology)
+            try await whileRunning(publisher) {
+                let heartbeat = OutgoingMessage(
+                    exchange: "", routingKey: topology.heartbeatRoutingKey, messageID: .random(), contentType: "text/plain", body: [],
+                    isMandatory: false)
+                #expect(await publisher.publish([heartbeat], deadline: nil) == [.confirmed])
+            }
+        }
+    }
+
     @Test func isMissedByServicesThatMayNotDeclareIt() async throws {
         let topology = Topology(prefix: TestBroker.uniquePrefix(), ownership: .operators)
         let configuration = try TestBroker.configuration()
@@ -145,7 +164,6 @@ struct TopologyTests {
         #expect(
             names("queues") == [
                 "push.jobs.now", "push.jobs.soon", "push.jobs.bulk", "push.dead", "push.outcomes.token-service", "push.control",
-                "push.pulse",
                 "push.retry.1s",
                 "push.retry.5s", "push.retry.30s", "push.retry.2m", "push.retry.10m", "push.retry.15m",
             ])

@@ -57,8 +57,6 @@ extension Topology {
                         "x-queue-type": "stream", "x-max-age": .string(Self.controlRetention),
                         "x-stream-max-segment-size-bytes": .integer(Self.controlSegmentBytes),
                     ]),
-                // Whatever comes is over at once, and is confirmed.
-                DeclaredQueue(name: pulseQueue, arguments: ["x-message-ttl": .integer(0), "x-max-length": .integer(1)]),
             ]
     }
 

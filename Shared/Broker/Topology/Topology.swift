@@ -39,6 +39,8 @@ package struct Topology: Sendable, Hashable {
     package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
-    /// Keeps nothing. Dispatchers publish to it, through the default exchange, to see how long the broker takes to confirm.
-    package var pulseQueue: String { "\(prefix).pulse" }
+
+    /// No queue has this name. A dispatcher at rest publishes to it through the default exchange: the broker drops the message and confirms
+    /// it, which shows how long it takes to confirm. No node has to hold anything for that.
+    package var heartbeatRoutingKey: String { "\(prefix).heartbeat" }
 }

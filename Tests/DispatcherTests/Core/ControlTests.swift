@@ -180,10 +180,10 @@ struct ControlTests {
     }
 
     @Test("A dispatcher at rest notices within a second that the broker is silent: what comes then waits for what came late as well")
-    func keepsAPulse() throws {
-        let bench = try CoreBench { $0.pulsePause = 200 }
+    func sendsHeartbeats() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.tick(after: 200)
-        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.pulseQueue]])
+        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.heartbeatRoutingKey]])
         bench.confirmNext()
         bench.tick(after: 100)
         #expect(bench.published.isEmpty, "not due yet")
@@ -201,9 +201,9 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("A pulse is for a dispatcher at rest: what is published anyway tells as much")
-    func publicationsAreAPulse() throws {
-        let bench = try CoreBench { $0.pulsePause = 200 }
+    @Test("A heartbeat is for a dispatcher at rest: what is published anyway tells as much")
+    func publicationsAreHeartbeats() throws {
+        let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.take(Fixture.job([Fixture.delivery(1)]))
         bench.finishNext(200)
         bench.tick(after: 200)

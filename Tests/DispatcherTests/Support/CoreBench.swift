@@ -24,7 +24,7 @@ final class CoreBench {
     init(isCaughtUp: Bool = true, _ change: (inout CoreRules) -> Void = { _ in }) throws {
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/test")
         // Most tests are about what else is published.
-        rules.pulsePause = .max
+        rules.heartbeatInterval = .max
         change(&rules)
         core = DispatcherCore(rules: rules, directory: try Fixture.directory(), gate: gate, seed: 1)
         if isCaughtUp { try catchUp() }

@@ -84,21 +84,19 @@ extension DispatcherCore {
         sendParked(at: now)
     }
 
-    /// Where nothing else waits for the broker's confirmation, something does that is good for nothing else: a link that delays or swallows what it
-    /// carries would otherwise show itself to a dispatcher at rest by the jobs that come when it is well again, before the fences that came late as well.
-    mutating func keepPulse(at now: Int64) {
+    /// When nothing else waits for a confirmation, publishes a message that no queue takes, so that a slow link or broker is noticed by its late
+    /// confirmation. Without it, a dispatcher at rest would notice only by jobs that arrive before the fences that were delayed with them.
+    mutating func sendHeartbeat(at now: Int64) {
         guard control == .current, publications.isEmpty, outbox.isEmpty, !isStopping || !jobs.isEmpty else { return }
-        guard now - lastFlush >= rules.pulsePause || now < lastFlush else { return }
-        // Fleeting, and nobody's if an operator has not made the queue.
+        guard now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
         let message = OutgoingMessage(
-            exchange: "", routingKey: rules.topology.pulseQueue, messageID: .timeOrdered(milliseconds: now), contentType: "text/plain",
-            body: [],
-            isMandatory: false)
-        outbox.append(OutboundMessage(message: message, covers: [], kind: .pulse))
+            exchange: "", routingKey: rules.topology.heartbeatRoutingKey, messageID: .timeOrdered(milliseconds: now),
+            contentType: "text/plain", body: [], isMandatory: false)
+        outbox.append(OutboundMessage(message: message, covers: [], kind: .heartbeat))
     }
 
-    /// The answer to a pulse.
-    mutating func feel(_ outcomes: [PublishOutcome], at now: Int64) {
+    /// The broker has answered a heartbeat, or the connection was lost before it did.
+    mutating func heartbeatEnded(_ outcomes: [PublishOutcome], at now: Int64) {
         guard control == .current, !outcomes.allSatisfy(\.isConfirmed) else { return }
         noteDoubt(because: "the broker takes no messages")
         askForProof(at: now)

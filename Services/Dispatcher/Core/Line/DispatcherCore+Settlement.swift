@@ -108,7 +108,7 @@ extension DispatcherCore {
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
-        if publication.isPulse { return feel(outcomes, at: now) }
+        if publication.isHeartbeat { return heartbeatEnded(outcomes, at: now) }
         tally.settlements.append(max(0, now - publication.since))
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
@@ -135,7 +135,7 @@ extension DispatcherCore {
 
 /// A message of ours, and what it is good for.
 struct OutboundMessage {
-    enum Kind { case outcome, retry, deadLetter, marker, pulse }
+    enum Kind { case outcome, retry, deadLetter, marker, heartbeat }
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job owes.
@@ -174,8 +174,8 @@ extension OutboundMessage {
 struct Publication {
     let messages: [OutboundMessage]
     let since: Int64
-    /// Of nobody's job: see ``DispatcherCore/keepPulse(at:)``.
-    var isPulse: Bool { messages.count == 1 && messages[0].kind == .pulse }
+    /// It belongs to no job: see ``DispatcherCore/sendHeartbeat(at:)``.
+    var isHeartbeat: Bool { messages.count == 1 && messages[0].kind == .heartbeat }
 }
 
 /// Headers of a dead letter, beside the job's own.

@@ -70,7 +70,7 @@ struct DispatcherCore {
     /// Regularly, and whenever the thread woke for nothing.
     mutating func tick(at now: Int64) {
         publishRefused(at: now)
-        keepPulse(at: now)
+        sendHeartbeat(at: now)
         doubtControl(at: now)
         moveParked(at: now)
         endHolds(at: now)
@@ -104,7 +104,7 @@ struct DispatcherCore {
 struct CoreRules: Sendable {
     /// The longest that outcomes are gathered while the broker is busy, in milliseconds.
     static let gatheringPause: Int64 = 4
-    /// With the pulse's pause and a tick it is less than the second within which a fence has to be in force.
+    /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
     static let standardConfirmPatience: Int64 = 650
 
     var topology: Topology
@@ -125,7 +125,7 @@ struct CoreRules: Sendable {
     /// A confirmation that takes longer means that the control stream may be late as well.
     var confirmPatience = CoreRules.standardConfirmPatience
     /// Without a publication for so long, one is made to see whether it is confirmed.
-    var pulsePause: Int64 = 200
+    var heartbeatInterval: Int64 = 200
     /// A marker that was not read back in this time is written off and another one published.
     var markerPatience: Int64 = 10_000
     /// Jobs that wait for the control stream longer than this go to a delayed queue: the broker gives no job an unlimited time.
