@@ -4,10 +4,23 @@ import Glibc
 /// Where the broker is and who we are there.
 ///
 /// The password stands in the URI or, better, in a file that is read again at every connect, so that it can be rotated under a running
-/// process. It never shows: `description` is host, port and virtual host only.
+/// process. It never shows: `description` is hosts, ports and virtual host only.
 package struct RabbitMQConfiguration: Sendable {
-    package var host: String
-    package var port: Int
+    /// One address of the broker. A name may stand for several nodes.
+    package struct Node: Hashable, Sendable, CustomStringConvertible {
+        package let host: String
+        package let port: Int
+
+        package init(host: String, port: Int) {
+            self.host = host
+            self.port = port
+        }
+
+        package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    }
+
+    /// At least one. Any of them will do, so every connection begins with another one.
+    package var nodes: [Node]
     package let virtualHost: String
     /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
     package let usesTLS: Bool
@@ -27,17 +40,17 @@ package struct RabbitMQConfiguration: Sendable {
     package var maximumBodyBytes = 16 << 20
 
     /// - Parameters:
-    ///   - uri: `amqp[s]://user:password@host:port/vhost`, percent-encoded; no path or `/` means the virtual host `/`.
+    ///   - uri: `amqp[s]://user:password@host:port,host:port/vhost`, percent-encoded; no path or `/` means the virtual host `/`.
     ///   - passwordFile: its first line replaces the URI's password.
     /// - Throws: ``RabbitMQError`` with code `configuration`; the message never repeats the URI.
     package init(
         uri: String, passwordFile: String? = nil, authorityFile: String? = nil, connectionName: String = "push"
     ) throws(RabbitMQError) {
         guard uri.utf8.count <= 2048, let parts = ParsedURI(uri) else {
-            throw RabbitMQError(.configuration, "amqp_parse_url", "not an AMQP URI of the form amqp[s]://user:password@host:port/vhost")
+            throw RabbitMQError(
+                .configuration, "amqp_parse_url", "not an AMQP URI of the form amqp[s]://user:password@host:port,host:port/vhost")
         }
-        host = parts.host
-        port = parts.port
+        nodes = parts.nodes
         virtualHost = parts.virtualHost.isEmpty ? "/" : parts.virtualHost
         usesTLS = parts.usesTLS
         user = parts.user
@@ -64,12 +77,39 @@ package struct RabbitMQConfiguration: Sendable {
 }
 
 extension RabbitMQConfiguration: CustomStringConvertible, CustomReflectable {
-    package var description: String { "\(usesTLS ? "amqps" : "amqp")://\(host):\(port)/\(virtualHost == "/" ? "" : virtualHost)" }
+    package var description: String {
+        "\(usesTLS ? "amqps" : "amqp")://\(nodes.map(\.description).joined(separator: ","))/\(virtualHost == "/" ? "" : virtualHost)"
+    }
     package var customMirror: Mirror { Mirror(self, children: ["broker": description]) }
 }
 
-/// Copies what `amqp_parse_url` finds; it writes into the text it is given and points into it.
 private struct ParsedURI {
+    var user, password, virtualHost: String
+    var nodes: [RabbitMQConfiguration.Node]
+    var usesTLS: Bool
+
+    /// librabbitmq reads URIs with one host, so it reads this one once for each of its hosts.
+    init?(_ uri: String) {
+        let single = ParsedURI.split(uri).map(OneHostURI.init)
+        guard let first = single.first.flatMap(\.self) else { return nil }
+        (user, password, virtualHost, usesTLS) = (first.user, first.password, first.virtualHost, first.usesTLS)
+        nodes = single.compactMap { $0.map { RabbitMQConfiguration.Node(host: $0.host, port: $0.port) } }
+        guard nodes.count == single.count else { return nil }
+    }
+
+    /// The same URI with each of its hosts alone; empty where one of several is missing, for which librabbitmq would put `localhost`.
+    private static func split(_ uri: String) -> [String] {
+        guard let scheme = uri.firstRange(of: "://") else { return [uri] }
+        let authority = uri[scheme.upperBound...].prefix { $0 != "/" }
+        let list = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
+        let hosts = list.split(separator: ",", omittingEmptySubsequences: false)
+        guard hosts.count == 1 || hosts.allSatisfy({ !$0.isEmpty && $0.first != ":" }) else { return [] }
+        return hosts.map { String(uri[..<list.startIndex] + $0 + uri[list.endIndex...]) }
+    }
+}
+
+/// Copies what `amqp_parse_url` finds; it writes into the text it is given and points into it.
+private struct OneHostURI {
     var user, password, host, virtualHost: String
     var port: Int
     var usesTLS: Bool

@@ -4,9 +4,10 @@ import CRabbitMQ
 extension RabbitMQConnection {
     /// A TLS socket that trusts only the given authorities and checks chain and name inside the handshake, before anything of ours is sent.
     /// librabbitmq 0.11's own check comes after the handshake and knows no IP addresses (RELIABILITY.md 2.2), so it is switched off.
-    static func makeTLSSocket(_ state: amqp_connection_state_t, _ configuration: RabbitMQConfiguration) throws(RabbitMQError)
-        -> OpaquePointer
-    {
+    /// - Parameter host: the name or address that the certificate must have.
+    static func makeTLSSocket(
+        _ state: amqp_connection_state_t, _ configuration: RabbitMQConfiguration, host: String
+    ) throws(RabbitMQError) -> OpaquePointer {
         _ = leaveOpenSSLAlone
         guard let socket = amqp_ssl_socket_new(state), let raw = amqp_ssl_socket_get_context(socket) else {
             throw RabbitMQError(.connectionLost, "amqp_ssl_socket_new", "out of memory")
@@ -23,8 +24,8 @@ extension RabbitMQConnection {
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(TLS1_2_VERSION), nil)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         let parameters = SSL_CTX_get0_param(context)
-        let isAddress = X509_VERIFY_PARAM_set1_ip_asc(parameters, configuration.host) == 1
-        guard isAddress || X509_VERIFY_PARAM_set1_host(parameters, configuration.host, 0) == 1 else {
+        let isAddress = X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1
+        guard isAddress || X509_VERIFY_PARAM_set1_host(parameters, host, 0) == 1 else {
             throw RabbitMQError(.configuration, "set the broker's expected name", "not a host name")
         }
         SSL_CTX_set_info_callback(context, nameTheServer)

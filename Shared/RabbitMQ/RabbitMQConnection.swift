@@ -28,35 +28,47 @@ package final class RabbitMQConnection {
     private var isUsable = true
     private var isOpen = true
 
-    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries every address of the host in turn, each for at most
-    /// `connectTimeout`; the login has 5 s.
+    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the nodes in an order of chance, so that connections
+    /// spread over them, and every address of each. An address has `connectTimeout`, the login 5 s.
+    /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would say the same.
     package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
-        let addresses: [SocketAddress]
-        do {
-            addresses = try SocketAddress.resolve(host: configuration.host, port: configuration.port)
-        } catch {
-            throw RabbitMQError(.unreachable, "resolve \(configuration.host)", "\(error)")
-        }
-        var failure = RabbitMQError(.unreachable, "resolve \(configuration.host)", "no address")
-        for address in addresses {
-            do throws(RabbitMQError) {
-                return try RabbitMQConnection(configuration, address: address)
+        var failure = RabbitMQError(.configuration, "connect", "no node is named")
+        for node in configuration.nodes.shuffled() {
+            let addresses: [SocketAddress]
+            do {
+                addresses = try SocketAddress.resolve(host: node.host, port: node.port)
             } catch {
-                failure = error
-                guard error.code == .unreachable || error.code == .timedOut else { throw error }
+                failure = RabbitMQError(.unreachable, "resolve \(node.host)", "\(error)")
+                continue
+            }
+            for address in spread(addresses) {
+                do throws(RabbitMQError) {
+                    return try RabbitMQConnection(configuration, node, address)
+                } catch {
+                    failure = error
+                    guard error.isOfOneNode else { throw error }
+                }
             }
         }
         throw failure
     }
 
-    private init(_ configuration: RabbitMQConfiguration, address: SocketAddress) throws(RabbitMQError) {
+    /// Those of the kind that the system prefers (IPv6 or IPv4, RFC 6724) first, in an order of chance.
+    private static func spread(_ addresses: [SocketAddress]) -> [SocketAddress] {
+        guard let first = addresses.first else { return [] }
+        return addresses.filter { $0.isIPv6 == first.isIPv6 }.shuffled() + addresses.filter { $0.isIPv6 != first.isIPv6 }.shuffled()
+    }
+
+    private init(
+        _ configuration: RabbitMQConfiguration, _ node: RabbitMQConfiguration.Node, _ address: SocketAddress
+    ) throws(RabbitMQError) {
         guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
         self.state = state
         maximumBodyBytes = configuration.maximumBodyBytes
         do throws(RabbitMQError) {
-            let socket = try configuration.usesTLS ? Self.makeTLSSocket(state, configuration) : Self.makeSocket(state)
+            let socket = try configuration.usesTLS ? Self.makeTLSSocket(state, configuration, host: node.host) : Self.makeSocket(state)
             var timeout = timeval(configuration.connectTimeout)
-            let status = amqp_socket_open_noblock(socket, numericHost(of: address), Int32(configuration.port), &timeout)
+            let status = amqp_socket_open_noblock(socket, address.host, Int32(node.port), &timeout)
             guard status == AMQP_STATUS_OK.rawValue else {
                 let error = RabbitMQError(status: status, "connect to \(address)")
                 throw error.code == .untrusted ? error : RabbitMQError(.unreachable, error.operation, error.message)
@@ -69,7 +81,7 @@ package final class RabbitMQConnection {
         }
         do throws(RabbitMQError) {
             try limitUnansweredBytes()
-            try logIn(configuration)
+            try logIn(configuration, at: "\(address)")
         } catch {
             abandon()
             throw error
@@ -84,7 +96,7 @@ package final class RabbitMQConnection {
         breaker = SocketBreaker(descriptor)
         do throws(RabbitMQError) {
             amqp_tcp_socket_set_sockfd(try Self.makeSocket(state), descriptor)
-            try logIn(configuration)
+            try logIn(configuration, at: "a connected socket")
         } catch {
             abandon()
             throw error
@@ -106,7 +118,7 @@ package final class RabbitMQConnection {
         guard result == 0 else { throw RabbitMQError(.connectionLost, "TCP_USER_TIMEOUT", String(cString: strerror(errno))) }
     }
 
-    private func logIn(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) {
+    private func logIn(_ configuration: RabbitMQConfiguration, at place: String) throws(RabbitMQError) {
         var timeout = Self.answerTimeout
         amqp_set_handshake_timeout(state, &timeout)
         amqp_set_rpc_timeout(state, &timeout)
@@ -122,7 +134,7 @@ package final class RabbitMQConnection {
         let reply = push_amqp_login_plain(
             state, configuration.virtualHost, Self.frameMaximum, heartbeat, &properties, configuration.user, password)
         pool.recycle()
-        try check(reply, "log in to \(configuration)")
+        try check(reply, "log in to \(place)")
         guard amqp_get_heartbeat(state) > 0 else { throw RabbitMQError(.malformed, "log in", "the broker switched heartbeats off") }
         _ = amqp_channel_open(state, Self.channel)
         try check(amqp_get_rpc_reply(state), "channel.open")
@@ -215,13 +227,6 @@ enum MethodID {
     static let basicDeliver: UInt32 = 0x003c_003c
     static let basicAck: UInt32 = 0x003c_0050
     static let basicNack: UInt32 = 0x003c_0078
-}
-
-/// `192.0.2.1` or `2001:db8::1`: the address without its port.
-private func numericHost(of address: SocketAddress) -> String {
-    let text = address.description.prefix { $0 != "]" }
-    if text.first == "[" { return String(text.dropFirst()) }
-    return String(text.prefix { $0 != ":" })
 }
 
 extension String {

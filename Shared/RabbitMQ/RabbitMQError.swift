@@ -40,6 +40,16 @@ package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message) (\(code))" }
 
+    /// Whether another node may do better: this one is away, stops, or has no part of the cluster's majority.
+    var isOfOneNode: Bool {
+        switch code {
+        case .unreachable, .timedOut, .connectionLost, .heartbeatTimeout: true
+        // CONNECTION_FORCED and INTERNAL_ERROR (AMQP 0-9-1 section 1.2).
+        case .connectionClosed(let reply): reply == 320 || reply == 541
+        default: false
+        }
+    }
+
     /// Maps an `amqp_status_enum` value.
     init(status: Int32, _ operation: String) {
         let code: Code =

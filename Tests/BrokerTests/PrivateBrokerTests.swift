@@ -68,10 +68,10 @@ struct PrivateBrokerTests {
 
     private func saysThatItIsBlockedAndGoesOnAfterwards(_ broker: PrivateBroker) async throws {
         let direct = try RabbitMQConfiguration(uri: broker.uri)
-        let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
+        let proxy = try FaultProxy(toHost: direct.nodes[0].host, port: direct.nodes[0].port)
         defer { proxy.stop() }
         var configuration = direct
-        configuration.port = proxy.port
+        configuration.nodes = [.init(host: direct.nodes[0].host, port: proxy.port)]
         let topology = Topology(prefix: "alarm")
         let blocked = Gate()
         let unblocked = Gate()

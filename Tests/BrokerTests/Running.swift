@@ -89,11 +89,10 @@ func withProxiedBroker(
     _ body: (_ direct: RabbitMQConfiguration, _ proxied: RabbitMQConfiguration, Topology, FaultProxy) async throws -> Void
 ) async throws {
     try await withTestBroker { direct, topology in
-        let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
+        let proxy = try FaultProxy(toHost: direct.nodes[0].host, port: direct.nodes[0].port)
         defer { proxy.stop() }
         var proxied = direct
-        proxied.host = "127.0.0.1"
-        proxied.port = proxy.port
+        proxied.nodes = [.init(host: "127.0.0.1", port: proxy.port)]
         proxied.heartbeat = heartbeat
         try await body(direct, proxied, topology, proxy)
     }

@@ -12,10 +12,24 @@ struct ConfigurationTests {
     ])
     func isReadFromAURI(uri: String, host: String, port: Int, virtualHost: String, usesTLS: Bool) throws {
         let configuration = try RabbitMQConfiguration(uri: uri)
-        #expect(configuration.host == host)
-        #expect(configuration.port == port)
+        #expect(configuration.nodes == [.init(host: host, port: port)])
         #expect(configuration.virtualHost == virtualHost)
         #expect(configuration.usesTLS == usesTLS)
+    }
+
+    @Test func mayNameSeveralNodes() throws {
+        let configuration = try RabbitMQConfiguration(uri: "amqp://u:p%2Cq@a.example:5673,b.example,[::1]:1/shop")
+        #expect(
+            configuration.nodes == [
+                .init(host: "a.example", port: 5673), .init(host: "b.example", port: 5672), .init(host: "::1", port: 1),
+            ])
+        #expect(configuration.virtualHost == "shop")
+        #expect("\(configuration)" == "amqp://a.example:5673,b.example:5672,[::1]:1/shop")
+    }
+
+    @Test(arguments: ["amqp://u:p@a,,b/", "amqp://u:p@a,/", "amqp://u:p@,a/", "amqp://u:p@a:x,b/", "amqp://u:p@a,b:0/"])
+    func refusesAnEmptyOrMalformedNode(uri: String) {
+        #expect { try RabbitMQConfiguration(uri: uri) } throws: { ($0 as? RabbitMQError)?.code == .configuration }
     }
 
     @Test(arguments: ["", "http://broker", "amqp://u:p@broker:0/", "amqp://u:p@broker:99999/", "amqp://u:p@bro ker:x/"])
@@ -27,7 +41,7 @@ struct ConfigurationTests {
         #expect { try RabbitMQConfiguration(uri: "amqps://u:p@broker/") } throws: { ($0 as? RabbitMQError)?.code == .configuration }
         let configuration = try RabbitMQConfiguration(uri: "amqps://u:p@broker/", authorityFile: "/etc/ca.pem")
         #expect(configuration.usesTLS)
-        #expect(configuration.port == 5671)
+        #expect(configuration.nodes.map(\.port) == [5671])
     }
 
     @Test func neverShowsThePassword() throws {

@@ -71,12 +71,32 @@ struct ConnectionTests {
         }
     }
 
+    /// Two of three nodes are away: one takes no connection, one name leads nowhere.
+    @Test func triesTheNextNodeAtOnce() async throws {
+        var configuration = try RabbitMQConfiguration(uri: testURI())
+        configuration.nodes += [.init(host: "127.0.0.1", port: FreePorts.closed), .init(host: "nowhere.invalid", port: 5672)]
+        for _ in 1...8 {
+            let connection = try RabbitMQConnection.open(configuration)
+            connection.close()
+        }
+    }
+
+    /// Every node would say the same, and each wrong password costs the account an attempt.
+    @Test func asksOneNodeOnlyForAWrongPassword() async throws {
+        var configuration = try RabbitMQConfiguration(uri: testURI().replacing("guest:guest", with: "guest:wrong"))
+        let broker = configuration.nodes[0]
+        let proxies = try (1...2).map { _ in try FaultProxy(toHost: broker.host, port: broker.port) }
+        defer { for proxy in proxies { proxy.stop() } }
+        configuration.nodes = proxies.map { .init(host: "127.0.0.1", port: $0.port) }
+        #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .connectionClosed(403) }
+        #expect(proxies.count { $0.bytesFromClients > 0 } == 1)
+    }
+
     @Test func noticesABrokerThatFallsSilent() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI())
-        let proxy = try FaultProxy(toHost: configuration.host, port: configuration.port)
+        let proxy = try FaultProxy(toHost: configuration.nodes[0].host, port: configuration.nodes[0].port)
         defer { proxy.stop() }
-        configuration.host = "127.0.0.1"
-        configuration.port = proxy.port
+        configuration.nodes = [.init(host: "127.0.0.1", port: proxy.port)]
         configuration.heartbeat = .seconds(1)
         let connection = try RabbitMQConnection.open(configuration)
         try connection.selectConfirms()

@@ -33,7 +33,7 @@ package struct Dispatcher: Sendable {
         self.logger = logger
         let file = try CredentialsFile(path: settings.credentialsFile)
         let topology = Topology(prefix: settings.brokerPrefix, ownership: settings.topologyOwnership)
-        let broker = try settings.broker()
+        let broker = settings.broker
         let gate = ControlGate()
         let metrics = DispatcherMetrics(registry: registry)
         let notes = NoteLog(logger: logger)
@@ -131,7 +131,7 @@ package struct Dispatcher: Sendable {
     /// - Returns: what there is, for a person.
     package static func check(_ settings: DispatcherSettings) throws -> String {
         let plan = CredentialPlan(try CredentialsFile(path: settings.credentialsFile))
-        let broker = try settings.broker()
+        let broker = settings.broker
         let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment)) }
         return "The configuration is good. Broker: \(broker). Pools:\n" + pools.joined(separator: "\n")
     }

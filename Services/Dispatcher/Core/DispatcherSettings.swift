@@ -6,15 +6,13 @@ package import Logging
 package import Observability
 import OpenSSL
 package import PushModel
-import RabbitMQ
+package import RabbitMQ
 
 /// Everything the dispatcher can be told: read and checked once, before any socket opens. The table is in this service's README.
 package struct DispatcherSettings: Sendable {
     package var operationsHost: String
     package var operationsPort: Int
-    package var brokerURL: String
-    package var brokerPasswordFile: String?
-    package var brokerAuthorityFile: String?
+    package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
     /// ``CoreRules/confirmPatience``, in milliseconds.
@@ -37,9 +35,7 @@ package struct DispatcherSettings: Sendable {
     package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {
         operationsHost = config.text("operations.host", default: "127.0.0.1")
         operationsPort = try config.integer("operations.port", default: 9090, in: 0...65_535)
-        brokerURL = try config.url("rabbitmq.url", schemes: ["amqp", "amqps"]).text
-        brokerPasswordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
-        brokerAuthorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
+        broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
         topologyOwnership = try config.choice("broker.topology", default: .services)
         confirmPatience = try config.integer(
@@ -58,6 +54,7 @@ package struct DispatcherSettings: Sendable {
         ]
         maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)
         instance = config.text("instance", default: Self.defaultInstance)
+        broker.connectionName = "dispatcher \(instance)"
         shutdownDeadline = try config.seconds("shutdown.deadline.seconds", default: 20, in: 1...600)
         logLevel = try Self.logLevel(config)
         try check(brokerPrefix, "broker.prefix", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
@@ -90,9 +87,15 @@ package struct DispatcherSettings: Sendable {
         guard isPlain, (1...64).contains(text.utf8.count) else { throw ConfigurationError(key, expected: expected, given: text) }
     }
 
-    func broker() throws(RabbitMQError) -> RabbitMQConfiguration {
-        try RabbitMQConfiguration(
-            uri: brokerURL, passwordFile: brokerPasswordFile, authorityFile: brokerAuthorityFile, connectionName: "dispatcher \(instance)")
+    private static func broker(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> RabbitMQConfiguration {
+        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost", isSecret: true)
+        let passwordFile = try config.optionalFile("rabbitmq.password.file", logger: logger, isSecret: true)
+        let authorityFile = try config.optionalFile("rabbitmq.ca.file", logger: logger)
+        do {
+            return try RabbitMQConfiguration(uri: uri, passwordFile: passwordFile, authorityFile: authorityFile)
+        } catch {
+            throw ConfigurationError("rabbitmq.url", expected: "an AMQP URI (\(error.message))")
+        }
     }
 
     func endpoint(_ environment: APNsEnvironment) -> APNsEndpoint {

@@ -91,7 +91,7 @@ package struct TokenServiceConfiguration: Sendable {
     ]
 
     private static func broker(_ config: ConfigReader, logger: Logger) throws -> RabbitMQConfiguration {
-        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672/vhost", isSecret: true)
+        let uri = try config.text("rabbitmq.url", "an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost", isSecret: true)
         let passwordFile = try config.optionalFile("rabbitmq.passwordFile", logger: logger, isSecret: true)
         let authorityFile = try config.optionalFile("rabbitmq.caFile", logger: logger)
         do {

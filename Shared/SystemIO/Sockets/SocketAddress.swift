@@ -66,6 +66,8 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         return family == AF_INET6 ? String(text.dropFirst().prefix { $0 != "]" }) : String(text.prefix { $0 != ":" })
     }
 
+    package var isIPv6: Bool { family == AF_INET6 }
+
     var family: Int32 {
         withSocketAddress { address, _ in Int32(address.pointee.sa_family) }
     }
