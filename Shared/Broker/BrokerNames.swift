@@ -9,6 +9,10 @@ enum LogKey {
     static let unconfirmed = "unconfirmed"
     static let unsettled = "unsettled"
     static let count = "count"
+    /// Attempts to connect that failed since there was a connection.
+    static let failures = "failures"
+    /// How long there was no connection.
+    static let outageMilliseconds = "outage_ms"
 }
 
 /// Every metric of this module. The dimension `client` is the publisher's or consumer's name: a closed set.

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The pause before the next attempt to connect")
 struct ReconnectDelayTests {
-    @Test func growsToTenSecondsIsNeverUnderATenthAndNeverTheSameForAll() {
+    @Test func growsToFiveSecondsIsNeverUnderATenthAndNeverTheSameForAll() {
         var longest = Duration.zero
         var seen: Set<Duration> = []
         for _ in 0..<500 {
@@ -13,12 +13,23 @@ struct ReconnectDelayTests {
             #expect(first >= .milliseconds(100) && first <= .milliseconds(200))
             for _ in 0..<20 {
                 let next = delay.next()
-                #expect(next >= .milliseconds(100) && next <= .seconds(10))
+                #expect(next >= .milliseconds(100) && next <= .seconds(5))
                 longest = max(longest, next)
                 seen.insert(next)
             }
         }
-        #expect(longest > .seconds(9))
+        #expect(longest > .milliseconds(4500))
         #expect(seen.count > 5000)
+    }
+
+    @Test func saysHowManyAttemptsFailedAndHowLongItTook() {
+        var delay = ReconnectDelay()
+        let start = ContinuousClock.now
+        #expect(delay.reset(now: start) == nil)
+        for seconds in [0, 3, 7] { _ = delay.next(now: start + .seconds(seconds)) }
+        #expect(delay.failures == 3)
+        let outage = delay.reset(now: start + .seconds(8))
+        #expect(outage?.failures == 3 && outage?.outage == .seconds(8))
+        #expect(delay.failures == 0 && delay.reset() == nil)
     }
 }

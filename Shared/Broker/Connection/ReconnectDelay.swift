@@ -1,13 +1,26 @@
-/// Full jitter: anything from 0.1 s up to a ceiling that doubles to 10 s, so that many clients do not return to a restarted broker in step.
+/// How a lost connection comes back: when the next attempt is due, and what the log says of the ones before.
+///
+/// The pause has full jitter: anything from 0.1 s up to a ceiling that doubles to 5 s, so that many clients do not return to a restarted
+/// broker in step, and each is back soon after it.
 struct ReconnectDelay {
     private static let shortest = Duration.milliseconds(100)
-    private static let longest = Duration.seconds(10)
+    private static let longest = Duration.seconds(5)
     private var ceiling = Duration.milliseconds(200)
+    /// Since the last connection.
+    private(set) var failures = 0
+    private var firstFailure: ContinuousClock.Instant?
 
-    mutating func next() -> Duration {
+    mutating func next(now: ContinuousClock.Instant = .now) -> Duration {
         defer { ceiling = min(ceiling * 2, Self.longest) }
+        failures += 1
+        firstFailure = firstFailure ?? now
         return Self.shortest + (ceiling - Self.shortest) * Double.random(in: 0...1)
     }
 
-    mutating func reset() { ceiling = .milliseconds(200) }
+    /// Connected.
+    /// - Returns: the failures before, and how long there was no connection; nil for the first attempt that succeeds.
+    mutating func reset(now: ContinuousClock.Instant = .now) -> (failures: Int, outage: Duration)? {
+        defer { self = ReconnectDelay() }
+        return firstFailure.map { (failures, now - $0) }
+    }
 }

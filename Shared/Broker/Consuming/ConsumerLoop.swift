@@ -80,10 +80,9 @@ final class ConsumerLoop {
             self.connection = connection
             core.pulse.connected(connection.breaker)
             generation += 1
-            delay.reset()
+            let outage = delay.reset()
             setConnected(true)
-            core.logger.info(
-                "Connected to the broker", metadata: [LogKey.client: "\(core.settings.name)", LogKey.broker: "\(configuration)"])
+            core.logger.connected(core.settings.name, to: configuration, after: outage)
         } catch {
             lost(error)
         }
@@ -120,7 +119,7 @@ final class ConsumerLoop {
             "No connection to the broker",
             metadata: [
                 LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unsettled: "\(unsettled)",
-                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",
+                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
             ])
         if wasConnected { setConnected(false) }
     }

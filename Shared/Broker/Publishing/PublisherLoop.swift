@@ -110,11 +110,10 @@ final class PublisherLoop {
             core.pulse.connected(connection.breaker)
             isBlocked = false
             isProven = false
-            delay.reset()
+            let outage = delay.reset()
             core.metrics.connected.record(1)
             setState(.ready)
-            core.logger.info(
-                "Connected to the broker", metadata: [LogKey.client: "\(core.settings.name)", LogKey.broker: "\(configuration)"])
+            core.logger.connected(core.settings.name, to: configuration, after: outage)
         } catch {
             lost(error)
         }
@@ -135,7 +134,7 @@ final class PublisherLoop {
             "No connection to the broker",
             metadata: [
                 LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed.count)",
-                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))",
+                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
             ])
     }
 

@@ -11,7 +11,7 @@ package final class RepeatedLines: Sendable {
     package static let countKey = "repeated"
     private static let maximumKnown = 256
     /// What varies while the trouble is the same: how much waits, for how long, and which of a program's connections met it.
-    private static let varying: Set<String> = ["client", "count", "retry_ms", "unconfirmed", "unsettled"]
+    private static let varying: Set<String> = ["client", "count", "failures", "retry_ms", "unconfirmed", "unsettled"]
 
     private struct Line: Hashable {
         let level: Logger.Level
