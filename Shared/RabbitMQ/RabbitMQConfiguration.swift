@@ -19,7 +19,7 @@ package struct RabbitMQConfiguration: Sendable {
         package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     }
 
-    /// At least one. Any of them will do, so every connection begins with another one.
+    /// At least one. Each connection tries them in random order.
     package var nodes: [Node]
     package let virtualHost: String
     /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
@@ -48,7 +48,7 @@ package struct RabbitMQConfiguration: Sendable {
     ) throws(RabbitMQError) {
         guard uri.utf8.count <= 2048, let parts = ParsedURI(uri) else {
             throw RabbitMQError(
-                .configuration, "amqp_parse_url", "not an AMQP URI of the form amqp[s]://user:password@host:port,host:port/vhost")
+                .configuration, "amqp_parse_url", "it is not of the form amqp[s]://user:password@host:port,host:port/vhost")
         }
         nodes = parts.nodes
         virtualHost = parts.virtualHost.isEmpty ? "/" : parts.virtualHost

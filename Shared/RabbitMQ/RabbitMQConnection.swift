@@ -28,7 +28,7 @@ package final class RabbitMQConnection {
     private var isUsable = true
     private var isOpen = true
 
-    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the nodes in an order of chance, so that connections
+    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the nodes in random order, so that connections
     /// spread over them, and every address of each. An address has `connectTimeout`, the login 5 s.
     /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would say the same.
     package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
@@ -53,7 +53,7 @@ package final class RabbitMQConnection {
         throw failure
     }
 
-    /// Those of the kind that the system prefers (IPv6 or IPv4, RFC 6724) first, in an order of chance.
+    /// Shuffles the addresses, and keeps those of the family that the resolver prefers (IPv6 or IPv4, RFC 6724) in front.
     private static func spread(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard let first = addresses.first else { return [] }
         return addresses.filter { $0.isIPv6 == first.isIPv6 }.shuffled() + addresses.filter { $0.isIPv6 != first.isIPv6 }.shuffled()

@@ -40,7 +40,7 @@ package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
 
     package var description: String { "\(operation): \(message) (\(code))" }
 
-    /// Whether another node may do better: this one is away, stops, or has no part of the cluster's majority.
+    /// Whether another node may answer: this one is unreachable, is stopping, or is cut off from the cluster's majority.
     var isOfOneNode: Bool {
         switch code {
         case .unreachable, .timedOut, .connectionLost, .heartbeatTimeout: true

@@ -1,4 +1,4 @@
-/// How a lost connection comes back: when the next attempt is due, and what the log says of the ones before.
+/// When the next attempt to connect is due, and what the log says of the failed ones.
 ///
 /// The pause has full jitter: anything from 0.1 s up to a ceiling that doubles to 5 s, so that many clients do not return to a restarted
 /// broker in step, and each is back soon after it.
@@ -18,7 +18,7 @@ struct ReconnectDelay {
     }
 
     /// Connected.
-    /// - Returns: the failures before, and how long there was no connection; nil for the first attempt that succeeds.
+    /// - Returns: the failures before, and how long there was no connection; nil when none failed.
     mutating func reset(now: ContinuousClock.Instant = .now) -> (failures: Int, outage: Duration)? {
         defer { self = ReconnectDelay() }
         return firstFailure.map { (failures, now - $0) }
