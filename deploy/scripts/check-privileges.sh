@@ -43,7 +43,7 @@ psql -q -v ON_ERROR_STOP=1 -d "$POSTGRES_URL" -f "$work/grants.sql" >"$work/gran
 server=${POSTGRES_URL#*@}
 env POSTGRES_URL="postgresql://push_owner@$server" RABBITMQ_URL="$RABBITMQ_URL" "$programs/token-service" migrate >"$work/migrate.log" 2>&1 || fail "push_owner cannot migrate (see $work/migrate.log)."
 
-rabbit() { env "${rabbitmq_environment[@]}" /usr/lib/rabbitmq/bin/rabbitmqctl -q "$@" >>"$work/rabbitmqctl.out" 2>&1 || fail "rabbitmqctl $1 failed (see $work/rabbitmqctl.out)."; }
+rabbit() { env "${rabbitmq_environment[@]}" ${server_prefix[@]+"${server_prefix[@]}"} /usr/lib/rabbitmq/bin/rabbitmqctl -q "$@" >>"$work/rabbitmqctl.out" 2>&1 || fail "rabbitmqctl $1 failed (see $work/rabbitmqctl.out)."; }
 # The row `| ACCOUNT | configure | write | read |`, each right between backticks, bars escaped.
 rights() {
     local row
