@@ -1,6 +1,7 @@
 import Foundation
 import PushCtl
 import StrictJSON
+import TestSupport
 import Testing
 
 @Suite("The path of one notification, with every program as a process", .timeLimit(.minutes(5)))
@@ -9,8 +10,7 @@ struct PathOfOneNotificationTests {
         try await withPlatform { platform in
             try await platform.startSimulator(["UNKNOWN_DEVICES": "reject"])
             let tokenService = try await platform.startTokenService()
-            try await platform.startDispatcher("dispatcher-1")
-            try await platform.startDispatcher("dispatcher-2")
+            let dispatchers = [try await platform.startDispatcher("dispatcher-1"), try await platform.startDispatcher("dispatcher-2")]
             let (ending, output) = try await platform.shell(
                 "deploy/scripts/demonstration.sh \(platform.simulatorURL) \(tokenService.url) \(platform.simulatorURL)",
                 [
@@ -24,7 +24,16 @@ struct PathOfOneNotificationTests {
             #expect(!shown.contains(/[0-9a-f]{8}-[0-9a-f]{4}-/), "ids are for programs: \(shown)")
             #expect(shown.contains("\nNext, in a browser: \(platform.simulatorURL) shows"), "\(shown)")
             try await paste(String(output[start.lowerBound...]), twiceInto: platform)
+            for service in [tokenService] + dispatchers { try await checkMetrics(of: service, platform) }
         }
+    }
+
+    /// The page of a process that has worked, with the metrics of its connections to the broker, which only `Main` puts there.
+    private func checkMetrics(of service: RunningService, _ platform: Platform) async throws {
+        let (ending, page) = try await platform.shell("curl -fsS '\(service.url)/metrics'")
+        #expect(ending == .exited(0), "\(page)")
+        #expect(MetricsLint.faults(of: page) == [])
+        #expect(MetricsLint.names(in: page).isSuperset(of: ["push_broker_published_total", "push_broker_connected"]))
     }
 
     /// What is printed for pasting is the README's, and goes as well the second time.

@@ -25,7 +25,7 @@ struct DispatcherMetrics: Sendable {
 
     init(registry: PrometheusMetrics) {
         self.registry = registry
-        for (name, help) in Self.help { registry.describe(name, help) }
+        for (name, help) in Self.help + BrokerMetrics.help { registry.describe(name, help) }
         func counter(_ name: String, _ dimensions: [(String, String)] = []) -> Counter {
             Counter(label: name, dimensions: dimensions, factory: registry)
         }

@@ -1,3 +1,4 @@
+import Broker
 import Metrics
 package import Observability
 package import Postgres
@@ -20,7 +21,7 @@ package struct TokenServiceMetrics: Sendable {
         registry.describe(
             MetricName.changesPerCommit, "Registrations and changes that shared a transaction.",
             buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256])
-        for (name, help) in Self.help { registry.describe(name, help) }
+        for (name, help) in Self.help + BrokerMetrics.help { registry.describe(name, help) }
         let acceptances = Lane.allCases.map { lane in
             let counters = ["false", "true"].map { replay in
                 Counter(label: MetricName.accepted, dimensions: [("lane", lane.rawValue), ("replay", replay)], factory: registry)
