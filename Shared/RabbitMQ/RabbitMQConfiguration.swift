@@ -19,8 +19,10 @@ package struct RabbitMQConfiguration: Sendable {
         package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     }
 
-    /// At least one. Each connection tries them in random order.
+    /// At least one. Connections go to ``current``, and where it cannot be reached to the next one.
     package var nodes: [Node]
+    /// Shared by all copies, and so by all connections of a process.
+    let current = CurrentNode()
     package let virtualHost: String
     /// True for `amqps://`: TLS 1.2 or later, the broker's certificate and name are checked inside the handshake.
     package let usesTLS: Bool
@@ -32,8 +34,9 @@ package struct RabbitMQConfiguration: Sendable {
     package let authorityFile: String?
     /// Shown in the broker's list of connections.
     package var connectionName: String
-    /// 5 to 20 s is what RabbitMQ advises; zero would switch heartbeats off and is refused.
-    package var heartbeat: Duration = .seconds(10)
+    /// A node that falls silent is left after two of them, and sending shall go on within ten seconds. RabbitMQ's guide to heartbeats advises 5 to
+    /// 20 s for most; zero would switch them off and is refused.
+    package var heartbeat: Duration = .seconds(4)
     /// Per address, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(3)
     /// A larger message is not kept: it arrives as ``RabbitMQDelivery/isOversized``. Never allocated.

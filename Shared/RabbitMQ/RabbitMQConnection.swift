@@ -6,7 +6,7 @@ import SystemIO
 /// one thread opens, uses and closes it; only ``breaker`` may be touched from another.
 ///
 /// Calls that wait for an answer (declare, consume, …) end within 5 s. Calls that only write (publish, acknowledge) can wait for the
-/// socket; `TCP_USER_TIMEOUT` ends that after 15 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and
+/// socket; `TCP_USER_TIMEOUT` ends that after 8 s, ``breaker`` sooner. After any error but `invalidArgument` the connection is dead and
 /// every call throws: close it and open another.
 package final class RabbitMQConnection {
     /// The only channel.
@@ -19,6 +19,9 @@ package final class RabbitMQConnection {
     let pool = ScratchPool()
     package let breaker: SocketBreaker
     let maximumBodyBytes: Int
+    /// The node that it reached: `192.0.2.1:5672`.
+    package let peer: String
+    private let reportSilence: () -> Void
     var assembly = MessageAssembly()
     /// True when the last ``receive(into:limit:)`` ended because nothing more had come.
     var isDrained = false
@@ -28,12 +31,12 @@ package final class RabbitMQConnection {
     private var isUsable = true
     private var isOpen = true
 
-    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the nodes in random order, so that connections
-    /// spread over them, and every address of each. An address has `connectTimeout`, the login 5 s.
+    /// Connects, checks the broker's certificate, logs in and opens the channel. Tries the node of the process's other connections first, then the
+    /// others, and every address of each. An address has `connectTimeout`, the login 5 s.
     /// - Throws: the last node's error; a wrong password or an untrusted certificate at once, because other nodes would say the same.
     package static func open(_ configuration: RabbitMQConfiguration) throws(RabbitMQError) -> RabbitMQConnection {
         var failure = RabbitMQError(.configuration, "connect", "no node is named")
-        for node in configuration.nodes.shuffled() {
+        for node in configuration.current.order(configuration.nodes) {
             let addresses: [SocketAddress]
             do {
                 addresses = try SocketAddress.resolve(host: node.host, port: node.port)
@@ -41,9 +44,11 @@ package final class RabbitMQConnection {
                 failure = RabbitMQError(.unreachable, "resolve \(node.host)", "\(error)")
                 continue
             }
-            for address in spread(addresses) {
+            for address in configuration.current.order(addresses) {
                 do throws(RabbitMQError) {
-                    return try RabbitMQConnection(configuration, node, address)
+                    let connection = try RabbitMQConnection(configuration, node, address)
+                    configuration.current.connected(to: node, address)
+                    return connection
                 } catch {
                     failure = error
                     guard error.isOfOneNode else { throw error }
@@ -53,18 +58,14 @@ package final class RabbitMQConnection {
         throw failure
     }
 
-    /// Shuffles the addresses, and keeps those of the family that the resolver prefers (IPv6 or IPv4, RFC 6724) in front.
-    private static func spread(_ addresses: [SocketAddress]) -> [SocketAddress] {
-        guard let first = addresses.first else { return [] }
-        return addresses.filter { $0.isIPv6 == first.isIPv6 }.shuffled() + addresses.filter { $0.isIPv6 != first.isIPv6 }.shuffled()
-    }
-
     private init(
         _ configuration: RabbitMQConfiguration, _ node: RabbitMQConfiguration.Node, _ address: SocketAddress
     ) throws(RabbitMQError) {
         guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
         self.state = state
         maximumBodyBytes = configuration.maximumBodyBytes
+        peer = "\(address)"
+        reportSilence = { configuration.current.fellSilent(node, address) }
         do throws(RabbitMQError) {
             let socket = try configuration.usesTLS ? Self.makeTLSSocket(state, configuration, host: node.host) : Self.makeSocket(state)
             var timeout = timeval(configuration.connectTimeout)
@@ -93,6 +94,8 @@ package final class RabbitMQConnection {
         guard let state = amqp_new_connection() else { throw RabbitMQError(.connectionLost, "amqp_new_connection", "out of memory") }
         self.state = state
         maximumBodyBytes = configuration.maximumBodyBytes
+        peer = "a connected socket"
+        reportSilence = {}
         breaker = SocketBreaker(descriptor)
         do throws(RabbitMQError) {
             amqp_tcp_socket_set_sockfd(try Self.makeSocket(state), descriptor)
@@ -112,7 +115,7 @@ package final class RabbitMQConnection {
 
     /// The library's sends have no deadline (L2): the kernel's is the only one. Works under a zero window too.
     private func limitUnansweredBytes() throws(RabbitMQError) {
-        var milliseconds: UInt32 = 15_000
+        var milliseconds: UInt32 = 8_000
         let result = setsockopt(
             amqp_get_sockfd(state), Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, socklen_t(MemoryLayout<UInt32>.size))
         guard result == 0 else { throw RabbitMQError(.connectionLost, "TCP_USER_TIMEOUT", String(cString: strerror(errno))) }
@@ -175,6 +178,7 @@ package final class RabbitMQConnection {
     /// Notes that the connection cannot be used any more, and passes the error on.
     func dead(_ error: RabbitMQError) -> RabbitMQError {
         isUsable = false
+        if error.code == .heartbeatTimeout { reportSilence() }
         return error
     }
 

@@ -81,6 +81,24 @@ struct ConnectionTests {
         }
     }
 
+    /// What a dispatcher's publisher notices of its node must hold for its reader of the control stream.
+    @Test func allConnectionsGoToTheSameNodeAlsoAfterItsLoss() throws {
+        let configuration = try RabbitMQConfiguration(uri: testURI())
+        let broker = configuration.nodes[0]
+        var nodes = try (1...3).map { _ in try FaultProxy(toHost: broker.host, port: broker.port) }
+        defer { for node in nodes { node.stop() } }
+        var copies = [configuration, configuration]
+        for index in copies.indices { copies[index].nodes = nodes.map { .init(host: "127.0.0.1", port: $0.port) } }
+        for round in 1...3 {
+            let connections = try (1...6).map { number in try RabbitMQConnection.open(copies[number % 2]) }
+            let reached = nodes.indices.filter { nodes[$0].bytesFromClients > 0 }
+            #expect(reached.count == 1, "round \(round)")
+            for connection in connections { connection.close() }
+            // This node is away from now on.
+            for index in reached { nodes.remove(at: index).stop() }
+        }
+    }
+
     /// Every node would say the same, and each wrong password costs the account an attempt.
     @Test func asksOneNodeOnlyForAWrongPassword() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI().replacing("guest:guest", with: "guest:wrong"))
@@ -94,13 +112,19 @@ struct ConnectionTests {
 
     @Test func noticesABrokerThatFallsSilent() async throws {
         var configuration = try RabbitMQConfiguration(uri: testURI())
-        let proxy = try FaultProxy(toHost: configuration.nodes[0].host, port: configuration.nodes[0].port)
+        let direct = configuration.nodes[0]
+        let proxy = try FaultProxy(toHost: direct.host, port: direct.port)
         defer { proxy.stop() }
         configuration.nodes = [.init(host: "127.0.0.1", port: proxy.port)]
         configuration.heartbeat = .seconds(1)
         let connection = try RabbitMQConnection.open(configuration)
         try connection.selectConfirms()
         proxy.set(.blackHole)
+        // It still takes connections, and is the last to be asked.
+        let other = try FaultProxy(toHost: direct.host, port: direct.port)
+        defer { other.stop() }
+        var both = configuration
+        both.nodes.append(.init(host: "127.0.0.1", port: other.port))
         let wakeUp = try WakeUp()
         var events: [RabbitMQEvent] = []
         #expect {
@@ -111,6 +135,7 @@ struct ConnectionTests {
         } throws: {
             ($0 as? RabbitMQError)?.code == .heartbeatTimeout
         }
+        #expect(try RabbitMQConnection.open(both).peer == "127.0.0.1:\(other.port)")
     }
 
     @Test func wakesFromAWaitWhenToldTo() async throws {

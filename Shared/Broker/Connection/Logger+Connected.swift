@@ -1,9 +1,10 @@
 import Logging
-import RabbitMQ
 
 extension Logger {
-    /// - Parameter outage: what ``ReconnectDelay/reset(now:)`` says.
-    func connected(_ client: String, to broker: RabbitMQConfiguration, after outage: (failures: Int, outage: Duration)?) {
+    /// - Parameters:
+    ///   - broker: The node that was reached.
+    ///   - outage: What ``ReconnectDelay/reset(now:)`` says.
+    func connected(_ client: String, to broker: String, after outage: (failures: Int, outage: Duration)?) {
         var metadata: Logger.Metadata = [LogKey.client: "\(client)", LogKey.broker: "\(broker)"]
         if let outage {
             metadata[LogKey.failures] = "\(outage.failures)"

@@ -5,8 +5,8 @@ import SystemIO
 /// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline
 /// (RELIABILITY.md section 0.1). Looks four times per limit.
 final class Watchdog: Sendable {
-    /// Twice the heartbeat: what can be noticed in an orderly way has been noticed by then.
-    static let defaultLimit = Duration.seconds(20)
+    /// More than two heartbeats: what can be noticed in an orderly way has been noticed by then.
+    static let defaultLimit = Duration.seconds(10)
 
     private let stopped: WakeUp
 

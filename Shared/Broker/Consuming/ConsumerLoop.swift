@@ -7,7 +7,7 @@ import SystemIO
 /// The consumer's thread: owns the connection and the bookkeeping of what is unsettled. Single-threaded, hence plain variables.
 final class ConsumerLoop {
     /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
-    private static let longestWait = Duration.milliseconds(2500)
+    private static let longestWait = Duration.seconds(1)
 
     let core: ConsumerCore
     private let rest: Rest
@@ -82,7 +82,7 @@ final class ConsumerLoop {
             generation += 1
             let outage = delay.reset()
             setConnected(true)
-            core.logger.connected(core.settings.name, to: configuration, after: outage)
+            core.logger.connected(core.settings.name, to: connection.peer, after: outage)
         } catch {
             lost(error)
         }

@@ -36,7 +36,7 @@ final class PublisherLoop {
     /// At most so many are written before the broker's answers are read again (RELIABILITY.md 2.4).
     private static let burst = 64
     /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
-    private static let longestWait = Duration.milliseconds(2500)
+    private static let longestWait = Duration.seconds(1)
 
     private let core: PublisherCore
     private let rest: Rest
@@ -113,7 +113,7 @@ final class PublisherLoop {
             let outage = delay.reset()
             core.metrics.connected.record(1)
             setState(.ready)
-            core.logger.connected(core.settings.name, to: configuration, after: outage)
+            core.logger.connected(core.settings.name, to: connection.peer, after: outage)
         } catch {
             lost(error)
         }
