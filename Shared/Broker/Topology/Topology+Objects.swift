@@ -50,6 +50,9 @@ extension Topology {
             }
             + [
                 DeclaredQueue(name: tokenServiceOutcomesQueue, arguments: quorum(deadLettersTo: deadExchange)),
+                // It keeps the newest heartbeat and drops the one before.
+                DeclaredQueue(
+                    name: heartbeatQueue, arguments: ["x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "drop-head"]),
                 // No length limit: it would drop the oldest fences, and with them what they protect.
                 DeclaredQueue(
                     name: controlStream,

@@ -40,7 +40,7 @@ package struct Topology: Sendable, Hashable {
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
 
-    /// No queue has this name. A dispatcher at rest publishes to it through the default exchange: the broker drops the message and confirms
-    /// it, which shows how long it takes to confirm. No node has to hold anything for that.
-    package var heartbeatRoutingKey: String { "\(prefix).heartbeat" }
+    /// A dispatcher at rest publishes to it through the default exchange, and nobody reads it: that the broker confirms shows that its node reaches
+    /// most of the others.
+    package var heartbeatQueue: String { "\(prefix).heartbeat" }
 }

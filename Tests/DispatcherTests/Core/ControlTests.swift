@@ -183,7 +183,7 @@ struct ControlTests {
     func sendsHeartbeats() throws {
         let bench = try CoreBench { $0.heartbeatInterval = 200 }
         bench.tick(after: 200)
-        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.heartbeatRoutingKey]])
+        #expect(bench.published.map { $0.messages.map(\.routingKey) } == [[bench.topology.heartbeatQueue]])
         bench.confirmNext()
         bench.tick(after: 100)
         #expect(bench.published.isEmpty, "not due yet")

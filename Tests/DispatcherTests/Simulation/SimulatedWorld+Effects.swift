@@ -136,7 +136,7 @@ extension SimulatedWorld {
             ready.append(stored)
         } else if message.routingKey == topology.controlStream, let marker = try? ControlMessage(decoding: message.body) {
             stream.append(marker)
-        } else if message.routingKey != topology.heartbeatRoutingKey {
+        } else if message.routingKey != topology.heartbeatQueue {
             breach("a message to nowhere: \(message.exchange) \(message.routingKey)")
         }
     }

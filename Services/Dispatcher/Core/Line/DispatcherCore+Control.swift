@@ -84,13 +84,13 @@ extension DispatcherCore {
         sendParked(at: now)
     }
 
-    /// When nothing else waits for a confirmation, publishes a message that no queue takes, so that a slow link or broker is noticed by its late
-    /// confirmation. Without it, a dispatcher at rest would notice only by jobs that arrive before the fences that were delayed with them.
+    /// When nothing else waits for a confirmation, publishes a message, so that a slow link, a slow broker or a node that lost the others is noticed
+    /// by its late confirmation. Without it, a dispatcher at rest would notice only by jobs that arrive before the fences that were delayed with them.
     mutating func sendHeartbeat(at now: Int64) {
         guard control == .current, publications.isEmpty, outbox.isEmpty, !isStopping || !jobs.isEmpty else { return }
         guard now - lastFlush >= rules.heartbeatInterval || now < lastFlush else { return }
         let message = OutgoingMessage(
-            exchange: "", routingKey: rules.topology.heartbeatRoutingKey, messageID: .timeOrdered(milliseconds: now),
+            exchange: "", routingKey: rules.topology.heartbeatQueue, messageID: .timeOrdered(milliseconds: now),
             contentType: "text/plain", body: [], isMandatory: false)
         outbox.append(OutboundMessage(message: message, covers: [], kind: .heartbeat))
     }
