@@ -96,6 +96,8 @@ stop_process() {
 start() {
     local name=$1
     shift
+    # Before the process, which opens it a moment later: who reads it meanwhile must find it.
+    : >"$work/$name.log"
     # In a session of its own, so that Ctrl-C reaches this script alone, which then stops everything in order.
     setsid "$@" >"$work/$name.log" 2>&1 </dev/null &
     started=$!
