@@ -10,6 +10,7 @@ final class PrivateServer: @unchecked Sendable {
     let port: UInt16
     /// Holds `ca.pem` and `other-ca.pem`, of which the first signed the server's certificate for `localhost`.
     let directory: URL
+    private let data: URL
     private let process: Process
 
     /// PostgreSQL refuses to run as root, so root hands it to the user `postgres`.
@@ -20,19 +21,32 @@ final class PrivateServer: @unchecked Sendable {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         let result: R
         do {
-            let server = try await blocking { try PrivateServer(in: directory) }
-            do {
-                result = try await body(server)
-            } catch {
-                await blocking { server.stop() }
-                throw error
-            }
-            await blocking { server.stop() }
+            result = try await run({ try PrivateServer(in: directory) }, body)
         } catch {
             try FileManager.default.removeItem(at: directory)
             throw error
         }
         try FileManager.default.removeItem(at: directory)
+        return result
+    }
+
+    /// Runs `body` with a standby of this server, which ends before this server does.
+    func withStandby<R>(_ body: (PrivateServer) async throws -> R) async throws -> R {
+        try await Self.run({ try PrivateServer(following: self) }, body)
+    }
+
+    private static func run<R>(
+        _ make: @escaping @Sendable () throws -> PrivateServer, _ body: (PrivateServer) async throws -> R
+    ) async throws -> R {
+        let server = try await blocking(make)
+        let result: R
+        do {
+            result = try await body(server)
+        } catch {
+            await blocking { server.end(SIGINT) }
+            throw error
+        }
+        await blocking { server.end(SIGINT) }
         return result
     }
 
@@ -46,42 +60,65 @@ final class PrivateServer: @unchecked Sendable {
 
     private init(in directory: URL) throws {
         self.directory = directory
+        data = directory.appending(path: "data")
         port = try UInt16(FreePorts.choose(1)[0])
         try Self.makeCertificates(in: directory)
-        if Self.isRoot { try Command.run("/bin/chown", ["-R", "postgres", directory.path], in: directory) }
-        let binaries = try Self.binaries()
-        let (setUp, arguments) = Self.asServerUser(
-            binaries + "/initdb",
-            ["-D", directory.appending(path: "data").path, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
-        try Command.run(setUp, arguments, in: directory)
-        process = try Self.start(binaries + "/postgres", port: port, in: directory)
+        if Self.isRoot {
+            let chown = ServerPrograms.chosen.chown(["-R", "postgres", directory.path])
+            try Command.run(chown.executable, chown.arguments, in: directory)
+        }
+        let options = ["-D", data.path, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+        try Self.run("initdb", options, in: directory)
+        process = try Self.start(data, port: port, in: directory)
+    }
+
+    private init(following primary: PrivateServer) throws {
+        directory = primary.directory
+        data = directory.appending(path: "standby")
+        port = try UInt16(FreePorts.choose(1)[0])
+        let options = ["-D", data.path, "-R", "-c", "fast", "--no-sync", "-d", primary.uri("sslmode=disable")]
+        try Self.run("pg_basebackup", options, in: directory)
+        process = try Self.start(data, port: port, in: directory)
+    }
+
+    private static func run(_ program: String, _ arguments: [String], in directory: URL) throws {
+        let command = try ServerPrograms.chosen.postgres(program, arguments)
+        try Command.run(command.executable, command.arguments, in: directory)
     }
 
     /// - Parameter parameters: libpq's, as in `sslmode=disable`.
     func uri(host: String = "localhost", _ parameters: String) -> String { "postgresql://postgres@\(host):\(port)/postgres?\(parameters)" }
 
-    /// SIGINT: PostgreSQL's fast shutdown.
-    private func stop() {
-        kill(process.processIdentifier, SIGINT)
+    /// Makes a standby the primary.
+    func promote() async throws {
+        try await Self.blocking { try Self.run("pg_ctl", ["promote", "-w", "-D", self.data.path], in: self.directory) }
+    }
+
+    func crash() async { await Self.blocking { self.end(SIGKILL) } }
+
+    /// - Parameter signal: SIGINT is PostgreSQL's fast shutdown.
+    private func end(_ signal: Int32) {
+        if process.isRunning { kill(process.processIdentifier, signal) }
         process.waitUntilExit()
     }
 
-    private static func start(_ path: String, port: UInt16, in directory: URL) throws -> Process {
+    private static func start(_ data: URL, port: UInt16, in directory: URL) throws -> Process {
         let settings = [
             "listen_addresses=127.0.0.1", "port=\(port)", "unix_socket_directories=", "fsync=off", "ssl=on", "max_connections=20",
             "ssl_cert_file=\(directory.appending(path: "server.pem").path)", "ssl_key_file=\(directory.appending(path: "server.key").path)",
         ]
         let process = Process()
-        let (program, arguments) = asServerUser(path, ["-D", directory.appending(path: "data").path] + settings.flatMap { ["-c", $0] })
-        process.executableURL = URL(filePath: program)
-        process.arguments = arguments
+        let command = try ServerPrograms.chosen.postgres("postgres", ["-D", data.path] + settings.flatMap { ["-c", $0] })
+        process.executableURL = URL(filePath: command.executable)
+        process.arguments = command.arguments
         process.currentDirectoryURL = directory
         let log = Foundation.Pipe()
         process.standardError = log
         process.standardOutput = FileHandle(forWritingAtPath: "/dev/null")
         try process.run()
         var text = ""
-        while !text.contains("ready to accept connections") {
+        // A standby is ready to accept read-only connections.
+        while text.firstMatch(of: /ready to accept (read-only )?connections/) == nil {
             let data = log.fileHandleForReading.availableData
             guard !data.isEmpty else { throw Command.Failure(description: "postgres did not start: \(text)") }
             text += String(decoding: data, as: UTF8.self)
@@ -91,20 +128,6 @@ final class PrivateServer: @unchecked Sendable {
             if handle.availableData.isEmpty { handle.readabilityHandler = nil }
         }
         return process
-    }
-
-    private static func asServerUser(_ path: String, _ arguments: [String]) -> (String, [String]) {
-        guard isRoot else { return (path, arguments) }
-        // Replaces itself by the program, so that the process id is the server's.
-        return ("/usr/bin/setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", path] + arguments)
-    }
-
-    /// The newest installed server.
-    private static func binaries() throws -> String {
-        let root = "/usr/lib/postgresql"
-        let versions = try FileManager.default.contentsOfDirectory(atPath: root).compactMap(Int.init)
-        guard let newest = versions.max() else { throw Command.Failure(description: "no PostgreSQL server in \(root)") }
-        return "\(root)/\(newest)/bin"
     }
 
     private static func makeCertificates(in directory: URL) throws {

@@ -22,6 +22,10 @@ package final class ChildProcess: Sendable {
         id = process.processIdentifier
     }
 
+    package convenience init(_ command: ServerCommand, _ environment: [String: String], log: String) throws {
+        try self.init(command.executable, command.arguments, environment, log: log)
+    }
+
     /// Waits for its end; to be called once.
     package func exit() async throws -> Int32 { try await exited.next() }
 

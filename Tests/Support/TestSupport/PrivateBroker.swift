@@ -9,9 +9,6 @@ package final class PrivateBroker: Sendable {
         package let description: String
     }
 
-    /// Where Debian keeps the programs themselves; those in the path insist on being the service's user.
-    private static let programs = "/usr/lib/rabbitmq/bin"
-
     package let folder: String
     /// Of plain AMQP, on 127.0.0.1.
     package let port: Int
@@ -65,9 +62,9 @@ package final class PrivateBroker: Sendable {
         ]
         // Its own port mapper first: one that the broker starts would outlive it.
         mapper = try ChildProcess(
-            "/usr/bin/epmd", ["-address", "127.0.0.1", "-port", "\(ports[3])"], environment, log: "\(folder)/epmd.log")
+            ServerPrograms.chosen.portMapper(["-address", "127.0.0.1", "-port", "\(ports[3])"]), environment, log: "\(folder)/epmd.log")
         do {
-            server = try ChildProcess("\(Self.programs)/rabbitmq-server", [], environment, log: "\(folder)/server.log")
+            server = try ChildProcess(ServerPrograms.chosen.rabbitMQ("rabbitmq-server"), environment, log: "\(folder)/server.log")
         } catch {
             await mapper.end()
             throw error
@@ -78,7 +75,7 @@ package final class PrivateBroker: Sendable {
     @discardableResult
     package func control(_ arguments: String...) async throws -> String {
         let log = "\(folder)/control-\(PushID.random()).log"
-        let status = try await ChildProcess("\(Self.programs)/rabbitmqctl", arguments, environment, log: log).exit()
+        let status = try await ChildProcess(ServerPrograms.chosen.rabbitMQ("rabbitmqctl", arguments), environment, log: log).exit()
         let output = try String(contentsOfFile: log, encoding: .utf8)
         guard status == 0 else { throw Failure(description: "rabbitmqctl \(arguments.joined(separator: " ")): \(output)") }
         return output
