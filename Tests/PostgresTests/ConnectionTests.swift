@@ -18,31 +18,54 @@ struct ConnectionTests {
         defer { proxy.stop() }
         let hosts = "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)"
         try await withPool(server.with(servers: hosts), { $0.connectTimeout = .seconds(2) }) { pool in
-            try await pool.session { session in try session.execute("SELECT 1") }
+            for _ in 0..<3 {
+                try await pool.session { session in
+                    try session.execute("SELECT 1")
+                    session.discardConnection()
+                }
+            }
+        }
+        // From then on the host that answers is tried first.
+        #expect(proxy.connections == 1)
+    }
+
+    @Test func aHostThatNeverAnswersLeavesTheOthersTime() async throws {
+        let server = try ServerURI(TestServer.uri())
+        let proxy = try FaultProxy(to: server.port, .silence)
+        defer { proxy.stop() }
+        try await withPool(server.with(servers: "127.0.0.1:\(proxy.port),127.0.0.1:\(server.port)")) { pool in
+            // Shorter than the connect timeout.
+            try await pool.session(deadline: .seconds(4)) { session in try session.execute("SELECT 1") }
         }
         #expect(proxy.connections == 1)
     }
 
-    @Test(.database) func ofSeveralHostsOneThatTakesWritesIsWanted() async throws {
+    @Test(.database) func aServerThatTakesNoWritesIsPassedOver() async throws {
         let database = try #require(TestDatabase.current)
         try await database.pool.session { session in
             let name = try session.execute("SELECT current_database()").only().text(0)
             try session.simple("ALTER DATABASE \(name) SET default_transaction_read_only = on")
         }
         let server = try ServerURI(database.uri)
-        try await withPool(server.with(servers: "127.0.0.1:\(server.port)")) { pool in
-            try await pool.session { session in try session.execute("SELECT 1") }
+        // A single host too: its name may lead to a standby.
+        for hosts in ["127.0.0.1:\(server.port)", "127.0.0.1:\(server.port),localhost:\(server.port)"] {
+            try await withPool(server.with(servers: hosts)) { pool in
+                let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
+                #expect(error.code == .connectionFailed)
+                #expect(error.message.contains("session is read-only"))
+                for host in hosts.split(separator: ",") { #expect(error.message.contains("\(host): ")) }
+            }
         }
-        let twice = "127.0.0.1:\(server.port),localhost:\(server.port)"
-        try await withPool(server.with(servers: twice)) { pool in
-            let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }
-            #expect(error.code == .connectionFailed)
-            #expect(error.message.contains("session is read-only"))
-            #expect(error.message.contains("127.0.0.1:") && error.message.contains("localhost:"))
+    }
+
+    @Test func aStandbyCannotBeAskedFor() throws {
+        for wanted in ["any", "prefer-standby", "standby", "read-only"] {
+            let uri = "postgresql://h/d?target_session_attrs=\(wanted)"
+            let error = #expect(throws: PostgresError.self) { try PostgresConfiguration(uri: uri) }
+            #expect(error?.code == .configuration)
+            #expect(error?.message.contains("target_session_attrs must be read-write or primary") == true)
         }
-        try await withPool(server.with(servers: twice) + "?target_session_attrs=any") { pool in
-            try await pool.session { session in try session.execute("SELECT 1") }
-        }
+        _ = try PostgresConfiguration(uri: "postgresql://h/d?target_session_attrs=primary")
     }
 
     @Test func aNameIsResolved() async throws {

@@ -64,6 +64,76 @@ struct PrivateServerTests {
         }
     }
 
+    @Test func thePoolFollowsThePrimary() async throws {
+        try await PrivateServer.with { primary in
+            try await primary.withStandby { standby in
+                let refused = try await refusal(standby.uri("sslmode=disable"))
+                #expect(refused.message.contains("session is read-only"))
+
+                let hosts = "localhost:\(standby.port),localhost:\(primary.port)"
+                try await withPool("postgresql://postgres@\(hosts)/postgres?sslmode=disable") { pool in
+                    try await pool.session { session in
+                        try session.simple("CREATE TABLE item (id int4 PRIMARY KEY)")
+                        try session.simple("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                        try session.simple("SELECT pg_reload_conf()")
+                    }
+                    // Until the setting holds, a commit does not wait for the standby.
+                    while try await pool.session({ session in
+                        try session.execute("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'").isEmpty
+                    }) {}
+                    try await pool.transaction { session in try session.execute("INSERT INTO item VALUES (1)") }
+
+                    await primary.crash()
+                    let error = try await postgresError {
+                        try await pool.transaction { session in try session.execute("INSERT INTO item VALUES (2)") }
+                    }
+                    #expect(error.isUnavailable)
+                    try await standby.promote()
+                    while await !pool.isHealthy() {}
+                    let found = try await pool.transaction { session in
+                        try session.execute("INSERT INTO item VALUES (3)")
+                        return try session.execute("SELECT id FROM item ORDER BY id").map { row in try row.int32(0) }
+                    }
+                    #expect(found == [1, 3])
+                }
+            }
+        }
+    }
+
+    /// The server's timeouts do not end this wait, and nobody else sees the row until it ends.
+    @Test func aCommitThatNoStandbyConfirmsHasAnUnknownOutcome() async throws {
+        try await PrivateServer.with { server in
+            let change: (inout PostgresConfiguration) -> Void = {
+                $0.statementTimeout = .milliseconds(500)
+                $0.answerGrace = .seconds(1)
+            }
+            try await withPool(server.uri("sslmode=disable"), change) { pool in
+                try await pool.session { session in
+                    try session.simple("CREATE TABLE item (id int4 PRIMARY KEY)")
+                    try session.simple("ALTER SYSTEM SET synchronous_standby_names = 'absent'")
+                    try session.simple("SELECT pg_reload_conf()")
+                }
+                let count = { try await pool.session { session in try session.execute("SELECT count(*) FROM item").only().int64(0) } }
+                var id: Int32 = 0
+                var failure: PostgresError?
+                while failure == nil {
+                    id += 1
+                    do {
+                        try await pool.transaction { [id] session in try session.execute("INSERT INTO item VALUES ($1)", [.int32(id)]) }
+                    } catch let error as PostgresError { failure = error }
+                }
+                #expect(failure?.code == .deadlineExceeded(outcomeUnknown: true))
+                #expect(try await count() == Int64(id) - 1)
+
+                try await pool.session { session in
+                    try session.simple("ALTER SYSTEM RESET synchronous_standby_names")
+                    try session.simple("SELECT pg_reload_conf()")
+                }
+                while try await count() < Int64(id) {}
+            }
+        }
+    }
+
     private func refusal(_ uri: String) async throws -> PostgresError {
         try await withPool(uri) { pool in
             let error = try await postgresError { try await pool.session { session in try session.execute("SELECT 1") } }

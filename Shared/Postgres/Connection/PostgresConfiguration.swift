@@ -40,11 +40,22 @@ package struct PostgresConfiguration: Sendable {
         hosts = try PostgresHost.list(host: options["host"], hostaddr: options["hostaddr"], port: options["port"])
         if let seconds = options["connect_timeout"].flatMap(Int.init), seconds > 0 { connectTimeout = .seconds(seconds) }
         for key in ["host", "hostaddr", "port", "connect_timeout"] { options[key] = nil }
-        // Of several servers, the one that takes writes is wanted, whichever that is after a failover.
-        if hosts.count > 1, options["target_session_attrs"] == nil { options["target_session_attrs"] = "read-write" }
+        options["target_session_attrs"] = try Self.sessionAttributes(options["target_session_attrs"])
         self.options = options
         self.passwordFile = passwordFile
         _ = try password()
+    }
+
+    /// One host may lead to a standby too: a name with several addresses, a proxy, or the former primary after a failover. A standby refuses
+    /// writes, and its answers may be stale.
+    private static func sessionAttributes(_ stated: String?) throws(PostgresError) -> String {
+        guard let stated else { return "read-write" }
+        guard ["read-write", "primary"].contains(stated) else {
+            throw PostgresError(
+                .configuration, operation: "configure",
+                message: "target_session_attrs must be read-write or primary, because every connection writes")
+        }
+        return stated
     }
 
     /// The password of the file, if there is one; else of the URI.

@@ -1,20 +1,31 @@
 internal import CPostgres
+internal import Synchronization
 
 /// Opens connections: tries each host, and each address of a host, in turn, each within its share of the time.
 ///
 /// libpq could walk the list itself, but not past a host that accepts and never answers: `connect_timeout` is not looked at by
 /// the non-blocking calls, and there is no way to tell `PQconnectPoll` to go on to the next.
-struct PostgresConnector: Sendable {
+final class PostgresConnector: Sendable {
     let configuration: PostgresConfiguration
+    /// The host that let the last connection in; tried first. Else each new connection would wait for a host whose machine is gone.
+    private let lastHost = Atomic<Int>(0)
+
+    init(configuration: PostgresConfiguration) { self.configuration = configuration }
 
     /// - Throws: the reason for every host.
     func connect(deadline: Deadline?) throws(PostgresError) -> PostgresLink {
         let password = try configuration.password()
+        let (hosts, first) = (configuration.hosts, lastHost.load(ordering: .relaxed))
         var reasons: [String] = []
-        for host in configuration.hosts {
-            let share = Deadline.after(configuration.connectTimeout)
+        for tried in hosts.indices {
+            let index = (first + tried) % hosts.count
+            // The hosts that are left share what time is left.
+            let share = deadline.map { $0.remaining / (hosts.count - tried) } ?? configuration.connectTimeout
             do throws(PostgresError) {
-                return try connect(to: host, password: password, deadline: deadline.map { min($0, share) } ?? share)
+                let link = try connect(
+                    to: hosts[index], password: password, deadline: .after(min(share, configuration.connectTimeout)))
+                lastHost.store(index, ordering: .relaxed)
+                return link
             } catch {
                 reasons.append(error.message)
             }
