@@ -217,6 +217,23 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
     }
 
+    @Test("A marker that comes back late proves nothing: what was published after it may lie behind it")
+    func lateMarker() throws {
+        let bench = try CoreBench(isCaughtUp: false)
+        bench.handle(.controlConnection(isUp: true))
+        bench.take(Fixture.job([Fixture.delivery(1, installation: installation, ownerEpoch: 2)]))
+        bench.tick(after: 3_000)
+        try bench.returnMarker()
+        #expect(!bench.gate.isOpen)
+        #expect(bench.submitted.isEmpty)
+        // It lay behind the marker.
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+        #expect(bench.submitted.isEmpty)
+        #expect(bench.events.map(\.outcome) == [.fenced])
+    }
+
     @Test("A marker that does not come back is followed by another")
     func asksAgain() throws {
         let bench = try CoreBench(isCaughtUp: false)

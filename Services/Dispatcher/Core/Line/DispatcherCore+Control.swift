@@ -68,7 +68,9 @@ extension DispatcherCore {
             guard at >= now - rules.controlMemory else { return }
             lift(id, toldAt: at)
         case .marker(let id):
-            if case .catchingUp(id, _) = control { caughtUp(at: now) }
+            guard case .catchingUp(id, let since) = control else { break }
+            // What was published after the marker may lie unread behind it: a late one tells how things were when it was published.
+            if now - since <= rules.confirmPatience { caughtUp(at: now) } else { askForProof(at: now) }
         case .other: break
         }
     }
@@ -112,8 +114,8 @@ extension DispatcherCore {
         case .current:
             guard let oldest = publications.values.lazy.map(\.since).min(), now - oldest >= rules.confirmPatience else { return }
             noteDoubt(
-                because: "the broker has confirmed nothing for \(now - oldest) ms, more than BROKER_CONFIRM_PATIENCE_MILLISECONDS allows"
-                    + " (\(rules.confirmPatience))")
+                because:
+                    "the broker owes a confirmation for longer than BROKER_CONFIRM_PATIENCE_MILLISECONDS (\(rules.confirmPatience)) allows")
             askForProof(at: now)
         }
     }
