@@ -17,6 +17,7 @@ struct PrivateBrokerTests {
             try await importsTheDefinitionsThatDeclareWouldMake(broker)
             try await checksTheBrokersCertificateInsideTheHandshake(broker)
             try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
+            try await publishesAgainWhereAConfirmationIsOverdue(broker)
             try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
             result = .success(())
         } catch {
@@ -63,6 +64,23 @@ struct PrivateBrokerTests {
             } throws: {
                 ($0 as? RabbitMQError)?.code == .untrusted
             }
+        }
+    }
+
+    /// A queue that stands still confirms nothing, while its node and the connection are well.
+    private func publishesAgainWhereAConfirmationIsOverdue(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "still")
+        let publisher = try makePublisher(configuration, topology, confirmLimit: .seconds(2))
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
+            try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
+            async let outcome = publisher.publish([.job(topology, .now)], deadline: nil)
+            let deadline = ContinuousClock.now + .seconds(60)
+            while publisher.state == .ready, .now < deadline { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(publisher.state == .connecting)
+            try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
+            #expect(await outcome == [.confirmed])
         }
     }
 

@@ -74,11 +74,11 @@ final class Watching: Sendable {
 
 func makePublisher(
     _ configuration: RabbitMQConfiguration, _ topology: Topology, maximumPending: Int = 10_000, drainTimeout: Duration = .seconds(120),
-    watchdogLimit: Duration = .seconds(20)
+    watchdogLimit: Duration = .seconds(20), confirmLimit: Duration = .seconds(120)
 ) throws -> Publisher {
     try Publisher(
         configuration: configuration, topology: topology, maximumPending: maximumPending, drainTimeout: drainTimeout,
-        watchdogLimit: watchdogLimit,
+        watchdogLimit: watchdogLimit, confirmLimit: confirmLimit,
         logger: quiet)
 }
 

@@ -5,9 +5,6 @@ import SystemIO
 /// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline
 /// (RELIABILITY.md section 0.1). Looks four times per limit.
 final class Watchdog: Sendable {
-    /// More than two heartbeats: what can be noticed in an orderly way has been noticed by then.
-    static let defaultLimit = Duration.seconds(10)
-
     private let stopped: WakeUp
 
     init(over pulse: LoopPulse, client: String, limit: Duration, logger: Logger) throws(SystemError) {

@@ -23,7 +23,7 @@ package final class Consumer: Service, Sendable {
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "consumer", configuration: RabbitMQConfiguration, topology: Topology, subscriptions: [Subscription],
-        drainTimeout: Duration = .seconds(20), watchdogLimit: Duration = .seconds(20), silenceLimit: Duration = .seconds(30),
+        drainTimeout: Duration = .seconds(20), watchdogLimit: Duration = .seconds(10), silenceLimit: Duration = .seconds(30),
         logger: Logger,
         onMessages: @escaping @Sendable ([ReceivedMessage]) -> Void, onConnectionChange: @escaping @Sendable (Bool) -> Void = { _ in }
     ) throws(SystemError) {

@@ -12,6 +12,7 @@ struct ConfirmTracker<Entry> {
         let entry: Entry
         let id: PushID
         let bytes: Int
+        let since: ContinuousClock.Instant
         var wasReturned = false
     }
 
@@ -20,10 +21,12 @@ struct ConfirmTracker<Entry> {
     private var firstTag: UInt64 = 1
     private(set) var count = 0
     private(set) var bytes = 0
+    /// When the oldest unanswered one was published.
+    var oldest: ContinuousClock.Instant? { slots.first?.map(\.since) }
 
     /// To be called for every publish, in order.
-    mutating func published(_ entry: Entry, id: PushID, bytes: Int) {
-        slots.append(Slot(entry: entry, id: id, bytes: bytes))
+    mutating func published(_ entry: Entry, id: PushID, bytes: Int, at now: ContinuousClock.Instant = .now) {
+        slots.append(Slot(entry: entry, id: id, bytes: bytes, since: now))
         count += 1
         self.bytes += bytes
     }

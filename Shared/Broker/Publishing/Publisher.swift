@@ -9,8 +9,8 @@ package import SystemIO
 ///
 /// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the
 /// connection is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never
-/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 10 s; a call that hangs in the library is cut after 20
-/// s by a watchdog.
+/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 5 s. A watchdog cuts a call that hangs in the library after
+/// 10 s, and a connection on which a confirmation is overdue is given up.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore
     private let hasRun = Mutex(false)
@@ -22,16 +22,18 @@ package final class Publisher: Service, Sendable {
     ///     hold 64 MiB together.
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
+    ///   - confirmLimit: how long the broker may owe a confirmation. RabbitMQ can lose one where a queue or a stream gets another leader.
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
         maximumPending: Int = 10_000,
-        drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(20), logger: Logger
+        drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(30),
+        logger: Logger
     ) throws(SystemError) {
         core = try PublisherCore(
             settings: PublisherSettings(
                 name: name, configuration: configuration, topology: topology, window: window, maximumPending: maximumPending,
-                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit), logger: logger)
+                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit, confirmLimit: confirmLimit), logger: logger)
     }
 
     package var state: PublisherState { core.status.withLock { $0.state } }

@@ -14,6 +14,7 @@ struct PublisherSettings: Sendable {
     let maximumPendingBytes = 64 << 20
     let drainTimeout: Duration
     let watchdogLimit: Duration
+    let confirmLimit: Duration
 }
 
 /// What callers and the publisher's thread share.

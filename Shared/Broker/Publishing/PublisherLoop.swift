@@ -50,6 +50,8 @@ final class PublisherLoop {
     /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
     /// (RELIABILITY.md 1.2): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
     private var isProven = false
+    /// Since when the broker has been able to confirm: the connection's begin, or the end of an alarm.
+    private var mayConfirmSince = ContinuousClock.now
     private var delay = ReconnectDelay()
     private var retryAt = ContinuousClock.now
 
@@ -110,6 +112,7 @@ final class PublisherLoop {
             core.pulse.connected(connection.breaker)
             isBlocked = false
             isProven = false
+            mayConfirmSince = .now
             let outage = delay.reset()
             core.metrics.connected.record(1)
             setState(.ready)
@@ -172,6 +175,7 @@ final class PublisherLoop {
             // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
             try connection.receive(into: &events)
             handleEvents()
+            try checkConfirms()
             try publishBurst(connection)
             report()
             if !canPublish { try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience) }
@@ -179,6 +183,13 @@ final class PublisherLoop {
             report()
             lost(error)
         }
+    }
+
+    /// What was lost with its confirmation is published again, with the same id.
+    private func checkConfirms() throws(RabbitMQError) {
+        guard !isBlocked, let oldest = tracker.oldest else { return }
+        guard max(oldest, mayConfirmSince).duration(to: .now) > core.settings.confirmLimit else { return }
+        throw RabbitMQError(.timedOut, "basic.publish", "the broker has owed a confirmation for more than \(core.settings.confirmLimit)")
     }
 
     private var canPublish: Bool {
@@ -267,6 +278,7 @@ final class PublisherLoop {
 
     private func unblocked() {
         isBlocked = false
+        mayConfirmSince = .now
         setState(.ready)
         core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.name)"])
     }
