@@ -37,15 +37,13 @@ memory_folder() {
 }
 
 end_run() {
-    local status=$? index id setting
+    local status=$? id setting
     trap - EXIT
     # A second Ctrl-C would end this half-way, and leave behind what is not stopped yet. Each stop has its own bound.
     trap '' INT TERM HUP
     set +e
     stop_foreground 10
-    for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
-        stop_process "${owned_processes[index]}"
-    done
+    stop_owned
     for id in "${claimed_ports[@]+"${claimed_ports[@]}"}"; do rmdir "$id" 2>/dev/null; done
     for setting in "${changed_settings[@]+"${changed_settings[@]}"}"; do echo "${setting#*=}" >"${setting%%=*}"; done
     [ -z "$memory" ] || [ "$memory" = "$work" ] || rm -rf "$memory"
@@ -56,6 +54,15 @@ end_run() {
         printf 'The logs of this run are in %s\n' "$work" >&2
     fi
     exit "$status"
+}
+
+# The newest first.
+stop_owned() {
+    local index
+    for ((index = ${#owned_processes[@]} - 1; index >= 0; index--)); do
+        stop_process "${owned_processes[index]}"
+    done
+    owned_processes=()
 }
 
 # Runs COMMAND and waits for it. In a process group of its own, with what it starts: bash acts on a signal only when a command that it did not put

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes throw-away credentials for a demonstration in FOLDER: a CA, a server certificate for the simulator, an APNs signing key (P-256),
 # the simulator's list of known keys and the dispatcher's credentials file. Existing files are kept.
-#   make-credentials.sh FOLDER [HOST…]      more host names for the certificate
+#   make-credentials.sh FOLDER [HOST…]      more host names, and IPv4 addresses, for the certificate
 set -euo pipefail
 folder=${1:?usage: make-credentials.sh FOLDER [HOST…]}
 shift
 names="DNS:localhost,IP:127.0.0.1"
-for host in "$@"; do names+=",DNS:$host"; done
+for host in "$@"; do
+    case $host in *[!0-9.]*) names+=",DNS:$host" ;; *) names+=",IP:$host" ;; esac
+done
 mkdir -p "$folder"
 cd "$folder"
 umask 077

@@ -26,10 +26,24 @@ extension Checker {
         verdict.find(.inClear, "\(wire.name): on \(wire.inClear) of \(wire.connections) connections")
     }
 
+    private mutating func judgeStandstills() {
+        verdict.figures.longestWithoutAcceptance = standstill.longestWithoutAcceptance
+        for standstill in standstill.standstills() {
+            let from = max(standstill.lowerBound, faults.endOfAlarm(before: standstill.upperBound))
+            let lasted = standstill.upperBound - from
+            verdict.figures.longestStandstill = max(verdict.figures.longestStandstill, lasted)
+            guard let limit = run.resumeWithin, lasted > limit else { continue }
+            verdict.find(
+                .standstill,
+                "nothing was sent from \(at(from)) to \(at(standstill.upperBound)); \(faults.names(in: from...standstill.upperBound))")
+        }
+    }
+
     mutating func conclude() {
         // A job that is in no queue will never be done.
         if series.queued == 0 { for name in waiting { verdict.find(.lost, "\(name): no push, no outcome, and no job in any queue") } }
         for evidence in epochsGoneBack() { verdict.find(.ownership, evidence) }
+        judgeStandstills()
         verdict.figures.connectionsPeak = connectionsPerSecond.values.max() ?? 0
         verdict.figures.seconds = Double((run.drainedAt ?? run.endedAt ?? run.beganAt) - run.beganAt) / 1_000_000
         if let grown = growth.findings() {

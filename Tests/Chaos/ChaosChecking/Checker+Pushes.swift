@@ -11,6 +11,7 @@ extension Checker {
         let send = push.marker.flatMap { sends.index(ofMarker: $0) } ?? -1
         let nextOfSend = send < 0 ? -1 : sends[send].firstDelivery
         let (place, isNew) = pushLog.note(push, token: token, send: send, nextOfSend: nextOfSend)
+        standstill.notePush(at: push.time, waitingSince: isNew && send >= 0 ? waitingSince(sends[send]) : nil)
         if isNew {
             verdict.figures.deliveries += 1
             if send >= 0 { noteFirst(push, place, token, send) }
@@ -22,6 +23,12 @@ extension Checker {
         judgeOrigin(push, token, sends[send])
         guard push.fate.mayHaveArrived else { return }
         judgeEnds(push, token, sends[send])
+    }
+
+    /// From when on it could be sent; nil where a hold may have kept it.
+    private func waitingSince(_ send: SendBook.Send) -> Int64? {
+        guard let acceptedAt = send.acceptedAt, let id = send.notification, !stops.mayBeHeld(send, id) else { return nil }
+        return max(acceptedAt, send.notBefore ?? 0)
     }
 
     func describe(_ push: Push) -> String {

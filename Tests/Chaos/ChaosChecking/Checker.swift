@@ -23,6 +23,7 @@ package struct Checker {
     var growth = GrowthWatch()
     var tables = TableWatch()
     var overload = OverloadBook()
+    var standstill = StandstillWatch()
     /// Notifications that wait for deliveries of which APNs accepted none.
     var waiting: [String] = []
     package var verdict = Verdict()
@@ -60,6 +61,7 @@ package struct Checker {
         if !run.judgesRefusals { verdict.notJudged.insert(.refusals) }
         verdict.notJudged.insert(.inClear)
         if run.answerWithin == nil { verdict.notJudged.insert(.slowAnswers) }
+        if run.resumeWithin == nil { verdict.notJudged.insert(.standstill) }
         if run.connectionsPerSecond == nil { verdict.notJudged.insert(.connections) }
         if !faults.all.contains(where: { $0.kind == .overload }) { verdict.notJudged.insert(.goodput) }
     }
@@ -78,7 +80,9 @@ package struct Checker {
     private mutating func note(_ record: ClientRecord) {
         count(record)
         switch record.kind {
-        case .send: sends.note(record, names: &names, into: &verdict)
+        case .send:
+            sends.note(record, names: &names, into: &verdict)
+            standstill.noteRequest(sentAt: record.sentAt, acceptedAt: record.status == 202 ? record.answeredAt : nil)
         case .register, .logout, .deregister:
             if let call = RegistryCall(record, names: &names, run: run, faults: faults) { owners.note(call) }
         case .cancel, .hold, .lift: stops.note(record, names: names, run: run, faults: faults)

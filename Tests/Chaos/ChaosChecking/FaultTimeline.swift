@@ -76,6 +76,12 @@ struct FaultTimeline {
     /// Whether some fault was going on, or not long over, at some moment of the range.
     func isTroubled(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(windows, range) }
 
+    /// Until when RabbitMQ itself refused every publisher, because a node was short of something; 0 for never.
+    func endOfAlarm(before moment: Int64) -> Int64 {
+        all.filter { ($0.kind == .alarm || $0.kind == .disk) && $0.target.hasPrefix("rabbitmq") && $0.began <= moment }
+            .map { min($0.recovered, moment) }.max() ?? 0
+    }
+
     /// Whether more was asked of the platform than it can do, or a moment ago.
     func isOverloaded(_ range: ClosedRange<Int64>) -> Bool { Self.overlaps(overloads, range) }
 
@@ -155,7 +161,9 @@ extension FaultTimeline {
     private static func linkExcuses(_ record: FaultRecord) -> Set<Excuse> {
         let (from, to) = (record.target.prefix { $0 != ">" }, record.target.drop { $0 != ">" }.dropFirst())
         if from.hasPrefix("client") { return [] }
-        if from.hasPrefix("token-service") { return [.publisher, .fences] }
+        // Between servers: what comes of it is what comes of a lost server.
+        if from.hasPrefix("rabbitmq") { return [.connection, .publisher, .fences] }
+        if from.hasPrefix("token-service") || from.hasPrefix("postgres") { return [.publisher, .fences] }
         return to.hasPrefix("rabbitmq") ? [.connection] : [.connection, .apns, .lateness]
     }
 }

@@ -55,7 +55,10 @@ package struct Report {
             ("worst kill (bound \(run.inFlightBound))", "\(figures.worstKill)"), ("dispatchers killed", "\(figures.kills)"),
             ("faults", "\(figures.faults)"), ("late, because something stood still", "\(figures.excusedByFreeze)"),
             ("requests", "\(figures.requests)"), ("  5xx or no answer", "\(figures.refused)"),
-            ("longest answer", "\(figures.longestAnswer / 1000) ms"), ("connections to APNs", "\(figures.connections)"),
+            ("longest answer", "\(figures.longestAnswer / 1000) ms"),
+            ("longest gap while work waited", "\(figures.longestStandstill / 1000) ms"),
+            ("longest time without a 202", "\(figures.longestWithoutAcceptance / 1000) ms"),
+            ("connections to APNs", "\(figures.connections)"),
             ("  most in a second", "\(figures.connectionsPeak)"),
         ]
             + figures.overloads.flatMap(rows)
@@ -119,6 +122,16 @@ package struct Report {
                 object.field("name", name)
                 object.field("value", value)
                 object.field("unit", "count")
+            }
+        }
+        for (name, moment) in [
+            ("longest answer", figures.longestAnswer), ("longest gap while work waited", figures.longestStandstill),
+            ("longest time without a 202", figures.longestWithoutAcceptance),
+        ] {
+            list.object { object in
+                object.field("name", name)
+                object.field("value", moment / 1000)
+                object.field("unit", "ms")
             }
         }
         for overload in figures.overloads {

@@ -82,8 +82,11 @@ package struct Figures: Sendable, Equatable {
     package var descriptors: [String: Int] = [:]
     package var threads: [String: Int] = [:]
     package var longestAnswer: Int64 = 0
+    /// Nothing was sent, though something waited; in microseconds.
+    package var longestStandstill: Int64 = 0
+    /// From one 202 for a notification to the next; in microseconds.
+    package var longestWithoutAcceptance: Int64 = 0
     /// One for each overload.
     package var overloads: [Overload] = []
-    /// From the end of a fault to the last refusal that it explains, the worst one; in microseconds.
     package var seconds: Double = 0
 }

@@ -17,6 +17,8 @@ package struct FaultRecord: LedgerRecord, Equatable {
         case clock
         /// No room on its disk.
         case disk
+        /// Its machine reaches nothing, and nothing reaches it.
+        case cut
 
         // The database.
         case backendKill = "backend_kill"

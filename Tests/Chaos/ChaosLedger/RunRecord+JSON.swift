@@ -11,6 +11,7 @@ extension RunRecord {
         case grace, recovery, settling, lateness
         case connectionsPerSecond = "connections_per_second"
         case answerWithin = "answer_within"
+        case resumeWithin = "resume_within"
         case judgesRefusals = "judges_refusals"
         case emptyAtRest = "empty_at_rest"
         case memory, apps
@@ -35,6 +36,7 @@ extension RunRecord {
             object.field(Field.lateness, lateness)
             object.field(Field.connectionsPerSecond, connectionsPerSecond)
             object.field(Field.answerWithin, answerWithin)
+            object.field(Field.resumeWithin, resumeWithin)
             object.field(Field.judgesRefusals, judgesRefusals)
             object.field(Field.emptyAtRest.rawValue, emptyAtRest)
             object.array(Field.memory.rawValue) { list in for entry in memory { entry.write(to: &list) } }
@@ -64,6 +66,7 @@ extension RunRecord {
             case .lateness: lateness = try scanner.integer()
             case .connectionsPerSecond: connectionsPerSecond = try scanner.count(field)
             case .answerWithin: answerWithin = try scanner.integer()
+            case .resumeWithin: resumeWithin = try scanner.integer()
             case .judgesRefusals: judgesRefusals = try scanner.bool()
             case .emptyAtRest: emptyAtRest = try scanner.list { (scanner) throws(JSONError) in try scanner.string() }
             case .memory: memory = try scanner.list { (scanner) throws(JSONError) in try Memory(from: &scanner) }

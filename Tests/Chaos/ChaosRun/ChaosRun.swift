@@ -28,6 +28,8 @@ struct ChaosRun: AsyncParsableCommand {
     var credentials: String
     @Option(help: "Where the programs under test are.")
     var programs: String
+    @Option(help: "Where the programs of another commit are, with which the services begin; for the faults upgrade and downgrade.")
+    var otherPrograms: String?
     @Option(help: "What Tests/Support/ClockShim was made into; without it no clock is set.")
     var clockShim: String?
     @Option(help: "PUSH_DELIBERATE_FAULT for the programs under test.")
@@ -44,7 +46,8 @@ struct ChaosRun: AsyncParsableCommand {
         if let drain { size.drain = .seconds(drain) }
         let settings = RunSettings(
             size: size, seed: seed, only: try kinds(), folder: folder, dataFolder: data, credentialsFolder: credentials, programs: programs,
-            clockShim: clockShim, deliberateFault: deliberateFault.map { ["PUSH_DELIBERATE_FAULT": $0] } ?? [:], commit: commit,
+            otherPrograms: otherPrograms, clockShim: clockShim,
+            deliberateFault: deliberateFault.map { ["PUSH_DELIBERATE_FAULT": $0] } ?? [:], commit: commit,
             command: call)
         let director = Director(settings)
         let work = Task { try await director.run() }

@@ -136,6 +136,7 @@ struct Director: Sendable {
         run.grace = RunSettings.graceMicroseconds
         run.emptyAtRest = ["outbox"]
         if settings.size.sequence != nil { run.scenario = settings.size.name }
+        run.resumeWithin = settings.size.resumeWithin.map { Int64($0 / .microseconds(1)) }
         run.connectionsPerSecond = settings.size.connectionsPerSecond
         if settings.size.judgesAnswers {
             run.judgesRefusals = true

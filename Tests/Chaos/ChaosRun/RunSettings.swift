@@ -29,14 +29,17 @@ struct RunSettings: Sendable {
     let credentialsFolder: String
     /// Where the programs under test are.
     let programs: String
+    /// Where those of another commit are, with which the services begin; nil for the same.
+    let otherPrograms: String?
     /// What `Tests/Support/ClockShim` was made into; nil where there is no C compiler.
     let clockShim: String?
     let deliberateFault: [String: String]
     let commit: String
     let command: String
 
+    var firstPrograms: String { otherPrograms ?? programs }
     var logFolder: String { "\(folder)/logs" }
-    var hasStandby: Bool { plannedKinds.contains(.postgresFailover) }
+    var hasStandby: Bool { size.isCluster || plannedKinds.contains(.postgresFailover) }
     /// The links to RabbitMQ and PostgreSQL are TLS.
     var hasTLS: Bool { !Set(plannedKinds).isDisjoint(with: [.serverTLSCut, .serverTLSGarbled, .serverCertificate]) }
     var setsClocks: Bool {
@@ -68,6 +71,10 @@ struct RunSize: Sendable {
     var judgesAnswers = false
     /// Where they are: no answer may take longer.
     var answerWithin = Duration.seconds(20)
+    /// Three nodes of RabbitMQ, and a machine for every program.
+    var isCluster = false
+    /// Where it is: for how long nothing may be sent though something waits.
+    var resumeWithin: Duration?
     /// The first token service and the first dispatcher are left alone, so that they grow old.
     var sparesTheFirst = false
     /// New connections to APNs in one second, of all dispatchers: more are a storm. nil: not judged.

@@ -43,5 +43,27 @@ extension RunSize {
         sequence: [.dispatcherClockAhead, .tokenServiceClockBehind, .dispatcherClockBehind, .tokenServiceClockAhead], spacing: .seconds(12),
         drain: .seconds(1000), judgesAnswers: true)
 
-    static let scenarios = [gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks]
+    /// Any machine may be lost, or cut off from the others. Half an hour.
+    static let cluster = RunSize(
+        name: "cluster", notifications: 0, rate: 60, usersPerApp: 200, devicesPerApp: 300,
+        sequence: Array(repeating: clusterRound, count: 2).joined() + [.nodeAway, .brokerDiskFull, .nodesRestart, .postgresFailover],
+        spacing: .seconds(12), drain: .seconds(300), isCluster: true, resumeWithin: .seconds(10))
+
+    private static let clusterRound: [FaultKind] =
+        Array(repeating: .nodeKill, count: 3) + Array(repeating: .nodeFreeze, count: 3) + Array(repeating: .nodeCut, count: 3)
+        + Array(repeating: .nodeSeparation, count: 3) + Array(repeating: .serviceNodeCut, count: 3)
+        + [.serviceCut, .serviceCut, .dispatcherKill, .tokenServiceKill, .standbyCut]
+
+    /// The same in three minutes.
+    static let clusterSmall = RunSize(
+        name: "cluster-small", notifications: 0, rate: 50, usersPerApp: 100, devicesPerApp: 150,
+        sequence: [.nodeSeparation, .nodeKill, .nodeCut, .serviceCut, .postgresFailover], seconds: [.nodeCut: 12, .serviceCut: 8],
+        spacing: .seconds(6), drain: .seconds(150), isCluster: true, resumeWithin: .seconds(10))
+
+    /// All services are replaced by another version's, back, and once more.
+    static let upgrade = RunSize(
+        name: "upgrade", notifications: 0, rate: 100, usersPerApp: 200, devicesPerApp: 350, sequence: [.upgrade, .downgrade, .upgrade],
+        spacing: .seconds(10), drain: .seconds(120))
+
+    static let scenarios = [gracefulStops, goAway, outages, soak, overload, fullDisks, serverTLS, clocks, cluster, clusterSmall, upgrade]
 }

@@ -4,9 +4,8 @@ import Glibc
 /// Disks without room.
 extension FaultInjector {
     func fillBrokerDisk(seconds: Double) async throws {
-        guard let disk = platform.brokerDisk else { return skip() }
-        let broker = platform.broker
-        try await fill(disk, "rabbitmq", broker.program, seconds: seconds) { await broker.worksAgain() }
+        guard let disk = platform.brokerDisk, let broker = platform.brokers.last else { return skip() }
+        try await fill(disk, broker.name, broker.program, seconds: seconds) { await broker.worksAgain() }
     }
 
     func fillPostgresDisk(seconds: Double) async throws {

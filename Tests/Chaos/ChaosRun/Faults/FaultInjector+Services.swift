@@ -1,5 +1,6 @@
 import ChaosLedger
 import Glibc
+import TestSupport
 
 /// Faults of our own processes.
 extension FaultInjector {
@@ -32,6 +33,15 @@ extension FaultInjector {
         }
         end(&record)
         try await recover(&record) { program.starts > starts ? await isReady(service) : false }
+    }
+
+    /// Stops each gracefully, and starts the program of that folder in its place.
+    func replace(_ services: [Platform.Service], from folder: String) async throws {
+        for service in services {
+            let executable = service.program.name.hasPrefix("dispatcher") ? "dispatcher" : "token-service"
+            service.program.replace(with: ServerCommand(executable: "\(folder)/\(executable)"))
+            try await stop(service)
+        }
     }
 
     /// Fewer descriptors than are open already: what is open stays open. libdispatch looks at its threads in /proc, and ends a program in which it

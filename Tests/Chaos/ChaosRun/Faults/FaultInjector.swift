@@ -87,8 +87,22 @@ final class FaultInjector: Sendable {
         case .tokenServiceClockBehind:
             try await setClock(try draw(platform.tokenServices, &random), ahead: false, seconds: seconds(entry, 20))
         case .overload: try await overload(seconds: seconds(entry, 60), random)
+        case .upgrade: try await replace(platform.dispatchers + platform.tokenServices, from: platform.settings.programs)
+        case .downgrade: try await replace(platform.tokenServices + platform.dispatchers, from: platform.settings.firstPrograms)
+        case .nodeKill: try await killNode(node(entry), awayFor: 0)
+        case .nodeAway: try await killNode(node(entry), awayFor: seconds(entry, 120))
+        case .nodeFreeze: try await freezeNode(node(entry), seconds: seconds(entry, 20))
+        case .nodeCut: try await cutOff(node(entry), seconds: seconds(entry, 20))
+        case .nodeSeparation: try await separate(node(entry), seconds: seconds(entry, 20))
+        case .nodesRestart: try await restartNodes()
+        case .serviceCut: try await cutOff(try draw(platform.services, &random), seconds: seconds(entry, 15))
+        case .serviceNodeCut:
+            try await separate(try draw(platform.services, &random), from: node(entry), seconds: seconds(entry, 20))
+        case .standbyCut: try await cutStandby(seconds: seconds(entry, 10))
         }
     }
+
+    private func node(_ entry: FaultPlan.Entry) -> BrokerServer { platform.brokers[entry.number % platform.brokers.count] }
 
     private func seconds(_ entry: FaultPlan.Entry, _ usual: Double) -> Double { platform.settings.size.seconds[entry.kind] ?? usual }
 

@@ -47,6 +47,17 @@ enum FaultKind: String, CaseIterable, Sendable {
     case tokenServiceClockAhead = "token-service-clock-ahead"
     case tokenServiceClockBehind = "token-service-clock-behind"
     case overload
+    case upgrade
+    case downgrade
+    case nodeKill = "node-kill"
+    case nodeFreeze = "node-freeze"
+    case nodeCut = "node-cut"
+    case nodeSeparation = "node-separation"
+    case nodeAway = "node-away"
+    case nodesRestart = "nodes-restart"
+    case serviceCut = "service-cut"
+    case serviceNodeCut = "service-node-cut"
+    case standbyCut = "standby-cut"
 
     /// For `--help`.
     var meaning: String {
@@ -89,7 +100,8 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .descriptors: "one of the services may open no more file descriptors for some seconds"
         case .brokerDisk: "RabbitMQ says that its disk is full, and takes nothing more for ten seconds"
         case .apnsSlow: "APNs answers late, and some pushes never, for some seconds"
-        case .brokerDiskFull: "the disk of RabbitMQ, a small one in memory, has no byte left for fifteen seconds"
+        case .brokerDiskFull:
+            "the disk of RabbitMQ (of the last of three nodes), a small one in memory, has no byte left for fifteen seconds"
         case .postgresDiskFull: "the same of PostgreSQL"
         case .serverTLSCut: "TLS to RabbitMQ and PostgreSQL ends in the handshake, again and again for some seconds"
         case .serverTLSGarbled: "one byte of every TLS connection to them arrives as another one, for some seconds"
@@ -98,6 +110,17 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .dispatcherClockBehind: "the same, 61 minutes back"
         case .tokenServiceClockAhead: "a token service's clock is set 61 minutes ahead, and right again twenty seconds later"
         case .tokenServiceClockBehind: "the same, 61 minutes back"
+        case .upgrade: "every service is replaced by the present program, one after the other, dispatchers first"
+        case .downgrade: "every service is replaced by the program with which it began, one after the other, token services first"
+        case .nodeKill: "kill -9 of one of three RabbitMQ nodes (this and the next ones: only with three)"
+        case .nodeFreeze: "SIGSTOP of one of three RabbitMQ nodes for twenty seconds"
+        case .nodeCut: "the machine of one RabbitMQ node is cut off from everything for twenty seconds"
+        case .nodeSeparation: "one RabbitMQ node is cut off from the other two for twenty seconds; its clients reach it"
+        case .nodeAway: "kill -9 of one RabbitMQ node, which comes back two minutes later with what it knew then"
+        case .nodesRestart: "one RabbitMQ node after the other is stopped and started again"
+        case .serviceCut: "the machine of a token service or a dispatcher is cut off from everything for fifteen seconds"
+        case .serviceNodeCut: "a token service or a dispatcher cannot reach one RabbitMQ node for twenty seconds"
+        case .standbyCut: "PostgreSQL's primary and its standby cannot reach each other for ten seconds"
         case .overload: "three times as many send requests as are accepted at saturation, for a minute; nothing is broken"
         }
     }

@@ -4,6 +4,8 @@ struct FaultPlan: Sendable {
         /// Since the load began, in seconds.
         let at: Double
         let kind: FaultKind
+        /// Its place in the plan: what can be done to any of several is done to each in turn.
+        let number: Int
         /// Draws of this entry alone: its target, its length.
         let random: SeededGenerator
     }
@@ -33,6 +35,7 @@ struct FaultPlan: Sendable {
         entries = kinds.enumerated().map { number, kind in
             Entry(
                 at: 4 + Double(number) * spacing + Double.random(in: 0..<spacing * 0.3, using: &draws), kind: kind,
+                number: number,
                 random: random.branch(UInt64(number + 1)))
         }
     }

@@ -3,13 +3,22 @@ import RabbitMQ
 import Synchronization
 import TestSupport
 
-/// The run's own RabbitMQ (RELIABILITY.md section 5.2b): its node name, ports, port mapper and folder are its own.
+/// One RabbitMQ node of the run: its node name, ports, port mapper and folder are its own.
 final class BrokerServer: Sendable {
-    private static let programs = "/usr/lib/rabbitmq/bin"
+    /// A cluster of them, each on a machine of its own.
+    struct Cluster {
+        let network: Network
+        /// Names of its machines, which are those of its nodes' programs.
+        let machines: [String]
+    }
 
+    let name: String
+    let address: String
     let port: Int
     /// What its clients are to use: with TLS where it has certificates.
     let clientPort: Int
+    /// nil: this one.
+    let machine: Machine?
     private let certificates: ServerCertificates?
     private let folder: String
     private let environment: [String: String]
@@ -19,29 +28,68 @@ final class BrokerServer: Sendable {
     let program: OwnedProgram
 
     /// - Parameter isSmall: `mnesia` in its folder is a small disk.
-    init(folder: String, logs: String, isSmall: Bool, certificates: ServerCertificates?, register: ProcessList) throws {
+    init(
+        _ name: String, folder: String, logs: String, isSmall: Bool, certificates: ServerCertificates?, cluster: Cluster? = nil,
+        register: ProcessList
+    ) throws {
         let ports = try FreePorts.choose(4)
-        (port, self.folder, self.register) = (ports[0], folder, register)
-        (clientPort, self.certificates) = (certificates == nil ? ports[0] : ports[3], certificates)
+        machine = cluster?.network[name]
+        address = machine?.address ?? "127.0.0.1"
+        (self.name, port, self.folder, self.register) = (name, machine == nil ? ports[0] : 5672, folder, register)
+        (clientPort, self.certificates) = (certificates == nil ? port : ports[3], certificates)
         try FileManager.default.createDirectory(atPath: "\(folder)/log", withIntermediateDirectories: true)
         try Data("[].".utf8).write(to: URL(filePath: "\(folder)/plugins"))
         let small = isSmall ? "raft.wal_max_size_bytes = 16777216\n" : ""
         let tls = certificates.map { Self.tls($0, port: ports[3]) } ?? ""
-        try Data((small + tls).utf8).write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
-        environment = [
-            "HOME": folder, "LANG": "C.UTF-8", "RABBITMQ_NODENAME": "chaos\(ports[0])@localhost", "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": "\(ports[0])", "RABBITMQ_DIST_PORT": "\(ports[1])", "ERL_EPMD_PORT": "\(ports[2])",
-            "ERL_EPMD_ADDRESS": "127.0.0.1", "RABBITMQ_MNESIA_BASE": "\(folder)/mnesia", "RABBITMQ_LOG_BASE": "\(folder)/log",
+        let joined = cluster.map(Self.joined) ?? ""
+        try Data((small + tls + joined).utf8).write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
+        var environment = [
+            "HOME": folder, "LANG": "C.UTF-8", "RABBITMQ_NODENAME": Self.node(machine, port), "RABBITMQ_NODE_IP_ADDRESS": address,
+            "RABBITMQ_NODE_PORT": "\(port)", "RABBITMQ_DIST_PORT": "\(ports[1])", "ERL_EPMD_PORT": "\(machine == nil ? ports[2] : 4369)",
+            "ERL_EPMD_ADDRESS": address, "RABBITMQ_MNESIA_BASE": "\(folder)/mnesia", "RABBITMQ_LOG_BASE": "\(folder)/log",
             "RABBITMQ_ENABLED_PLUGINS_FILE": "\(folder)/plugins", "RABBITMQ_CONFIG_FILE": "\(folder)/rabbitmq.conf",
             "RABBITMQ_CONF_ENV_FILE": "\(folder)/none", "RABBITMQ_PID_FILE": "\(folder)/pid",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
+                "+S 2:2 +sbwt none -kernel inet_dist_use_interface {\(address.replacing(".", with: ","))}"
+                + (cluster == nil ? "" : Self.clusterArguments),
         ]
+        if cluster != nil {
+            environment["RABBITMQ_USE_LONGNAME"] = "true"
+            // The nodes of a cluster know each other by it. Erlang wants it to be nobody else's to read.
+            let cookie = "\(folder)/.erlang.cookie"
+            guard FileManager.default.createFile(atPath: cookie, contents: Data("chaos".utf8), attributes: [.posixPermissions: 0o400])
+            else { throw ChaosError("\(cookie) cannot be written") }
+        }
+        self.environment = environment
         // Its own port mapper first: one that the broker starts would outlive it.
         mapper = try OwnedProgram(
-            "epmd", "/usr/bin/epmd", ["-address", "127.0.0.1", "-port", "\(ports[2])"], environment: environment, folder: logs,
-            register: register)
+            "epmd-\(name)", ServerPrograms.chosen.portMapper(["-address", address, "-port", environment["ERL_EPMD_PORT"] ?? ""]),
+            on: machine, environment: environment, folder: logs, register: register)
         program = try OwnedProgram(
-            "rabbitmq", "\(Self.programs)/rabbitmq-server", environment: environment, folder: logs, register: register)
+            name, ServerPrograms.chosen.rabbitMQ("rabbitmq-server"), on: machine, environment: environment, folder: logs,
+            register: register)
+    }
+
+    /// A dead letter that was on its way when a leader was lost is sent on again after so many milliseconds (`rabbit_fifo_dlx_worker`), instead of
+    /// three minutes. Who sends to a node that is cut off waits for a connection for so many seconds (kernel(6)), instead of seven.
+    private static let clusterArguments = " -rabbit dead_letter_worker_publisher_confirm_timeout 10000 -kernel net_setuptime 1"
+
+    private static func node(_ machine: Machine?, _ port: Int) -> String {
+        machine.map { "rabbit@\($0.address)" } ?? "chaos\(port)@localhost"
+    }
+
+    /// A node that is alone with its clients must notice that within seconds, and stop.
+    private static func joined(_ cluster: Cluster) -> String {
+        let nodes = cluster.machines.enumerated().map { number, name in
+            "cluster_formation.classic_config.nodes.\(number + 1) = \(node(cluster.network[name], 0))\n"
+        }
+        return """
+            cluster_formation.peer_discovery_backend = classic_config
+            \(nodes.joined())cluster_partition_handling = pause_minority
+            net_ticktime = 5
+            loopback_users = none
+
+            """
     }
 
     private static func tls(_ certificates: ServerCertificates, port: Int) -> String {
@@ -56,7 +104,12 @@ final class BrokerServer: Sendable {
     }
 
     /// Past every proxy, for whoever watches.
-    var uri: String { "amqp://guest:guest@127.0.0.1:\(port)/" }
+    var uri: String { "amqp://guest:guest@\(address):\(port)/" }
+
+    /// Of several, any of which will do.
+    static func uri(of nodes: [BrokerServer]) -> String {
+        "amqp://guest:guest@\(nodes.map { "\($0.address):\($0.port)" }.joined(separator: ","))/"
+    }
 
     /// What a service is told, with a proxy's port.
     func settings(through port: Int) -> [String: String] {
@@ -84,7 +137,7 @@ final class BrokerServer: Sendable {
             (try? String(contentsOfFile: "/proc/\(id)/comm", encoding: .utf8))?.hasPrefix("beam") == true
         else { return nil }
         // The script that started it has another id.
-        if lastMachine.exchange(id, ordering: .relaxed) != id { register.add("rabbitmq", id) }
+        if lastMachine.exchange(id, ordering: .relaxed) != id { register.add(name, id) }
         return id
     }
 
@@ -128,6 +181,6 @@ final class BrokerServer: Sendable {
     /// Runs `rabbitmqctl`.
     @discardableResult
     func control(_ arguments: [String]) async throws -> String {
-        try await Tool.run("\(Self.programs)/rabbitmqctl", arguments, environment: environment)
+        try await Tool.run(ServerPrograms.chosen.rabbitMQ("rabbitmqctl", arguments), on: machine, environment: environment)
     }
 }

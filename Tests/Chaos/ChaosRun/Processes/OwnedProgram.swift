@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 
 /// One program of the run: started, signalled and ended by its own process id, and started again a second after it died, as an operator's
 /// supervisor does. What it prints goes to one log, whatever life it is in.
@@ -12,26 +13,27 @@ final class OwnedProgram: Sendable {
         /// Nobody has asked it to stay away.
         var isWanted = false
         var starts = 0
+        var command: ServerCommand
     }
 
     let name: String
     let logPath: String
-    private let executable: String
-    private let arguments: [String]
+    private let machine: Machine?
     private let environment: [String: String]
     private let register: ProcessList
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     /// - Parameters:
+    ///   - machine: Where it runs; nil for where this program runs.
     ///   - environment: All of it but PATH.
     ///   - folder: Where the log goes, as NAME.log.
     init(
-        _ name: String, _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String,
+        _ name: String, _ command: ServerCommand, on machine: Machine? = nil, environment: [String: String] = [:], folder: String,
         register: ProcessList
     ) throws {
         self.name = name
-        self.executable = executable
-        self.arguments = arguments
+        self.machine = machine
+        state = Mutex(State(command: command))
         // A crash is to be a death, not minutes of a stack trace being made.
         self.environment = environment.merging(["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"]) { own, _ in own }
         self.register = register
@@ -45,6 +47,9 @@ final class OwnedProgram: Sendable {
     /// How often it has been started.
     var starts: Int { state.withLock { $0.starts } }
 
+    /// From its next start on it is this one.
+    func replace(with command: ServerCommand) { state.withLock { $0.command = command } }
+
     /// Starts it, and from now on again whenever it dies.
     func start() throws {
         state.withLock { $0.isWanted = true }
@@ -55,7 +60,7 @@ final class OwnedProgram: Sendable {
         let process = Process()
         // Swift's threads block signals, and what they start would too: a shell that never hears of its child's end.
         process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["--default-signal", executable] + arguments
+        process.arguments = ["--default-signal"] + state.withLock { $0.command.words(on: machine) }
         process.environment = environment
         let log = try FileHandle(forWritingTo: URL(filePath: logPath))
         try log.seekToEnd()

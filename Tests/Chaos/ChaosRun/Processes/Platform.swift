@@ -2,7 +2,8 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// The platform under fire: real servers, two token services, three dispatchers, the simulated Apple, and a proxy on every link between them.
+/// The platform under fire: real servers, two token services, three dispatchers and the simulated Apple. Either there is a proxy on every link between
+/// them, or each of them is on a machine of its own and RabbitMQ has three nodes.
 final class Platform: Sendable {
     static let tokenServices = 2
     static let dispatchers = 3
@@ -10,6 +11,8 @@ final class Platform: Sendable {
     /// A service with a readiness of its own.
     struct Service: Sendable {
         let program: OwnedProgram
+        /// nil: this one.
+        let machine: Machine?
         let port: Int
         /// Past every proxy: the operator's view.
         let url: String
@@ -18,9 +21,12 @@ final class Platform: Sendable {
     }
 
     let settings: RunSettings
+    /// nil where everything is on this machine.
+    let network: Network?
     let postgres: PostgresServer
     let standby: PostgresServer?
-    let broker: BrokerServer
+    /// The nodes of RabbitMQ: one or three.
+    let brokers: [BrokerServer]
     /// Of both servers, where they speak TLS.
     let certificates: ServerCertificates?
     let simulator: OwnedProgram
@@ -39,10 +45,14 @@ final class Platform: Sendable {
     var database: PostgresServer { isFailedOver.load(ordering: .acquiring) ? standby ?? postgres : postgres }
     func hasFailedOver() { isFailedOver.store(true, ordering: .releasing) }
 
+    /// The only node, or the first of three.
+    var broker: BrokerServer { brokers[0] }
     var services: [Service] { tokenServices + dispatchers }
+    /// For who watches: any node will do.
+    var brokerURI: String { BrokerServer.uri(of: brokers) }
     /// All that may be killed, by name.
     var programs: [OwnedProgram] {
-        [postgres.program, broker.program, simulator] + services.map(\.program) + (standby.map { [$0.program] } ?? [])
+        brokers.map(\.program) + [postgres.program, simulator] + services.map(\.program) + (standby.map { [$0.program] } ?? [])
     }
 
     /// Starts the servers and makes everything else ready to be started.
@@ -50,19 +60,29 @@ final class Platform: Sendable {
         self.settings = settings
         let (data, logs) = (settings.dataFolder, settings.logFolder)
         let register = try ProcessList(path: "\(settings.folder)/processes")
-        brokerDisk = try await Self.disk(.brokerDiskFull, "\(data)/rabbitmq/mnesia", mebibytes: 256, settings)
+        let network = try await Self.network(settings)
+        self.network = network
+        let nodes = Self.nodes(settings)
+        let brokerDisk = try await Self.disk(.brokerDiskFull, "\(data)/\(nodes[nodes.count - 1])/mnesia", mebibytes: 256, settings)
+        self.brokerDisk = brokerDisk
         postgresDisk = try await Self.disk(.postgresDiskFull, "\(data)/postgres", mebibytes: 384, settings)
         certificates = settings.hasTLS ? try await ServerCertificates(folder: "\(data)/certificates") : nil
-        broker = try BrokerServer(
-            folder: "\(data)/rabbitmq", logs: logs, isSmall: brokerDisk != nil, certificates: certificates, register: register)
-        try broker.start()
+        let certificates = certificates
+        brokers = try nodes.map { name in
+            try BrokerServer(
+                name, folder: "\(data)/\(name)", logs: logs, isSmall: brokerDisk != nil && name == nodes.last, certificates: certificates,
+                cluster: network.map { .init(network: $0, machines: nodes) }, register: register)
+        }
+        try brokers[0].start()
         postgres = try await PostgresServer(
-            name: "postgres", folder: "\(data)/postgres" + (postgresDisk == nil ? "" : "/data"), hasStandby: settings.hasStandby,
-            options: Self.postgresOptions(isSmall: postgresDisk != nil, certificates), logs: logs, register: register)
+            name: "postgres", on: network?["postgres"], folder: "\(data)/postgres" + (postgresDisk == nil ? "" : "/data"),
+            hasStandby: settings.hasStandby, options: Self.postgresOptions(isSmall: postgresDisk != nil, certificates), logs: logs,
+            register: register)
         try postgres.program.start()
         try await waitUntil("PostgreSQL serves", postgres.program) { [postgres] in await postgres.isReady() }
         if settings.hasStandby {
-            let standby = try await PostgresServer(following: postgres, folder: "\(data)/postgres-2", logs: logs, register: register)
+            let standby = try await PostgresServer(
+                following: postgres, on: network?["postgres-2"], folder: "\(data)/postgres-2", logs: logs, register: register)
             try standby.program.start()
             try await waitUntil("the second PostgreSQL serves", standby.program) { await standby.isReady() }
             self.standby = standby
@@ -73,21 +93,36 @@ final class Platform: Sendable {
         self.clocks = clocks
         var links = Links()
         let ports = try FreePorts.choose(3)
-        simulatorURL = "http://127.0.0.1:\(ports[2])"
-        simulator = try Self.simulator(settings, ports, register)
-        var tokenServices: [Service] = []
-        for number in 1...Self.tokenServices {
-            let name = "token-service-\(number)"
-            let url = try Self.postgresURL(name, &links, postgres, standby, certificates)
-            tokenServices.append(try Self.tokenService(name, settings, &links, broker, url, clocks, register))
+        simulatorURL = "http://\(Self.hub(network)):\(ports[2])"
+        simulator = try Self.simulator(settings, Self.hub(network), ports, register)
+        let maker = ServiceMaker(
+            settings: settings, network: network, brokers: brokers, postgres: postgres, standby: standby, certificates: certificates,
+            apns: ports, clocks: clocks, register: register)
+        tokenServices = try (1...Self.tokenServices).map { try maker.tokenService("token-service-\($0)", &links) }
+        dispatchers = try (1...Self.dispatchers).map { try maker.dispatcher("dispatcher-\($0)", &links) }
+        self.links = links
+        try await waitUntil("RabbitMQ serves", broker.program, within: .seconds(120)) { [broker] in await broker.isReady() }
+        // One after the other: a node that starts joins those that are there.
+        for node in brokers.dropFirst() {
+            try node.start()
+            try await waitUntil("\(node.name) serves", node.program, within: .seconds(120)) { await node.isReady() }
         }
-        var dispatchers: [Service] = []
-        for number in 1...Self.dispatchers {
-            dispatchers.append(try Self.dispatcher("dispatcher-\(number)", settings, &links, broker, ports, clocks, register))
-        }
-        (self.links, self.tokenServices, self.dispatchers) = (links, tokenServices, dispatchers)
-        try await waitUntil("RabbitMQ serves", broker.program) { [broker] in await broker.isReady() }
+        if brokers.count > 1 { try await broker.control(["await_online_nodes", "\(brokers.count)", "--timeout", "60"]) }
     }
+
+    /// The last of them has the small disk, where there is one.
+    private static func nodes(_ settings: RunSettings) -> [String] {
+        settings.size.isCluster ? (1...3).map { "rabbitmq-\($0)" } : ["rabbitmq"]
+    }
+
+    private static func network(_ settings: RunSettings) async throws -> Network? {
+        guard settings.size.isCluster else { return nil }
+        let services = (1...tokenServices).map { "token-service-\($0)" } + (1...dispatchers).map { "dispatcher-\($0)" }
+        return try await Network(of: nodes(settings) + ["postgres", "postgres-2"] + services, list: "\(settings.folder)/namespaces")
+    }
+
+    /// Where this program and the simulated Apple are.
+    private static func hub(_ network: Network?) -> String { network == nil ? "127.0.0.1" : Network.hub }
 
     private static func postgresOptions(isSmall: Bool, _ certificates: ServerCertificates?) -> [String] {
         var settings = isSmall ? ["max_wal_size=96MB"] : []
@@ -125,44 +160,29 @@ final class Platform: Sendable {
         var late: [String] = []
         for service in services where !(await service.program.stop()) { late.append(service.program.name) }
         if !(await simulator.stop()) { late.append(simulator.name) }
-        await broker.stop()
+        for node in brokers { await node.stop() }
         await standby?.stop()
         await postgres.stop()
         links.stop()
+        await network?.remove()
         await brokerDisk?.unmount()
         await postgresDisk?.unmount()
         return late
     }
 
-    private static func simulator(_ settings: RunSettings, _ ports: [Int], _ register: ProcessList) throws -> OwnedProgram {
+    private static func simulator(
+        _ settings: RunSettings, _ host: String, _ ports: [Int], _ register: ProcessList
+    ) throws -> OwnedProgram {
         let credentials = settings.credentialsFolder
         return try OwnedProgram(
-            "apns-simulator", "\(settings.programs)/apns-simulator",
+            "apns-simulator", ServerCommand(executable: "\(settings.programs)/apns-simulator"),
             environment: [
+                "HOST": host,
                 "PRODUCTION_PORT": "\(ports[0])", "SANDBOX_PORT": "\(ports[1])", "CONTROL_PORT": "\(ports[2])",
                 "TLS_CERTIFICATE_FILE": "\(credentials)/simulator.crt", "TLS_KEY_FILE": "\(credentials)/simulator.key",
                 "KEYS_FILE": "\(credentials)/simulator-keys.json", "JOURNAL_FILE": "\(settings.folder)/journal", "JOURNAL_CAPACITY": "1000",
                 "STREAMS": "\(RunSettings.streams)", "LOG_LEVEL": "warning",
             ], folder: settings.logFolder, register: register)
-    }
-
-    private static func postgresURL(
-        _ name: String, _ links: inout Links, _ postgres: PostgresServer, _ standby: PostgresServer?, _ certificates: ServerCertificates?
-    ) throws -> String {
-        let opening: FaultProxy.Opening? = certificates == nil ? nil : .postgres
-        var hosts = "127.0.0.1:\(try links.add("\(name)>postgres", to: postgres.port, opening: opening))"
-        var options = "connect_timeout=2"
-        if let standby {
-            hosts += ",127.0.0.1:\(try links.add("\(name)>postgres-2", to: standby.port))"
-            options += "&target_session_attrs=read-write"
-        }
-        if let certificates { options += "&sslmode=verify-full&sslrootcert=\(certificates.authority)" }
-        return "postgresql://postgres@\(hosts)/postgres?\(options)"
-    }
-
-    private static func rabbitMQ(_ name: String, _ links: inout Links, _ broker: BrokerServer) throws -> [String: String] {
-        let opening: FaultProxy.Opening? = broker.clientPort == broker.port ? nil : .record
-        return broker.settings(through: try links.add("\(name)>rabbitmq", to: broker.clientPort, opening: opening))
     }
 
     private static func clocks(_ settings: RunSettings) throws -> [String: ServiceClock] {
@@ -173,45 +193,5 @@ final class Platform: Sendable {
         }
         let names = (1...tokenServices).map { "token-service-\($0)" } + (1...dispatchers).map { "dispatcher-\($0)" }
         return try Dictionary(uniqueKeysWithValues: names.map { ($0, try ServiceClock("\(settings.folder)/clocks/\($0)", shim: shim)) })
-    }
-
-    private static func tokenService(
-        _ name: String, _ settings: RunSettings, _ links: inout Links, _ broker: BrokerServer, _ postgresURL: String,
-        _ clocks: [String: ServiceClock], _ register: ProcessList
-    ) throws -> Service {
-        let port = try FreePorts.choose(1)[0]
-        let program = try OwnedProgram(
-            name, "\(settings.programs)/token-service",
-            environment: [
-                "HTTP_PORT": "\(port)", "POSTGRES_URL": postgresURL,
-                "BOOTSTRAP_KEY_FILE": "\(settings.folder)/admin.key", "RELAY_LEASE_SECONDS": "\(RunSettings.relayLeaseSeconds)",
-                "LOG_LEVEL": "notice",
-            ].merging(try rabbitMQ(name, &links, broker)) { own, _ in own }.merging(settings.deliberateFault) { own, _ in own }
-                .merging(clocks[name]?.environment ?? [:]) { own, _ in own },
-            folder: settings.logFolder, register: register)
-        return Service(
-            program: program, port: port, url: "http://127.0.0.1:\(port)",
-            clientURL: "http://127.0.0.1:\(try links.add("client>\(name)", to: port))")
-    }
-
-    private static func dispatcher(
-        _ name: String, _ settings: RunSettings, _ links: inout Links, _ broker: BrokerServer, _ apns: [Int],
-        _ clocks: [String: ServiceClock], _ register: ProcessList
-    ) throws -> Service {
-        let port = try FreePorts.choose(1)[0]
-        let credentials = settings.credentialsFolder
-        let program = try OwnedProgram(
-            name, "\(settings.programs)/dispatcher",
-            environment: [
-                "OPERATIONS_PORT": "\(port)", "INSTANCE": name,
-                "APNS_CREDENTIALS_FILE": "\(credentials)/credentials.json", "APNS_CA_FILE": "\(credentials)/ca.crt",
-                "APNS_PRODUCTION_URL": "https://localhost:\(try links.add("\(name)>apns-production", to: apns[0]))",
-                "APNS_SANDBOX_URL": "https://localhost:\(try links.add("\(name)>apns-sandbox", to: apns[1]))",
-                "APNS_CONNECTIONS": "\(RunSettings.connections)", "APNS_CONNECTIONS_MAXIMUM": "\(RunSettings.connections)",
-                "LOG_LEVEL": "notice",
-            ].merging(try rabbitMQ(name, &links, broker)) { own, _ in own }.merging(settings.deliberateFault) { own, _ in own }
-                .merging(clocks[name]?.environment ?? [:]) { own, _ in own },
-            folder: settings.logFolder, register: register)
-        return Service(program: program, port: port, url: "http://127.0.0.1:\(port)", clientURL: "http://127.0.0.1:\(port)")
     }
 }

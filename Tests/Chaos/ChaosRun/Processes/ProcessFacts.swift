@@ -15,16 +15,13 @@ struct ProcessFacts {
         (residentBytes, self.threads, descriptors) = (Int64(resident) * 1024, threads, open.count)
     }
 
-    /// Established connections to each port of this machine's (IPv4): what the servers that listen there have open to their clients.
-    static func connectionsByPort() -> [Int: Int] {
-        guard let table = try? String(contentsOfFile: "/proc/net/tcp", encoding: .utf8) else { return [:] }
-        var found: [Int: Int] = [:]
-        for line in table.split(separator: "\n").dropFirst() {
+    /// Established connections (IPv4) to a port of the process's machine: what its clients have open.
+    static func connections(of id: Int32, to port: Int) -> Int {
+        guard let table = try? String(contentsOfFile: "/proc/\(id)/net/tcp", encoding: .utf8) else { return 0 }
+        return table.split(separator: "\n").dropFirst().count { line in
             let fields = line.split(separator: " ", maxSplits: 4)
-            guard fields.count > 3, fields[3] == "01", let port = Int(fields[1].drop { $0 != ":" }.dropFirst(), radix: 16) else { continue }
-            found[port, default: 0] += 1
+            return fields.count > 3 && fields[3] == "01" && Int(fields[1].drop { $0 != ":" }.dropFirst(), radix: 16) == port
         }
-        return found
     }
 
     /// In ticks since the machine started: with the id it names one process for ever.

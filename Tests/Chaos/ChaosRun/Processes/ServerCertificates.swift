@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// An authority of this run, and what PostgreSQL and RabbitMQ show by it: the right certificate, and some that no client may accept.
 struct ServerCertificates: Sendable {
@@ -31,7 +32,7 @@ struct ServerCertificates: Sendable {
         for kind in Kind.allCases { try await make(kind) }
         // PostgreSQL wants to own its key, or root to.
         if geteuid() == 0 {
-            try await Tool.run("/usr/bin/chown", ["root:postgres", key])
+            try await Tool.run(ServerPrograms.chosen.chown(["root:postgres", key]))
             try await Tool.run("/usr/bin/chmod", ["640", key])
         }
         try show(.right)

@@ -3,6 +3,13 @@ import TestSupport
 
 /// A program that runs to its end while the run goes on.
 enum Tool {
+    /// One of a server's programs, on a machine where not here.
+    @discardableResult
+    static func run(_ command: ServerCommand, on machine: Machine? = nil, environment: [String: String] = [:]) async throws -> String {
+        let words = command.words(on: machine)
+        return try await run(words[0], Array(words.dropFirst()), environment: environment)
+    }
+
     /// - Throws: ``ChaosError`` with what it complained of.
     @discardableResult
     static func run(_ program: String, _ arguments: [String], environment: [String: String] = [:]) async throws -> String {

@@ -69,14 +69,13 @@ final class Sampler: Sendable {
         let at = now()
         var records: [SampleRecord] = []
         let processes = await processes()
-        let clients = ProcessFacts.connectionsByPort()
         for (name, id, port, isReady) in processes {
             guard let id, let facts = ProcessFacts(id: id) else { continue }
             records.append(
                 .process(
                     .init(
                         at: at, name: name, id: Int64(id), memory: facts.residentBytes, descriptors: facts.descriptors,
-                        clients: port.flatMap { clients[$0] } ?? 0, threads: facts.threads, isReady: isReady)))
+                        clients: port.map { ProcessFacts.connections(of: id, to: $0) } ?? 0, threads: facts.threads, isReady: isReady)))
         }
         let depths = await queueDepths()
         for (name, depth) in depths { records.append(.queue(.init(at: at, name: name, depth: depth))) }
@@ -95,9 +94,9 @@ final class Sampler: Sendable {
     /// - Returns: names, process ids, the ports of those that grow old, and whether they are ready.
     private func processes() async -> [(String, Int32?, Int?, Bool)] {
         var found: [(String, Int32?, Int?, Bool)] = [
-            ("postgres", platform.database.program.processID, nil, true), ("rabbitmq", platform.broker.processID, nil, true),
-            ("simulator", platform.simulator.processID, nil, true),
+            ("postgres", platform.database.program.processID, nil, true), ("simulator", platform.simulator.processID, nil, true),
         ]
+        found += platform.brokers.map { ($0.name, $0.processID, nil, true) }
         for service in platform.services {
             let id = service.program.processID
             let isReady = await caller.call(.get, "\(service.url)/readyz", patience: .seconds(1))?.status == 200
@@ -108,7 +107,7 @@ final class Sampler: Sendable {
 
     /// - Returns: nothing while the broker does not answer.
     private func queueDepths() async -> [(String, Int)] {
-        let uri = platform.broker.uri
+        let uri = platform.brokerURI
         do {
             return try await onOwnThread {
                 let topology = Topology()

@@ -1,0 +1,112 @@
+import ChaosLedger
+import Glibc
+
+/// The loss of a machine, and its separation from others. Only where every program has a machine of its own.
+extension FaultInjector {
+    private func network() throws -> Network {
+        guard let network = platform.network else { throw ChaosError("this fault needs the scenario cluster") }
+        return network
+    }
+
+    private func machine(of node: BrokerServer) throws -> Machine {
+        guard let machine = node.machine else { throw ChaosError("this fault needs the scenario cluster") }
+        return machine
+    }
+
+    /// Notes that it is over, and waits until the nodes serve and every service is ready.
+    private func heal(_ record: inout FaultRecord) async throws {
+        end(&record)
+        try await recover(&record, within: .seconds(180)) {
+            for node in platform.brokers where !(await node.isReady()) { return false }
+            return await everythingIsReady()
+        }
+    }
+
+    // MARK: RabbitMQ
+
+    /// - Parameter seconds: For so long nobody starts it again; then its supervisor does.
+    func killNode(_ node: BrokerServer, awayFor seconds: Double) async throws {
+        let starts = node.program.starts
+        var record = begin(.kill, node.name, process: node.processID)
+        if seconds > 0 { node.program.abandon() }
+        _ = node.signal(SIGKILL)
+        if seconds > 0 {
+            try await Task.sleep(for: .seconds(seconds))
+            try node.program.start()
+        }
+        try await waitUntil("\(node.name) is gone", within: .seconds(60)) { node.program.starts > starts }
+        try await heal(&record)
+    }
+
+    func freezeNode(_ node: BrokerServer, seconds: Double) async throws {
+        var record = begin(.freeze, node.name, process: node.signal(SIGSTOP))
+        try await Task.sleep(for: .seconds(seconds))
+        _ = node.signal(SIGCONT)
+        try await heal(&record)
+    }
+
+    func cutOff(_ node: BrokerServer, seconds: Double) async throws {
+        try await cutOff(try machine(of: node), seconds: seconds)
+    }
+
+    /// Its clients still reach it. It is the minority: it must notice, and stop serving.
+    func separate(_ node: BrokerServer, seconds: Double) async throws {
+        let network = try network()
+        let (one, others) = (try machine(of: node), try platform.brokers.filter { $0 !== node }.map(machine(of:)))
+        var record = begin(.blackHole, "rabbitmq>rabbitmq", detail: "\(node.name) from the other nodes")
+        for other in others { try await network.separate(one, other) }
+        try await Task.sleep(for: .seconds(seconds))
+        for other in others { try await network.join(one, other) }
+        try await heal(&record)
+    }
+
+    /// As an operator upgrades: a node is stopped when all are there, and the next one when it is back.
+    func restartNodes() async throws {
+        for node in platform.brokers {
+            let starts = node.program.starts
+            var record = begin(.stop, node.name, process: node.processID)
+            try await node.control(["stop"])
+            try await waitUntil("\(node.name) is gone", within: .seconds(60)) { node.program.starts > starts }
+            try await heal(&record)
+        }
+    }
+
+    // MARK: Services and PostgreSQL
+
+    func cutOff(_ service: Platform.Service, seconds: Double) async throws {
+        guard let machine = service.machine else { throw ChaosError("this fault needs the scenario cluster") }
+        try await cutOff(machine, seconds: seconds)
+    }
+
+    private func cutOff(_ machine: Machine, seconds: Double) async throws {
+        let network = try network()
+        var record = begin(.cut, machine.name)
+        try await network.setCable(of: machine, isIn: false)
+        try await Task.sleep(for: .seconds(seconds))
+        try await network.setCable(of: machine, isIn: true)
+        try await heal(&record)
+    }
+
+    func separate(_ service: Platform.Service, from node: BrokerServer, seconds: Double) async throws {
+        let network = try network()
+        guard let one = service.machine else { throw ChaosError("this fault needs the scenario cluster") }
+        let other = try machine(of: node)
+        let kind = one.name.hasPrefix("dispatcher") ? "dispatcher" : "token-service"
+        var record = begin(.blackHole, "\(kind)>rabbitmq", detail: "\(one.name) from \(node.name)")
+        try await network.separate(one, other)
+        try await Task.sleep(for: .seconds(seconds))
+        try await network.join(one, other)
+        try await heal(&record)
+    }
+
+    /// What is committed stands on both, so nothing can be committed meanwhile.
+    func cutStandby(seconds: Double) async throws {
+        let network = try network()
+        guard let one = platform.postgres.machine, let other = platform.standby?.machine else { throw ChaosError("there is no standby") }
+        var record = begin(.blackHole, "postgres>postgres", detail: "the primary from its standby")
+        try await network.separate(one, other)
+        try await Task.sleep(for: .seconds(seconds))
+        try await network.join(one, other)
+        try await heal(&record)
+    }
+}
