@@ -105,7 +105,7 @@ struct ConsumerTests {
         }
     }
 
-    /// Under its old number RabbitMQ 3.10 would give the second consumer nothing, or end the connection.
+    /// Under its old number RabbitMQ would give the second consumer too little or nothing, or end the connection.
     @Test func holdsMoreAgainWhileSomethingOfTheLastTimeIsUnsettled() async throws {
         try await withTestBroker { configuration, topology in
             let watching = try Watching(

@@ -29,6 +29,15 @@ struct ConnectionTests {
         #expect { try RabbitMQConnection.open(configuration) } throws: { ($0 as? RabbitMQError)?.code == .configuration }
     }
 
+    @Test func knowsTheBrokersVersion() async throws {
+        try await LiveConnection.use { live in
+            let version = try live.connection.brokerMajorVersion()
+            #expect(version >= 3)
+            live.connection.close()
+            #expect(throws: RabbitMQError.self) { try live.connection.brokerMajorVersion() }
+        }
+    }
+
     @Test func endsWhenAQueueIsDeclaredDifferently() async throws {
         try await LiveConnection.use { live in
             #expect { try live.connection.declareQueue(live.queue, arguments: ["x-max-length": 5]) } throws: {

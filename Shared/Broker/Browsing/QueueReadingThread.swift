@@ -89,8 +89,7 @@ final class QueueReadingThread: Sendable {
         return nil
     }
 
-    /// RabbitMQ answers with zeros for a quorum queue that does not tell it its numbers at once (`rabbit_quorum_queue:stat`), so they are not
-    /// believed the first time.
+    /// Zeros are not believed the first time (``BrokerQuirks``).
     private func state(_ connection: RabbitMQConnection) throws(RabbitMQError) -> (ready: Int, consumers: Int) {
         for _ in 0..<Self.doubts {
             let state = try connection.queueState(queue)
@@ -104,8 +103,7 @@ final class QueueReadingThread: Sendable {
         try connection.consume(queue: queue, consumer: 0)
     }
 
-    /// A channel passes at most 32 acknowledgements on to a quorum queue before it waits for the first to be applied, and what it has not
-    /// passed on is lost when it is closed (seen with RabbitMQ 3.10): so a few at a time.
+    /// A few at a time: a channel drops what it holds back when it is closed (``BrokerQuirks``).
     private func take(_ tags: [UInt64], _ connection: RabbitMQConnection) throws(RabbitMQError) {
         var events: [RabbitMQEvent] = []
         for start in stride(from: 0, to: tags.count, by: Self.burst) {

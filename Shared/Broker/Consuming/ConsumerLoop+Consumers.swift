@@ -3,9 +3,7 @@ import RabbitMQ
 
 /// The consumers on one connection: each subscription's own, and a second one while its messages are small.
 ///
-/// None gets a number that was there before. RabbitMQ 3.10 remembers a quorum queue's consumer for as long as something of it is unsettled.
-/// One that came again under that number got nothing, or was given what it had already, and the broker's channel died of it
-/// (`handle_deliver0`, `function_clause`, 541 to us).
+/// None gets a number that was there before (``BrokerQuirks``).
 extension ConsumerLoop {
     func subscriptionIndex(of consumer: Int) -> Int? {
         consumer >= 0 && !subscribed.isEmpty ? consumer % subscribed.count : nil
@@ -37,23 +35,32 @@ extension ConsumerLoop {
     }
 
     /// Asks what has given nothing for a while, and of which nothing is unsettled, whether it knows us as we think.
-    ///
-    /// When a queue is deleted and declared again within 30 ms or so, by another service that is just connecting, say, RabbitMQ 3.10
-    /// subscribes for us without a word, and throws away what it is to deliver (`rabbit_channel`, `handle_consuming_queue_down_or_eol` before
-    /// `rabbit_queue_type:remove`). The new queue then holds a prefetch of messages for a consumer that nobody hears of.
     func lookAfterSilentQueues(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         let now = ContinuousClock.now
         for index in subscribed.indices {
             let silence = subscribed[index].silentSince.duration(to: now)
             if let standing = subscribed[index].streamPosition?.standing {
                 switch standing {
-                case .certain where silence >= core.settings.silenceLimit: try readStreamAnew(index, connection)
+                case .certain where silence >= core.settings.silenceLimit: try ask(index, connection)
                 case .beginning where silence >= Self.streamPatience, .lost: forgetStream(index)
+                case .incomplete: try readMissing(index, connection)
                 default: break
                 }
             } else if silence >= core.settings.silenceLimit, batcher.outstanding(of: index) == 0 {
-                try consumeAnew(index, connection)
+                try ask(index, connection)
             }
+        }
+    }
+
+    private func ask(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        guard try BrokerQuirks.keepsNewQueuesSecret(connection) else {
+            subscribed[index].silentSince = .now
+            return
+        }
+        if subscribed[index].subscription.isStream {
+            try readStreamAnew(index, connection)
+        } else {
+            try consumeAnew(index, connection)
         }
     }
 
@@ -63,6 +70,13 @@ extension ConsumerLoop {
     private func readStreamAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         try cancel(index, connection)
         try consume(index, connection)
+    }
+
+    private func readMissing(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
+        core.logger.warning(
+            "Messages of a stream did not come. Reading again from the last one that came",
+            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
+        try readStreamAnew(index, connection)
     }
 
     /// On another connection, so that whoever relied on having read it to its end hears that this is over.
@@ -100,10 +114,9 @@ extension ConsumerLoop {
 
     /// Returns when every acknowledgement is applied, so that the connection may be closed.
     ///
-    /// RabbitMQ's channel holds back what it has to tell a quorum queue while 32 commands are not applied, and drops it when it is closed
-    /// (`rabbit_fifo_client`, `unsent_commands`): of 300 messages that were acknowledged one by one, 267 came again. A consumer's beginning
-    /// and its end are commands that the channel waits for. The answer to the first says that what was sent before is applied, and the
-    /// channel learns of it while it waits for the second; with that it sends what it held back; the third comes behind.
+    /// RabbitMQ's channel holds back what it has to tell a quorum queue while 32 commands are not applied (``BrokerQuirks``). A consumer's
+    /// beginning and its end are commands that the channel waits for. The answer to the first says that what was sent before is applied, and
+    /// the channel learns of it while it waits for the second; with that it sends what it held back; the third comes behind.
     func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {
         for index in subscribed.indices where !subscribed[index].subscription.isStream {
             // It is not here for messages: others come first. One that it is given goes back when the connection is closed.

@@ -19,11 +19,6 @@ struct DeclaredBinding {
 }
 
 extension Topology {
-    /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because 4.x would say 20 and 3.x for ever,
-    /// and high enough that a crash loop with a full prefetch does not condemn jobs that did nothing (RELIABILITY.md section 0.3).
-    private static let deliveryLimit: Int64 = 50
-    /// The parking lot has nowhere to pass a message on to: a limit that is reached would drop it. 3.x knows no "unlimited".
-    private static let noDeliveryLimit: Int64 = 1_000_000_000
     /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers
     /// have in flight may still come on top (RELIABILITY.md 1.2).
     private static let maximumBytes: Int64 = 1 << 30
@@ -41,7 +36,7 @@ extension Topology {
     }
 
     var queues: [DeclaredQueue] {
-        [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: Self.noDeliveryLimit))]
+        [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: BrokerQuirks.noDeliveryLimit))]
             + Lane.allCases.map { DeclaredQueue(name: jobQueue($0), arguments: quorum(deadLettersTo: deadExchange)) }
             + RetryDelay.allCases.map { delay in
                 var arguments = quorum(deadLettersTo: jobsExchange)
@@ -78,7 +73,8 @@ extension Topology {
 
     /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it:
     /// `at-least-once`, which works with `reject-publish` only and falls back silently without it (RELIABILITY.md 1.2).
-    private func quorum(deadLettersTo exchange: String? = nil, deliveryLimit: Int64 = deliveryLimit) -> [String: RabbitMQValue] {
+    private func quorum(deadLettersTo exchange: String? = nil, deliveryLimit: Int64 = BrokerQuirks.deliveryLimit) -> [String: RabbitMQValue]
+    {
         var arguments: [String: RabbitMQValue] = [
             "x-queue-type": "quorum", "x-delivery-limit": .integer(deliveryLimit), "x-overflow": "reject-publish",
             "x-max-length-bytes": .integer(Self.maximumBytes),

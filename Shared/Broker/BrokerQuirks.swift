@@ -1,0 +1,40 @@
+import RabbitMQ
+
+/// What RabbitMQ does in some versions and not in others, and what the code does about it. Tried with 3.10.8, and with 4.0.5
+/// (`deploy/test --servers trixie`).
+///
+/// Before 4.0:
+/// * It keeps silent about a queue that was deleted and declared again at once (``keepsNewQueuesSecret(_:)``).
+///
+/// In 3.10 and 4.0 alike, so the code does something about it on every version:
+/// * It remembers a quorum queue's consumer for as long as something of it is unsettled. A consumer that comes again under that number gets
+///   too few messages, or none, or those that it had already, and not all that it acknowledges is settled. 3.10.8 may end the channel over it
+///   (`handle_deliver0`, `function_clause`, 541 to us). `SubscribedQueue.newNumber` gives no number twice.
+/// * A channel holds back what it has to tell a quorum queue while 32 commands are not applied, and drops it when it is closed
+///   (`rabbit_fifo_client`, `unsent_commands`): of 300 messages that were acknowledged one by one, 267 came again. 4.0 passes on what it holds
+///   when a consumer ends, but not what is acknowledged after that. `ConsumerLoop.awaitSettlements`, `QueueReadingThread.take`.
+/// * It answers with zeros for a quorum queue that does not tell it its numbers at once (`rabbit_quorum_queue:stat`).
+///   `QueueReadingThread.state`.
+///
+/// From 4.0 on:
+/// * A quorum queue without a delivery limit has one of 20 (``deliveryLimit``).
+///
+/// From 4.1 on:
+/// * A frame size below 8,192 bytes is refused. `RabbitMQConnection.frameMaximum` is 131,072, which every version takes.
+enum BrokerQuirks {
+    /// Before 4.0, when a queue is deleted and declared again within 30 ms or so, by another service that is just connecting, say, RabbitMQ
+    /// subscribes for its consumer without a word, and throws away what it is to deliver (`rabbit_channel`, `handle_consuming_queue_down_or_eol`
+    /// before `rabbit_queue_type:remove`). The new queue then holds a prefetch of messages for a consumer that nobody hears of: 3.10.8 did so 20
+    /// times of 20. 4.0.5 cancelled the consumer each time.
+    ///
+    /// `ConsumerLoop.lookAfterSilentQueues` asks each queue that gives nothing, where this is true.
+    static func keepsNewQueuesSecret(_ connection: RabbitMQConnection) throws(RabbitMQError) -> Bool {
+        try connection.brokerMajorVersion() < 4
+    }
+
+    /// How often a message may come back from a consumer before it is dead-lettered. Explicit, because 4.0 would say 20, and 3.x for ever.
+    /// High enough that a crash loop with a full prefetch does not condemn jobs that did nothing.
+    static let deliveryLimit: Int64 = 50
+    /// For the parking lot, which has nowhere to pass a message on to: a limit that is reached would drop it. 3.x knows no "unlimited".
+    static let noDeliveryLimit: Int64 = 1_000_000_000
+}
