@@ -10,10 +10,14 @@ struct StreamPosition {
         case beginning
         /// It is another stream: to be read from its first message.
         case lost
+        /// Offsets were passed over, or came again: to be read again from the last message on.
+        case incomplete
     }
 
     private var last: (offset: Int64, messageID: String)?
     private(set) var standing = Standing.certain
+    /// What came behind a gap. Where it comes there again, the gap is the stream's own: it counts things that are no messages too.
+    private var behindGap: Int64?
 
     /// A reader is about to begin.
     /// - Returns: its offset; nil: from the first message on.
@@ -24,14 +28,19 @@ struct StreamPosition {
 
     /// - Returns: whether the message is to be handed over.
     mutating func arrived(_ offset: Int64, messageID: String) -> Bool {
-        guard standing != .lost else { return false }
+        guard standing != .lost, standing != .incomplete else { return false }
         if let last, standing == .beginning {
             // The broker begins with the chunk that holds the wanted offset.
             if offset < last.offset { return false }
             standing = offset == last.offset && messageID == last.messageID ? .certain : .lost
             return false
         }
-        if let last, offset <= last.offset { return false }
+        if let last, offset != last.offset + 1, offset != behindGap {
+            // Where the stream got another leader, it may have other messages at offsets that were read: the last one tells.
+            if offset > last.offset { behindGap = offset }
+            standing = .incomplete
+            return false
+        }
         last = (offset, messageID)
         return true
     }
