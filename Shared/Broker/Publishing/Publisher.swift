@@ -27,7 +27,7 @@ package final class Publisher: Service, Sendable {
     package init(
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
         maximumPending: Int = 10_000,
-        drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(30),
+        drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(10),
         logger: Logger
     ) throws(SystemError) {
         core = try PublisherCore(
