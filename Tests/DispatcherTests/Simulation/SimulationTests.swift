@@ -10,7 +10,7 @@ import Testing
 @Suite("Whatever order things happen in", .serialized, .timeLimit(.minutes(5)))
 struct SimulationTests {
     /// Each block is one case, and one at a time is run: the other processor is for the tests beside. A fifth of the schedules is long.
-    private static let seedsPerBlock = 100
+    private static let seedsPerBlock = 20
 
     @Test(
         "No promise is broken whatever happens, and every delivery ends",
