@@ -58,7 +58,7 @@ package struct RunRecord: LedgerRecord, Equatable {
     package var connectionsPerSecond: Int?
     /// No request may take longer; nil: not judged.
     package var answerWithin: Int64?
-    /// For how long nothing may be sent though something waits (DESIGN.md section 8, promise 13); nil: not judged.
+    /// For how long nothing may be sent though something waits; nil: not judged.
     package var resumeWithin: Int64?
     /// Answers 5xx, and none at all, are judged too: they may be only where a fault explains them.
     package var judgesRefusals = false
