@@ -89,11 +89,14 @@ struct SimulationTests {
 
     @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
-        let complaints = try await complaints(seeds: 0..<100) { world, seed in
-            world.deafTo = deafness
-            world.live(seed)
+        var found: [String] = []
+        for seed in 0..<100 where !found.contains(where: { $0.contains(deafness.breach) }) {
+            found += try await complaints(seeds: seed..<seed + 1) { world, seed in
+                world.deafTo = deafness
+                world.live(seed)
+            }
         }
-        #expect(complaints.contains { $0.contains(deafness.breach) }, "\(complaints.prefix(3))")
+        #expect(found.contains { $0.contains(deafness.breach) }, "\(found.prefix(3))")
     }
 
     @Test("One seed is one schedule: whoever repeats it sees the same")
