@@ -44,7 +44,7 @@ extension AudienceStore {
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-        WHERE n.id = $1
+        WHERE n.id = $1 ORDER BY i.ordinal
         """
     /// By the index on tags, which knows those of every app, in no order. Counted no further than ``maximumRare``.
     static let countTagged: PostgresStatement = """
@@ -63,7 +63,7 @@ extension AudienceStore {
                 SELECT FROM installation_history h WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= $5 OFFSET 0) END
         FROM notifications n
         CROSS JOIN LATERAL (
-            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone
+            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
             FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place)
             CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
             WHERE i.deregistered_at IS NULL AND i.id > n.walked_to AND array_to_tsvector(i.tags) @@ n.target_query
@@ -77,7 +77,7 @@ extension AudienceStore {
         ) AS t
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
         LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-        WHERE n.id = $1
+        WHERE n.id = $1 ORDER BY i.place
         """
     /// Everybody's installations, in order: id, owner epoch, locale, when it is due, and the ordinal.
     static let installationsOfEverybody: PostgresStatement = """
