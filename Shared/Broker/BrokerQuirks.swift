@@ -6,6 +6,11 @@ import RabbitMQ
 /// Before 4.0:
 /// * It keeps silent about a queue that was deleted and declared again at once (``keepsNewQueuesSecret(_:)``).
 ///
+/// In 3.10, where a stream gets another leader because a node was cut off (`deploy/chaos --scenario cluster-small`; 4.0 has not been looked at):
+/// * It never confirms some of what was published over an older channel, and confirms what comes over it later, which no reader gets.
+///   `Publisher.isOrdered` believes no confirmation that passes over a message.
+/// * A reader may get nothing more, without a word. `DispatcherCore.doubtControl` gives it another connection.
+///
 /// In 3.10 and 4.0 alike, so the code does something about it on every version:
 /// * It remembers a quorum queue's consumer for as long as something of it is unsettled. A consumer that comes again under that number gets
 ///   too few messages, or none, or those that it had already, and not all that it acknowledges is settled. 3.10.8 may end the channel over it

@@ -342,6 +342,28 @@ struct ConsumerTests {
         }
     }
 
+    @Test func readsAStreamOnOverAnotherConnectionWhenToldTo() async throws {
+        try await withTestBroker { configuration, topology in
+            let publisher = try makePublisher(configuration, topology)
+            let watching = try Watching(configuration, topology, [.stream(topology.controlStream, prefetch: 100)])
+            try await whileRunning(publisher, watching.consumer) {
+                let isUp = try await watching.connections.next()
+                #expect(isUp)
+                for round in 0..<3 as Range<UInt8> {
+                    let messages = (0..<4 as Range<UInt8>).map { OutgoingMessage.control(topology, body: [round, $0]) }
+                    #expect(await publisher.publish(messages, deadline: nil).allSatisfy(\.isConfirmed))
+                    let taken = try await watching.take(4)
+                    #expect(taken.map(\.body) == (0..<4).map { [round, $0] })
+                    watching.consumer.readAnew(because: "a test")
+                    publisher.reconnect(because: "a test")
+                    let changes = try await watching.connections.next(2)
+                    #expect(changes == [false, true])
+                }
+                #expect(watching.messages.waiting.isEmpty)
+            }
+        }
+    }
+
     @Test func readsAStreamFromItsFirstMessageToAMarkerOfItsOwn() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)
@@ -402,6 +424,14 @@ struct ConsumerTests {
                 _ = try await watching.connections.first { !$0 }
                 _ = try await watching.connections.first { $0 }
                 #expect(await publisher.publish([.control(topology, body: [99])], deadline: nil) == [.confirmed])
+                // It is told that there is more, as often as it takes.
+                while watching.messages.waiting.isEmpty {
+                    watching.consumer.readAnew(because: "a test")
+                    _ = try await watching.connections.first { !$0 }
+                    _ = try await watching.connections.first { $0 }
+                    // A round trip to the broker, for what has been read to arrive.
+                    #expect(await publisher.publish([.job(topology)], deadline: nil) == [.confirmed])
+                }
                 #expect(try await watching.take().body == [99])
             }
         }

@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import PushModel
 import RabbitMQ
+import Synchronization
 import TestBroker
 import TestSupport
 import Testing
@@ -18,6 +19,7 @@ struct PrivateBrokerTests {
             try await checksTheBrokersCertificateInsideTheHandshake(broker)
             try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
             try await publishesAgainWhereAConfirmationIsOverdue(broker)
+            try await doesNotBelieveAConfirmationThatPassesOverAMessage(broker)
             try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
             result = .success(())
         } catch {
@@ -82,6 +84,30 @@ struct PrivateBrokerTests {
             try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
             #expect(await outcome == [.confirmed])
         }
+    }
+
+    /// Two queues, of which one stands still, confirm like a stream that got another leader.
+    private func doesNotBelieveAConfirmationThatPassesOverAMessage(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "order")
+        let publisher = try makePublisher(configuration, topology, isOrdered: true)
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish([.job(topology, .now)], deadline: nil) == [.confirmed])
+            try await broker.control("eval", "sys:suspend('%2F_\(topology.jobQueue(.now))').")
+            let early = PublishCount()
+            publisher.publish([.job(topology, .now)]) { _ in early.add(1) }
+            publisher.publish([.job(topology, .bulk)]) { _ in early.add(1) }
+            let deadline = ContinuousClock.now + .seconds(60)
+            while publisher.state == .ready, .now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+            #expect(publisher.state == .connecting)
+            #expect(early.value == 0)
+            try await broker.control("eval", "sys:resume('%2F_\(topology.jobQueue(.now))').")
+            #expect(await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed])
+            #expect(early.value == 2)
+        }
+        // The other queue's message was published twice, once over each connection.
+        let count = try await TestBroker.messageCount(topology.jobQueue(.bulk), configuration)
+        #expect(count == 3)
     }
 
     private func saysThatItIsBlockedAndGoesOnAfterwards(_ broker: PrivateBroker) async throws {
@@ -167,4 +193,10 @@ struct LogWatcher: LogHandler {
     }
 
     func log(event: LogEvent) { onMessage(event.message.description) }
+}
+
+private final class PublishCount: Sendable {
+    private let count = Mutex(0)
+    var value: Int { count.withLock { $0 } }
+    func add(_ number: Int) { count.withLock { $0 += number } }
 }

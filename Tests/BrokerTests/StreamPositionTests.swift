@@ -39,41 +39,26 @@ struct StreamPositionTests {
         #expect(arrive(0...1, &position) == [true, true])
     }
 
-    @Test func readsAgainWhatWasPassedOver() {
-        var position = StreamPosition()
-        #expect(arrive(0...3, &position) == [true, true, true, true])
-        #expect(arrive(6...7, &position) == [false, false])
-        #expect(position.standing == .incomplete)
-        let start = position.begin()
-        #expect(start == 3)
-        #expect(arrive(3...7, &position) == [false, true, true, true, true])
-        #expect(position.standing == .certain)
-    }
-
-    /// Another leader has fewer messages than were read, and others in their place.
-    @Test func noticesOffsetsThatComeAgain() {
-        var position = StreamPosition()
-        #expect(arrive(0...9, &position).allSatisfy { $0 })
-        let isNew = position.arrived(7, messageID: "new 7")
-        #expect(!isNew)
-        #expect(position.standing == .incomplete)
-        let start = position.begin()
-        #expect(start == 9)
-        let isOld = position.arrived(9, messageID: "new 9")
-        #expect(!isOld)
+    @Test func isLostWhenSeveralReadersInARowGetNothingThoughThereIsMore() {
+        var position = begunAnew()
+        for _ in 0..<2 {
+            position.gaveNothing()
+            #expect(position.standing == .beginning)
+            let start = position.begin()
+            #expect(start == 21)
+        }
+        // The second reader's silence is forgiven once the third gets something.
+        #expect(arrive(21...22, &position) == [false, true])
+        position.gaveNothing()
+        for round in 0..<3 {
+            let start = position.begin()
+            #expect(start == 22 && position.standing == .beginning, "\(round)")
+            position.gaveNothing()
+        }
         #expect(position.standing == .lost)
-    }
-
-    /// Offsets also count what is no message.
-    @Test func believesAGapThatIsThereAgain() {
-        var position = StreamPosition()
-        _ = arrive(0...3, &position)
-        _ = arrive(5...5, &position)
+        position.forget()
         let start = position.begin()
-        #expect(start == 3)
-        #expect(arrive(3...3, &position) == [false])
-        #expect(arrive(5...6, &position) == [true, true])
-        #expect(position.standing == .certain)
+        #expect(start == nil && position.standing == .certain)
     }
 
     @Test func isCertainOfAStreamOfWhichNothingWasRead() {

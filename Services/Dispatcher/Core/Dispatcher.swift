@@ -49,6 +49,9 @@ package struct Dispatcher: Sendable {
         let directory = CredentialDirectory(credentials.plan)
         let publisher = try Publisher(
             name: "publisher", configuration: broker, topology: topology, drainTimeout: settings.shutdownDeadline * 0.05, logger: logger)
+        let markers = try Publisher(
+            name: "markers", configuration: broker, topology: topology, drainTimeout: .zero, confirmLimit: .seconds(1), isOrdered: true,
+            logger: logger)
         let jobs = try Consumer(
             name: "jobs", configuration: broker, topology: topology,
             subscriptions: Lane.allCases.map { lane in
@@ -71,7 +74,7 @@ package struct Dispatcher: Sendable {
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp, topology: topology,
             peers: CoreLoop.Peers(
-                pools: pools, publisher: publisher, jobs: jobs, control: control,
+                pools: pools, publisher: publisher, markers: markers, jobs: jobs, control: control,
                 startTaking: {
                     start.yield()
                     start.finish()
@@ -97,7 +100,7 @@ package struct Dispatcher: Sendable {
                         ])
                     onListening(port)
                 }),
-            publisher, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
+            publisher, markers, control, JobsConsumerService(consumer: jobs, mayStart: mayStart),
             DispatchService(loop: loop, credentials: credentials, logger: logger),
             CredentialWatch(
                 keeper: credentials,

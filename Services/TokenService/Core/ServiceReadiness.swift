@@ -6,6 +6,7 @@ import Postgres
 struct ServiceReadiness: Sendable {
     let pool: PostgresPool
     let publisher: Publisher
+    let control: Publisher
     let startup: Startup
     let backlog: PublishBacklog
 
@@ -18,6 +19,7 @@ struct ServiceReadiness: Sendable {
             .init("database", isOK: isHealthy, isHealthy ? "answers" : "does not answer"),
             started,
             .init("broker", isOK: true, "\(publisher.state)"),
+            .init("broker.control", isOK: true, "\(control.state)"),
             .init("backlog", isOK: count < backlog.limit, "\(count) of \(backlog.limit) notifications wait to be published"),
         ])
     }

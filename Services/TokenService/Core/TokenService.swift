@@ -37,7 +37,11 @@ package struct TokenService: Sendable {
 
         pool = PostgresPool(configuration.database)
         publisher = try Publisher(configuration: configuration.broker, topology: topology, logger: logger)
-        let outbox = Outbox(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
+        let control = try Publisher(
+            name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
+            logger: logger)
+        let outbox = Outbox(
+            configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
         metrics.observe(outbox.holds.book)
         let brakes = BrakeWatch()
@@ -59,7 +63,7 @@ package struct TokenService: Sendable {
         let startup = Startup(
             pool: pool, keys: keys, bootstrapKey: configuration.bootstrapKey, migrator: try Schema.migrator(), logger: logger)
         self.startup = startup
-        let readiness = ServiceReadiness(pool: pool, publisher: publisher, startup: startup, backlog: outbox.backlog)
+        let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup, backlog: outbox.backlog)
         var routes: [String] = []
         let uses = KeyUses(store: keys, logger: logger)
         let server = Self.server(
@@ -76,7 +80,9 @@ package struct TokenService: Sendable {
             logger: logger)
         let reading: [any Service] = [outbox.relay, housekeeper] + events.services
         services =
-            [startup, uses, outbox.settlements, publisher, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [server]
+            [startup, uses, outbox.settlements, publisher, control, consumer, outcomes] + reading.map { AfterStartup($0, startup) } + [
+                server
+            ]
     }
 
     /// Whether the schema is this program's and the bootstrap key is known.

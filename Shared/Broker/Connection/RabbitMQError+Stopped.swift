@@ -3,4 +3,6 @@ import RabbitMQ
 extension RabbitMQError {
     /// The owner of a connection is to stop and makes none any more.
     static let stopped = RabbitMQError(.timedOut, "connect", "a stop was asked for")
+
+    static func givenUp(because reason: String) -> RabbitMQError { RabbitMQError(.timedOut, "reconnect", reason) }
 }

@@ -47,6 +47,9 @@ package final class Consumer: Service, Sendable {
     /// Cancels the subscriptions for good. What was received may still be settled; what arrives on the way is given back unseen.
     package func stopTaking() { core.inbox.post(.stopTaking) }
 
+    /// Reads streams over another connection: for a caller that knows that they have messages which do not come.
+    package func readAnew(because reason: String) { core.inbox.post(.readAnew(because: reason)) }
+
     /// Whether all subscriptions are in place.
     package var isConnected: Bool { core.status.withLock { $0.isConnected } }
 

@@ -23,6 +23,7 @@ final class ConsumerCore: Sendable {
         case giveBack([Receipt])
         case discard([Receipt])
         case stopTaking
+        case readAnew(because: String)
     }
 
     struct Status {

@@ -42,8 +42,9 @@ extension ConsumerLoop {
             if let standing = subscribed[index].streamPosition?.standing {
                 switch standing {
                 case .certain where silence >= core.settings.silenceLimit: try ask(index, connection)
-                case .beginning where silence >= Self.streamPatience, .lost: forgetStream(index)
-                case .incomplete: try readMissing(index, connection)
+                // Whoever relies on having read it to its end hears that this is over.
+                case .beginning where silence >= Self.streamPatience: isRenewing = true
+                case .lost: forgetStream(index)
                 default: break
                 }
             } else if silence >= core.settings.silenceLimit, batcher.outstanding(of: index) == 0 {
@@ -72,15 +73,8 @@ extension ConsumerLoop {
         try consume(index, connection)
     }
 
-    private func readMissing(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
-        core.logger.warning(
-            "Messages of a stream did not come. Reading again from the last one that came",
-            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
-        try readStreamAnew(index, connection)
-    }
-
-    /// On another connection, so that whoever relied on having read it to its end hears that this is over.
-    private func forgetStream(_ index: Int) {
+    /// On another connection, likewise.
+    func forgetStream(_ index: Int) {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
             metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])

@@ -202,6 +202,13 @@ final class ConsumerLoop {
         case .giveBack(let receipts): refuse(receipts, requeue: true)
         case .discard(let receipts): refuse(receipts, requeue: false)
         case .stopTaking: isTaking = false
+        case .readAnew(let reason):
+            guard connection != nil else { break }
+            for index in subscribed.indices {
+                subscribed[index].streamPosition?.gaveNothing()
+                if subscribed[index].streamPosition?.standing == .lost { forgetStream(index) }
+            }
+            lost(.givenUp(because: reason))
         }
     }
 

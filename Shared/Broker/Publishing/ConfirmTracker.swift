@@ -18,7 +18,8 @@ struct ConfirmTracker<Entry> {
 
     /// The unanswered window: front is `firstTag`. nil: answered out of order.
     private var slots = FIFO<Slot?>()
-    private var firstTag: UInt64 = 1
+    /// The oldest unanswered one's number, or the next one's.
+    private(set) var firstTag: UInt64 = 1
     private(set) var count = 0
     private(set) var bytes = 0
     /// When the oldest unanswered one was published.

@@ -23,17 +23,19 @@ package final class Publisher: Service, Sendable {
     ///   - drainTimeout: how long ``run()`` waits for confirms once a graceful shutdown has begun.
     ///   - watchdogLimit: how long one round of the thread may take before its connection is cut.
     ///   - confirmLimit: how long the broker may owe a confirmation. RabbitMQ can lose one where a queue or a stream gets another leader.
+    ///   - isOrdered: everything goes to one stream, which confirms in the order of publishing. A confirmation that passes over an earlier message
+    ///     is not believed, and the connection is given up (``BrokerQuirks``).
     /// - Throws: when the process has no file descriptor left.
     package init(
         name: String = "publisher", configuration: RabbitMQConfiguration, topology: Topology, window: Int = 256,
         maximumPending: Int = 10_000,
         drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(10),
-        logger: Logger
+        isOrdered: Bool = false, logger: Logger
     ) throws(SystemError) {
         core = try PublisherCore(
             settings: PublisherSettings(
                 name: name, configuration: configuration, topology: topology, window: window, maximumPending: maximumPending,
-                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit, confirmLimit: confirmLimit), logger: logger)
+                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit, confirmLimit: confirmLimit, isOrdered: isOrdered), logger: logger)
     }
 
     package var state: PublisherState { core.status.withLock { $0.state } }
@@ -70,6 +72,9 @@ package final class Publisher: Service, Sendable {
             answer.giveUp()
         }
     }
+
+    /// Gives up the connection and opens another one, over which everything that is not confirmed is published again.
+    package func reconnect(because reason: String) { core.reconnect(because: reason) }
 
     /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and
     /// returns; the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.

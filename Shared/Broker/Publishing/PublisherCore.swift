@@ -15,6 +15,7 @@ struct PublisherSettings: Sendable {
     let drainTimeout: Duration
     let watchdogLimit: Duration
     let confirmLimit: Duration
+    let isOrdered: Bool
 }
 
 /// What callers and the publisher's thread share.
@@ -30,6 +31,8 @@ final class PublisherCore: Sendable {
         var pendingBytes = 0
         /// Set once a stop was asked for.
         var stopAt: ContinuousClock.Instant?
+        /// Why the connection is to be given up.
+        var reconnectReason: String?
     }
 
     let settings: PublisherSettings
@@ -88,6 +91,11 @@ final class PublisherCore: Sendable {
             let moment = ContinuousClock.now + bound
             status.stopAt = min(status.stopAt ?? moment, moment)
         }
+        wakeUp.signal()
+    }
+
+    func reconnect(because reason: String) {
+        status.withLock { $0.reconnectReason = reason }
         wakeUp.signal()
     }
 

@@ -50,6 +50,8 @@ final class PublisherLoop {
     /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
     /// (RELIABILITY.md 1.2): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
     private var isProven = false
+    /// A confirmation came for a message behind one that has none.
+    private var isPassedOver = false
     /// Since when the broker has been able to confirm: the connection's begin, or the end of an alarm.
     private var mayConfirmSince = ContinuousClock.now
     private var delay = ReconnectDelay()
@@ -67,8 +69,9 @@ final class PublisherLoop {
             core.pulse.beat()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
-            let stopAt = core.status.withLock { $0.stopAt }
+            let (stopAt, reconnectReason) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take()) }
             if let stopAt, isOver(stopAt) { return }
+            if let reconnectReason, connection != nil { lost(.givenUp(because: reconnectReason)) }
             let patience = min(Self.longestWait, stopAt.map { ContinuousClock.now.duration(to: $0) } ?? Self.longestWait)
             if connection == nil {
                 let pause = ContinuousClock.now.duration(to: retryAt)
@@ -112,6 +115,7 @@ final class PublisherLoop {
             core.pulse.connected(connection.breaker)
             isBlocked = false
             isProven = false
+            isPassedOver = false
             mayConfirmSince = .now
             let outage = delay.reset()
             core.metrics.connected.record(1)
@@ -187,6 +191,9 @@ final class PublisherLoop {
 
     /// What was lost with its confirmation is published again, with the same id.
     private func checkConfirms() throws(RabbitMQError) {
+        guard !isPassedOver else {
+            throw RabbitMQError(.timedOut, "basic.publish", "the broker confirmed a message of a stream before an earlier one")
+        }
         guard !isBlocked, let oldest = tracker.oldest else { return }
         guard max(oldest, mayConfirmSince).duration(to: .now) > core.settings.confirmLimit else { return }
         throw RabbitMQError(.timedOut, "basic.publish", "the broker has owed a confirmation for more than \(core.settings.confirmLimit)")
@@ -257,6 +264,8 @@ final class PublisherLoop {
 
     private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool) {
         isProven = true
+        if core.settings.isOrdered, !multiple, tag > tracker.firstTag { isPassedOver = true }
+        guard !isPassedOver else { return }
         tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
         for item in settled { for pending in item.entry { settle(pending, item.outcome) } }
         settled.removeAll(keepingCapacity: true)

@@ -217,6 +217,24 @@ struct ControlTests {
         #expect(bench.gate.isOpen)
     }
 
+    @Test("A clock that is set back makes no proof last longer")
+    func clockIsSetBack() throws {
+        let bench = try CoreBench()
+        bench.now -= 3_600_000
+        bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: bench.now + 60_000))
+        bench.finishNext(200)
+        bench.tick(after: CoreRules.standardConfirmPatience)
+        #expect(!bench.gate.isOpen)
+        bench.now -= 3_600_000
+        try bench.returnMarker()
+        #expect(!bench.gate.isOpen, "it may have taken long")
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+        bench.now -= 3_600_000
+        bench.tick()
+        #expect(!bench.gate.isOpen, "what waits may wait for long")
+    }
+
     @Test("A marker that comes back late proves nothing: what was published after it may lie behind it")
     func lateMarker() throws {
         let bench = try CoreBench(isCaughtUp: false)
@@ -234,12 +252,41 @@ struct ControlTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
     }
 
-    @Test("A marker that does not come back is followed by another")
-    func asksAgain() throws {
+    @Test("Where the broker has a marker that does not come back, what reads and what publishes get new connections")
+    func readsAnew() throws {
         let bench = try CoreBench(isCaughtUp: false)
+        func reconnects() -> Int { bench.others.count { if case .reconnectControl = $0 { true } else { false } } }
         bench.handle(.controlConnection(isUp: true))
-        bench.confirmNext()
-        bench.tick(after: 10_000)
+        bench.tick(after: 60_000)
+        #expect(reconnects() == 0, "the publisher sees to it itself where the broker does not answer")
+        try bench.confirmMarker()
+        bench.tick(after: 900)
+        bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
+        bench.tick(after: 900)
+        #expect(reconnects() == 0, "much is left to read")
+        bench.tick(after: 100)
+        #expect(reconnects() == 1)
+        bench.tick(after: 900)
+        #expect(reconnects() == 1)
+        bench.handle(.controlConnection(isUp: false))
+        bench.handle(.controlConnection(isUp: true))
+        try bench.returnMarker()
+        #expect(bench.gate.isOpen)
+    }
+
+    @Test("A queue that confirms nothing does not stop what markers prove; each proof is for as long as a publication is waited for")
+    func provesAgainAndAgain() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1)]))
+        bench.finishNext(200)
+        bench.tick(after: CoreRules.standardConfirmPatience)
+        #expect(!bench.gate.isOpen)
+        bench.now += 100
+        try bench.returnMarker()
+        bench.tick(after: CoreRules.standardConfirmPatience - 101)
+        #expect(bench.gate.isOpen)
+        bench.tick(after: 1)
+        #expect(!bench.gate.isOpen)
         try bench.returnMarker()
         #expect(bench.gate.isOpen)
     }

@@ -14,6 +14,8 @@ extension SimulatedWorld {
             case .publish(let number, let messages):
                 for message in messages { check(message) }
                 publishing.append((number, messages))
+            case .publishMarker(let marker, let message): markers.append((marker, message))
+            case .reconnectControl: isToReconnectControl = true
             case .acknowledge(let receipts): for receipt in receipts { acknowledge(receipt) }
             case .giveBack(let receipts): for receipt in receipts { takeBack(receipt) }
             case .startTaking: isTaking = true
@@ -75,6 +77,8 @@ extension SimulatedWorld {
     }
 
     mutating func settlePublication() {
+        if isToReconnectControl { reconnectControl() }
+        if !markers.isEmpty, publishing.isEmpty || roll(2) == 0 { return settleMarker() }
         guard !publishing.isEmpty else { return }
         let (number, messages) = publishing.remove(at: roll(publishing.count))
         var outcomes: [PublishOutcome] = []
@@ -87,6 +91,14 @@ extension SimulatedWorld {
             outcomes.append(.confirmed)
         }
         handle(.published(number, outcomes))
+    }
+
+    private mutating func settleMarker() {
+        let (id, message) = markers.removeFirst()
+        guard let marker = try? ControlMessage(decoding: message.body) else { return breach("a marker that cannot be read") }
+        stream.append(marker)
+        handle(.markerPublished(id))
+        if isFair { readControl(upTo: .max) }
     }
 
     /// Whether it stands in the event's head, where it is written before the deliveries.
@@ -134,8 +146,6 @@ extension SimulatedWorld {
         } else if message.exchange == topology.jobsExchange {
             secondCopies += 1
             ready.append(stored)
-        } else if message.routingKey == topology.controlStream, let marker = try? ControlMessage(decoding: message.body) {
-            stream.append(marker)
         } else if message.routingKey != topology.heartbeatQueue {
             breach("a message to nowhere: \(message.exchange) \(message.routingKey)")
         }

@@ -30,6 +30,10 @@ struct SimulatedWorld {
     var stream: [ControlMessage] = []
     var streamRead = 0
     var isControlConnected = false
+    var markers: [(id: PushID, message: OutgoingMessage)] = []
+    /// The broker gives the reader nothing more, without a word.
+    private var isReaderForgotten = false
+    var isToReconnectControl = false
     /// A planted fault: the core does not hear of these, and the account does.
     var deafTo: Deafness?
     /// Jobs that went round because of a hold.
@@ -205,7 +209,7 @@ struct SimulatedWorld {
     }
 
     mutating func readControl(upTo limit: Int) {
-        guard isControlConnected, streamRead < stream.count else { return }
+        guard isControlConnected, !isReaderForgotten, streamRead < stream.count else { return }
         let end = streamRead + min(limit, stream.count - streamRead)
         let messages = (streamRead..<end).filter { !isUnheard(stream[$0]) }.map { Fixture.control(stream[$0], offset: Int64($0)) }
         streamRead = end
@@ -300,7 +304,16 @@ struct SimulatedWorld {
         pools[number].retire(at: now)
     }
 
+    mutating func forgetReader() { isReaderForgotten = true }
+
+    mutating func reconnectControl() {
+        isToReconnectControl = false
+        guard isControlConnected else { return }
+        for _ in 0..<2 { toggleControl() }
+    }
+
     mutating func toggleControl() {
+        isReaderForgotten = false
         isControlConnected.toggle()
         handle(.controlConnection(isUp: isControlConnected))
     }

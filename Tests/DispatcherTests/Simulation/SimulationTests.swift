@@ -165,7 +165,7 @@ extension SimulatedWorld {
             case 17: readControl(upTo: 1 + roll(3))
             case 18: writeControl()
             case 19: if roll(6) == 0 { loseJobsConnection() }
-            case 20: if roll(5) == 0 { toggleControl() }
+            case 20: if roll(5) == 0 { toggleControl() } else if roll(4) == 0 { forgetReader() }
             case 21: if roll(3) == 0 { changeCredentials() }
             case 22: if roll(8) == 0 { beBusy(step) }
             default: tick(Int64([1, 20, 300, 1_200, 40_000][roll(5)]))
@@ -217,11 +217,12 @@ extension SimulatedWorld {
             deliverJobs()
             if pools.contains(where: { !$0.isEmpty || !$0.dialling.isEmpty }) { for _ in 0..<6 { stepPools() } }
             for _ in 0..<3 { settlePublication() }
-            let isQuiet = ready.isEmpty && pools.allSatisfy(\.isEmpty) && publishing.isEmpty && core.isDrained
+            let isQuiet = ready.isEmpty && pools.allSatisfy(\.isEmpty) && publishing.isEmpty && markers.isEmpty && core.isDrained
             if isQuiet && delayed.isEmpty { return }
             let next = delayed.map(\.due).min() ?? now
             // Where everything waits for a pool's next dial, nothing is missed by looking once a second.
-            let isWaiting = ready.isEmpty && publishing.isEmpty && pools.allSatisfy { $0.inFlightCount == 0 && $0.dialling.isEmpty }
+            let isWaiting =
+                ready.isEmpty && publishing.isEmpty && markers.isEmpty && pools.allSatisfy { $0.inFlightCount == 0 && $0.dialling.isEmpty }
             tick(isQuiet ? max(1, next - now) : isWaiting ? 1000 : 100)
         }
         breach("it does not come to rest")

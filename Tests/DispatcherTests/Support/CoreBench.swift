@@ -14,6 +14,7 @@ final class CoreBench {
     private(set) var submitted: [(batch: APNsBatch, pool: PoolNumber)] = []
     private(set) var retired: [PoolNumber] = []
     private(set) var published: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
+    private(set) var markers: [(id: PushID, message: OutgoingMessage)] = []
     private(set) var acknowledged: [Receipt] = []
     private(set) var givenBack: [Receipt] = []
     private(set) var others: [CoreAction] = []
@@ -48,10 +49,11 @@ final class CoreBench {
             switch action {
             case .submit(let batch, let pool): submitted.append((batch, pool))
             case .publish(let number, let messages): published.append((number, messages))
+            case .publishMarker(let id, let message): markers.append((id, message))
             case .acknowledge(let receipts): acknowledged += receipts
             case .giveBack(let receipts): givenBack += receipts
             case .retirePools(let numbers): retired += numbers
-            case .acknowledgeControl, .startTaking, .stopTaking, .shutDownPools, .note: others.append(action)
+            case .acknowledgeControl, .reconnectControl, .startTaking, .stopTaking, .shutDownPools, .note: others.append(action)
             }
         }
     }
@@ -109,11 +111,17 @@ final class CoreBench {
     }
 
     func returnMarker() throws {
-        let place = try #require(published.firstIndex { $0.messages.contains { $0.routingKey == topology.controlStream } })
-        let (number, messages) = published.remove(at: place)
-        let marker = try #require(messages.first { $0.routingKey == topology.controlStream })
-        handle(.published(number, messages.map { _ in .confirmed }))
+        let marker = try confirmMarker()
         obey(try ControlMessage(decoding: marker.body))
+    }
+
+    @discardableResult
+    func confirmMarker() throws -> OutgoingMessage {
+        let (id, message) = try #require(markers.first)
+        markers.removeFirst()
+        #expect(message.routingKey == topology.controlStream)
+        handle(.markerPublished(id))
+        return message
     }
 
     // MARK: What was published

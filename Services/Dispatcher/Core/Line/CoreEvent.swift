@@ -8,6 +8,8 @@ enum CoreEvent: Sendable {
     case batchFinished(APNsFinishedBatch)
     /// One outcome for each message of a publication, in its order.
     case published(PublicationNumber, [PublishOutcome])
+    /// The broker has answered for a marker, whatever it said.
+    case markerPublished(PushID)
     case controlReceived([ReceivedMessage])
     case jobsConnection(isUp: Bool)
     case controlConnection(isUp: Bool)
@@ -24,6 +26,10 @@ enum CoreAction: Sendable {
     case submit(APNsBatch, pool: PoolNumber)
     /// Answered by ``CoreEvent/published(_:_:)`` with the same number.
     case publish(PublicationNumber, [OutgoingMessage])
+    /// Answered by ``CoreEvent/markerPublished(_:)``.
+    case publishMarker(PushID, OutgoingMessage)
+    /// Both over new connections: what publishes markers, and what reads the control stream.
+    case reconnectControl(because: String)
     case acknowledge([Receipt])
     case giveBack([Receipt])
     case acknowledgeControl([Receipt])

@@ -5,8 +5,8 @@ import PushModel
 /// How far the control stream has been read. Jobs are sent only while it is ``current``.
 enum ControlStanding: Equatable, Sendable {
     case disconnected
-    /// A marker of ours was published at `since` and has not come back yet.
-    case catchingUp(marker: PushID, since: Int64)
+    /// A marker of ours was handed to the publisher at `since` and has not come back yet. The broker answered for it at `confirmed`.
+    case catchingUp(marker: PushID, since: Int64, confirmed: Int64? = nil)
     case current
 }
 
@@ -18,6 +18,7 @@ extension DispatcherCore {
             control = .disconnected
             return gate.close()
         }
+        controlRead = now
         askForProof(at: now)
     }
 
@@ -28,14 +29,18 @@ extension DispatcherCore {
         control = .catchingUp(marker: marker, since: now)
         let message = OutgoingMessage(
             exchange: "", routingKey: rules.topology.controlStream, messageID: marker, contentType: ControlMessage.contentType,
-            headers: [:],
             body: ControlMessage.marker(id: marker).encoded())
-        outbox.append(OutboundMessage(message: message, covers: [], kind: .marker))
-        flush(at: now)
+        actions.append(.publishMarker(marker, message))
+    }
+
+    mutating func markerPublished(_ marker: PushID, at now: Int64) {
+        guard case .catchingUp(marker, let since, nil) = control else { return }
+        control = .catchingUp(marker: marker, since: since, confirmed: now)
     }
 
     /// Entries of the stream, in its order.
     mutating func obey(_ messages: [ReceivedMessage], at now: Int64) {
+        controlRead = now
         for message in messages {
             do throws(MessageError) {
                 try obey(ControlMessage(decoding: message.body), at: now)
@@ -68,15 +73,16 @@ extension DispatcherCore {
             guard at >= now - rules.controlMemory else { return }
             lift(id, toldAt: at)
         case .marker(let id):
-            guard case .catchingUp(id, let since) = control else { break }
+            guard case .catchingUp(id, let since, _) = control else { break }
             // What was published after the marker may lie unread behind it: a late one tells how things were when it was published.
-            if now - since <= rules.confirmPatience { caughtUp(at: now) } else { askForProof(at: now) }
+            if (0...rules.confirmPatience).contains(now - since) { caughtUp(since: since, at: now) } else { askForProof(at: now) }
         case .other: break
         }
     }
 
-    private mutating func caughtUp(at now: Int64) {
+    private mutating func caughtUp(since: Int64, at now: Int64) {
         control = .current
+        controlProven = since
         gate.open()
         actions.append(.note(.controlCaughtUp(holds: holds.count)))
         if !hasStartedTaking && !isStopping {
@@ -105,14 +111,23 @@ extension DispatcherCore {
     }
 
     /// When the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network
-    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round.
+    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. That holds for as long as a fresh
+    /// publication would be waited for: a queue that confirms nothing shall not stop what the control stream allows.
+    ///
+    /// Where the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
+    /// reader without a word (``BrokerQuirks``).
     mutating func doubtControl(at now: Int64) {
         switch control {
-        case .disconnected: return
-        case .catchingUp(_, let since):
-            if now - since >= rules.markerPatience { askForProof(at: now) }
+        case .disconnected, .catchingUp(_, _, nil): return
+        case .catchingUp(_, _, let confirmed?):
+            guard now - max(confirmed, controlRead) >= rules.markerPatience else { return }
+            controlRead = now
+            actions.append(.reconnectControl(because: "the broker has a marker that the reader of the control stream does not get"))
         case .current:
-            guard let oldest = publications.values.lazy.map(\.since).min(), now - oldest >= rules.confirmPatience else { return }
+            guard let oldest = publications.values.lazy.map(\.since).min() else { return }
+            // What is in the future was before the clock was set back, and may be long ago.
+            let trusted = [oldest, controlProven].filter { $0 <= now }.max() ?? 0
+            guard now - trusted >= rules.confirmPatience else { return }
             noteDoubt(
                 because:
                     "the broker owes a confirmation for longer than BROKER_CONFIRM_PATIENCE_MILLISECONDS (\(rules.confirmPatience)) allows")

@@ -135,7 +135,7 @@ extension DispatcherCore {
 
 /// A message of ours, and what it is good for.
 struct OutboundMessage {
-    enum Kind { case outcome, retry, deadLetter, marker, heartbeat }
+    enum Kind { case outcome, retry, deadLetter, heartbeat }
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job owes.

@@ -37,6 +37,10 @@ struct DispatcherCore {
     var crowding: Set<LaneShare> = []
 
     var control = ControlStanding.disconnected
+    /// When the marker was published that came back last.
+    var controlProven: Int64 = 0
+    /// When something of the control stream was read last, or its connection came up.
+    var controlRead: Int64 = 0
     var hasStartedTaking = false
     var isStopping = false
     var lastForgotten: Int64 = 0
@@ -57,6 +61,7 @@ struct DispatcherCore {
         case .jobsReceived(let messages): take(messages, at: now)
         case .batchFinished(let finished): finish(finished, at: now)
         case .published(let number, let outcomes): confirm(number, outcomes, at: now)
+        case .markerPublished(let marker): markerPublished(marker, at: now)
         case .controlReceived(let messages): obey(messages, at: now)
         case .jobsConnection(isUp: true): break
         case .jobsConnection(isUp: false): forgetReceipts()
@@ -126,8 +131,8 @@ struct CoreRules: Sendable {
     var confirmPatience = CoreRules.standardConfirmPatience
     /// Without a publication for so long, one is made to see whether it is confirmed.
     var heartbeatInterval: Int64 = 200
-    /// A marker that was not read back in this time is written off and another one published.
-    var markerPatience: Int64 = 10_000
+    /// The longest between the broker's confirmation of a marker and its arrival, while nothing else of the stream arrives.
+    var markerPatience: Int64 = 1_000
     /// Jobs that wait for the control stream longer than this go to a delayed queue: the broker gives no job an unlimited time.
     var parkingPatience: Int64 = 60_000
     /// Pause before messages that the broker refused are published again.

@@ -142,7 +142,7 @@ extension CoreEvent {
 
     fileprivate var isBarrier: Bool {
         switch self {
-        case .jobsReceived, .batchFinished, .published: false
+        case .jobsReceived, .batchFinished, .published, .markerPublished: false
         case .controlReceived, .jobsConnection, .controlConnection, .credentialsChanged, .stop: true
         }
     }

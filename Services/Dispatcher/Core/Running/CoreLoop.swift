@@ -13,6 +13,7 @@ final class CoreLoop: Sendable {
     struct Peers: Sendable {
         let pools: PoolTable
         let publisher: Publisher
+        let markers: Publisher
         let jobs: Consumer
         let control: Consumer
         /// Told once when jobs may come.
@@ -157,6 +158,12 @@ final class CoreLoop: Sendable {
         case .publish(let number, let messages):
             let inbox = inbox
             peers.publisher.publish(messages) { outcomes in inbox.post(.published(number, outcomes)) }
+        case .publishMarker(let marker, let message):
+            let inbox = inbox
+            peers.markers.publish([message]) { _ in inbox.post(.markerPublished(marker)) }
+        case .reconnectControl(let reason):
+            peers.markers.reconnect(because: reason)
+            peers.control.readAnew(because: reason)
         case .acknowledge(let receipts): peers.jobs.acknowledge(receipts)
         case .giveBack(let receipts): peers.jobs.giveBack(receipts)
         case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)

@@ -15,7 +15,7 @@ package struct Outbox: Sendable {
     package let pulse: RelayPulse
 
     init(
-        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
+        _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, control: Publisher, topology: Topology,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
         let pulse = RelayPulse()
@@ -29,7 +29,7 @@ package struct Outbox: Sendable {
         jobs = JobPublisher(
             publisher: publisher, topology: topology, parcels: configuration.jobParcels, lease: configuration.relayLease,
             settlements: settlements, window: window)
-        let control = ControlPublisher(publisher: publisher, topology: topology, patience: configuration.fenceTimeout)
+        let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
         let walks = WalkWatch(metrics: metrics)
