@@ -13,12 +13,16 @@ extension FaultInjector {
         return machine
     }
 
-    /// Notes that it is over, and waits until the nodes serve and every service is ready.
+    /// Notes that it is over, and waits until the nodes have their replicas back and every service is ready: with the next fault before that, two of
+    /// three replicas would be away.
     private func heal(_ record: inout FaultRecord) async throws {
         end(&record)
         try await recover(&record, within: .seconds(180)) {
-            for node in platform.brokers where !(await node.isReady()) { return false }
-            return await everythingIsReady()
+            for node in platform.brokers where !(await node.hasReplicaOfControlStream()) { return false }
+            guard await everythingIsReady() else { return false }
+            let isOnline = try? await platform.brokers[0].control(
+                ["eval", "rabbit_upgrade_preparation:await_online_quorum_plus_one(1000)."])
+            return isOnline?.contains("true") == true
         }
     }
 
