@@ -25,7 +25,7 @@ for service in $services; do
     done
 done
 
-found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docker-compose\.yml|README\.md)$' || :)
+found=$(git ls-files -co --exclude-standard | cut -d/ -f1 | sort -u | grep -vE '^(\..*|Package\.swift|Services|Shared|Tests|deploy|docs|docker-compose\.yml|README\.md)$' || :)
 [ -z "$found" ] || complain "the top level holds what the layout does not have" "$found"
 
 # The negative controls' faults are patches against the sources: whoever changes those sources mends the patch with them.

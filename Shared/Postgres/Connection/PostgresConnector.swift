@@ -101,7 +101,9 @@ final class PostgresConnector: Sendable {
         parameters.merge(configuration.options) { _, theirs in theirs }
         parameters["client_encoding"] = "UTF8"
         let others = configuration.sessionSettings.map { "-c \($0)=\($1)" }.sorted()
-        parameters["options"] = (timeouts + others + ["-c TimeZone=UTC", configuration.options["options"] ?? ""]).joined(separator: " ")
+        // No blank at the end: PgBouncer 1.24 refuses it.
+        let own = configuration.options["options"].map { [$0] } ?? []
+        parameters["options"] = (timeouts + others + ["-c TimeZone=UTC"] + own).joined(separator: " ")
         return parameters
     }
 }
