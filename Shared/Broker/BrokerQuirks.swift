@@ -10,6 +10,8 @@ import RabbitMQ
 /// * It never confirms some of what was published over an older channel, and confirms what comes over it later, which no reader gets.
 ///   `Publisher.isOrdered` believes no confirmation that passes over a message.
 /// * A reader may get nothing more, without a word. `DispatcherCore.doubtControl` gives it another connection.
+/// * A node that stood still while it was the stream's leader takes itself for the leader when it is back. It serves everything but this stream:
+///   541 for each reader, no confirmation for each publisher, until it is started again. `RabbitMQConnection.leavingNodeOnFailure` goes elsewhere.
 ///
 /// In 3.10 and 4.0 alike, so the code does something about it on every version:
 /// * It remembers a quorum queue's consumer for as long as something of it is unsettled. A consumer that comes again under that number gets

@@ -1,51 +1,61 @@
 import Synchronization
 import SystemIO
 
-/// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one where that is away.
+/// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one where that is of no use.
 ///
 /// So what one connection notices of its node holds for the others. A dispatcher publishes on one connection and reads the control stream on
 /// another. Late confirmations tell it that the stream may be late too; from another node they would not.
 final class CurrentNode: Sendable {
     typealias Node = RabbitMQConfiguration.Node
 
+    /// For so long a node that failed comes after the others. It may still take connections: one that fell silent leaves them without an answer, and
+    /// one that missed what the others decided cannot do what it is asked for.
+    private static let memory = Duration.seconds(60)
+
     private struct State {
         var current: (node: Node, address: SocketAddress)?
-        /// It fell silent: it may still take connections, and leave them without an answer for seconds.
-        var silent: (node: Node, address: SocketAddress)?
+        var failedNodes: [Node: ContinuousClock.Instant] = [:]
+        var failedAddresses: [SocketAddress: ContinuousClock.Instant] = [:]
     }
 
     private let state = Mutex(State())
 
     func connected(to node: Node, _ address: SocketAddress) {
-        state.withLock { state in
-            state.current = (node, address)
-            if state.silent?.address == address { state.silent = nil }
-        }
+        state.withLock { $0.current = (node, address) }
     }
 
-    func fellSilent(_ node: Node, _ address: SocketAddress) {
+    func failed(_ node: Node, _ address: SocketAddress, at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
-            state.silent = (node, address)
+            state.failedNodes[node] = now
+            state.failedAddresses[address] = now
             if state.current?.address == address { state.current = nil }
         }
     }
 
-    /// The current node first, the silent one last. The others have the same order in all of a process, and another one in each process: Swift's
-    /// hashes are like that.
-    func order(_ nodes: [Node]) -> [Node] {
+    /// The current node first, then those that have not failed, then the one whose failure is longest ago. Equal ones have the same order in all of a
+    /// process, and another one in each process: Swift's hashes are like that.
+    func order(_ nodes: [Node], at now: ContinuousClock.Instant = .now) -> [Node] {
         let state = state.withLock { $0 }
-        func rank(_ node: Node) -> Int { node == state.current?.node ? 0 : node == state.silent?.node ? 2 : 1 }
-        return nodes.sorted { (rank($0), $0.hashValue) < (rank($1), $1.hashValue) }
+        func rank(_ node: Node) -> (Int, Duration, Int) {
+            (node == state.current?.node ? 0 : 1, Self.penalty(state.failedNodes[node], now), node.hashValue)
+        }
+        return nodes.sorted { rank($0) < rank($1) }
     }
 
     /// Likewise the addresses of a node. Of the others, those of the family that the resolver prefers (IPv6 or IPv4, RFC 6724) come first.
-    func order(_ addresses: [SocketAddress]) -> [SocketAddress] {
+    func order(_ addresses: [SocketAddress], at now: ContinuousClock.Instant = .now) -> [SocketAddress] {
         let state = state.withLock { $0 }
         let prefersIPv6 = addresses.first?.isIPv6
-        func rank(_ address: SocketAddress) -> Int {
-            if address == state.current?.address { return 0 }
-            return (address == state.silent?.address ? 3 : 1) + (address.isIPv6 == prefersIPv6 ? 0 : 1)
+        func rank(_ address: SocketAddress) -> (Int, Duration, Int, Int) {
+            (
+                address == state.current?.address ? 0 : 1, Self.penalty(state.failedAddresses[address], now),
+                address.isIPv6 == prefersIPv6 ? 0 : 1, address.hashValue
+            )
         }
-        return addresses.sorted { (rank($0), $0.hashValue) < (rank($1), $1.hashValue) }
+        return addresses.sorted { rank($0) < rank($1) }
+    }
+
+    private static func penalty(_ failure: ContinuousClock.Instant?, _ now: ContinuousClock.Instant) -> Duration {
+        failure.map { max(.zero, memory - $0.duration(to: now)) } ?? .zero
     }
 }

@@ -21,7 +21,7 @@ package final class RabbitMQConnection {
     let maximumBodyBytes: Int
     /// The node that it reached: `192.0.2.1:5672`.
     package let peer: String
-    private let reportSilence: () -> Void
+    private let reportFailure: () -> Void
     var assembly = MessageAssembly()
     /// True when the last ``receive(into:limit:)`` ended because nothing more had come.
     var isDrained = false
@@ -65,7 +65,7 @@ package final class RabbitMQConnection {
         self.state = state
         maximumBodyBytes = configuration.maximumBodyBytes
         peer = "\(address)"
-        reportSilence = { configuration.current.fellSilent(node, address) }
+        reportFailure = { configuration.current.failed(node, address) }
         do throws(RabbitMQError) {
             let socket = try configuration.usesTLS ? Self.makeTLSSocket(state, configuration, host: node.host) : Self.makeSocket(state)
             var timeout = timeval(configuration.connectTimeout)
@@ -95,7 +95,7 @@ package final class RabbitMQConnection {
         self.state = state
         maximumBodyBytes = configuration.maximumBodyBytes
         peer = "a connected socket"
-        reportSilence = {}
+        reportFailure = {}
         breaker = SocketBreaker(descriptor)
         do throws(RabbitMQError) {
             amqp_tcp_socket_set_sockfd(try Self.makeSocket(state), descriptor)
@@ -171,6 +171,14 @@ package final class RabbitMQConnection {
 
     // MARK: Errors
 
+    /// Where `work` fails, the node answers and does not do what it is asked for: the process's next connections go to another one.
+    package func leavingNodeOnFailure(_ work: () throws(RabbitMQError) -> Void) throws(RabbitMQError) {
+        do throws(RabbitMQError) { try work() } catch {
+            reportFailure()
+            throw error
+        }
+    }
+
     func requireUsable(_ operation: String) throws(RabbitMQError) {
         guard isUsable else { throw RabbitMQError(.connectionLost, operation, "the connection has ended") }
     }
@@ -178,7 +186,7 @@ package final class RabbitMQConnection {
     /// Notes that the connection cannot be used any more, and passes the error on.
     func dead(_ error: RabbitMQError) -> RabbitMQError {
         isUsable = false
-        if error.code == .heartbeatTimeout { reportSilence() }
+        if error.code == .heartbeatTimeout { reportFailure() }
         return error
     }
 

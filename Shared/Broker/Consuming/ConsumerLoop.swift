@@ -70,12 +70,14 @@ final class ConsumerLoop {
             var configuration = core.settings.configuration
             configuration.connectionName += " \(core.settings.name)"
             let connection = try RabbitMQConnection.open(configuration)
-            // Every call of these has a deadline of its own: the watchdog is for what comes after.
-            try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
-                // Nothing can be settled on a new connection.
-                guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
+            try connection.leavingNodeOnFailure { () throws(RabbitMQError) in
+                // Every call of these has a deadline of its own: the watchdog is for what comes after.
+                try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
+                    // Nothing can be settled on a new connection.
+                    guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
+                }
+                try subscribe(connection)
             }
-            try subscribe(connection)
             isCancelled = false
             self.connection = connection
             core.pulse.connected(connection.breaker)

@@ -106,11 +106,13 @@ final class PublisherLoop {
             var configuration = core.settings.configuration
             configuration.connectionName += " \(core.settings.name)"
             let connection = try RabbitMQConnection.open(configuration)
-            // Every call of these has a deadline of its own: the watchdog is for what comes after.
-            try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
-                if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
+            try connection.leavingNodeOnFailure { () throws(RabbitMQError) in
+                // Every call of these has a deadline of its own: the watchdog is for what comes after.
+                try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
+                    if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
+                }
+                try connection.selectConfirms()
             }
-            try connection.selectConfirms()
             self.connection = connection
             core.pulse.connected(connection.breaker)
             isBlocked = false
@@ -179,7 +181,7 @@ final class PublisherLoop {
             // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
             try connection.receive(into: &events)
             handleEvents()
-            try checkConfirms()
+            try connection.leavingNodeOnFailure(checkConfirms)
             try publishBurst(connection)
             report()
             if !canPublish { try connection.wait(orUntil: core.wakeUp.descriptor, timeout: patience) }

@@ -46,7 +46,19 @@ extension FaultInjector {
         var record = begin(.freeze, node.name, process: node.signal(SIGSTOP))
         try await Task.sleep(for: .seconds(seconds))
         _ = node.signal(SIGCONT)
+        try await waitUntil("\(node.name) serves again", within: .seconds(60)) { await node.isReady() }
+        try await restartIfPartitioned(node)
         try await heal(&record)
+    }
+
+    /// As the runbook says: a node that stood still does not notice that the others went on without it, and `pause_minority` does nothing.
+    private func restartIfPartitioned(_ node: BrokerServer) async throws {
+        for other in platform.brokers {
+            guard try await other.control(["eval", "rabbit_node_monitor:partitions()."]).contains("rabbit@") else { continue }
+            try await node.control(["stop_app"])
+            try await node.control(["start_app"])
+            return
+        }
     }
 
     func cutOff(_ node: BrokerServer, seconds: Double) async throws {

@@ -1,0 +1,51 @@
+import SystemIO
+import Testing
+
+@testable import RabbitMQ
+
+@Suite("To which node a process connects")
+struct CurrentNodeTests {
+    private let nodes = (1...3).map { RabbitMQConfiguration.Node(host: "rabbit-\($0)", port: 5672) }
+    private let addresses: [SocketAddress]
+
+    init() throws {
+        addresses = try (1...3).flatMap { try SocketAddress.resolve(host: "127.0.0.\($0)", port: 5672) }
+    }
+
+    private func fail(_ index: Int, _ current: CurrentNode, at now: ContinuousClock.Instant) {
+        current.failed(nodes[index], addresses[index], at: now)
+    }
+
+    @Test func goesToTheCurrentOneAndElseInAnOrderOfTheProcess() {
+        let current = CurrentNode()
+        let order = current.order(nodes)
+        #expect(order == current.order(nodes.reversed()) && Set(order) == Set(nodes))
+        for index in nodes.indices {
+            current.connected(to: nodes[index], addresses[index])
+            #expect(current.order(nodes).first == nodes[index])
+            #expect(current.order(addresses).first == addresses[index])
+        }
+    }
+
+    /// With three nodes, two that fail in turn must not keep it from the third.
+    @Test func triesTheOneWhoseFailureIsLongestAgo() {
+        let current = CurrentNode()
+        let now = ContinuousClock.now
+        for (seconds, index) in [0, 1, 0, 2, 1].enumerated() {
+            current.connected(to: nodes[index], addresses[index])
+            fail(index, current, at: now + .seconds(seconds))
+        }
+        #expect(current.order(nodes, at: now + .seconds(5)) == [nodes[0], nodes[2], nodes[1]])
+        #expect(current.order(addresses, at: now + .seconds(5)) == [addresses[0], addresses[2], addresses[1]])
+    }
+
+    @Test func forgetsFailuresAfterAMinute() {
+        let current = CurrentNode()
+        let usual = current.order(nodes)
+        let now = ContinuousClock.now
+        guard let first = nodes.firstIndex(of: usual[0]) else { return }
+        fail(first, current, at: now)
+        #expect(current.order(nodes, at: now + .seconds(59)).last == usual[0])
+        #expect(current.order(nodes, at: now + .seconds(61)) == usual)
+    }
+}
