@@ -60,6 +60,37 @@ struct PublisherTests {
         }
     }
 
+    @Test func publishesElsewhereWhatItsExchangeRefuses() async throws {
+        try await withTestBroker { configuration, topology in
+            let queue = "\(topology.prefix).small"
+            try await TestBroker.withConnection(configuration) {
+                try $0.declareQueue(queue, arguments: ["x-queue-type": "quorum", "x-max-length": 2, "x-overflow": "reject-publish"])
+            }
+            let publisher = try makePublisher(configuration, topology)
+            func message(to exchange: String, _ routingKey: String) -> OutgoingMessage {
+                OutgoingMessage(
+                    exchange: exchange, routingKey: routingKey, messageID: .random(), contentType: "x", body: [1],
+                    fallbackExchange: topology.deadExchange)
+            }
+            try await whileRunning(publisher) {
+                var outcomes: [PublishOutcome] = []
+                while outcomes.count < 20, outcomes.last != .confirmedElsewhere {
+                    outcomes += await publisher.publish([message(to: "", queue)], deadline: nil)
+                }
+                #expect(outcomes.first == .confirmed && outcomes.last == .confirmedElsewhere)
+                let unroutable = message(to: topology.jobsExchange, "nowhere")
+                let mixed = await publisher.publish([unroutable, .job(topology), unroutable], deadline: nil)
+                #expect(mixed == [.confirmedElsewhere, .confirmed, .confirmedElsewhere])
+                var lost = unroutable
+                lost.fallbackExchange = topology.outcomesExchange
+                #expect(await publisher.publish([lost], deadline: nil) == [.failed(.unroutable)])
+                #expect(publisher.pending == 0)
+            }
+            #expect(try await TestBroker.messageCount(topology.deadQueue, configuration) == 3)
+            try await TestBroker.withConnection(configuration) { try $0.deleteQueue(queue) }
+        }
+    }
+
     @Test func refusesOnlyTheMessageThatCannotBeEncoded() async throws {
         try await withTestBroker { configuration, topology in
             let publisher = try makePublisher(configuration, topology)

@@ -140,7 +140,9 @@ struct TopologyTests {
                 #expect(try #require(queue.arguments["x-delivery-limit"]?.integer) > 1_000_000)
             } else {
                 let target =
-                    RetryDelay.allCases.map(topology.retryQueue).contains(queue.name) ? topology.jobsExchange : topology.deadExchange
+                    RetryDelay.allCases.map(topology.retryQueue).contains(queue.name)
+                    ? topology.jobsExchange
+                    : queue.name == topology.waitingOutcomesQueue ? topology.outcomesExchange : topology.deadExchange
                 #expect(queue.arguments["x-dead-letter-exchange"] == .string(target), "\(queue.name)")
                 #expect(queue.arguments["x-dead-letter-strategy"] == "at-least-once", "\(queue.name)")
                 #expect(queue.arguments["x-delivery-limit"] == 50, "\(queue.name)")
@@ -163,12 +165,13 @@ struct TopologyTests {
             names("exchanges") == [
                 "push.jobs", "push.dead", "push.outcomes", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m",
                 "push.retry.10m",
-                "push.retry.15m",
+                "push.retry.15m", "push.outcomes.waiting",
             ])
         #expect(
             names("queues") == [
                 "push.jobs.now", "push.jobs.soon", "push.jobs.bulk", "push.dead", "push.outcomes.token-service", "push.control",
                 "push.heartbeat", "push.retry.1s", "push.retry.5s", "push.retry.30s", "push.retry.2m", "push.retry.10m", "push.retry.15m",
+                "push.outcomes.waiting",
             ])
     }
 }

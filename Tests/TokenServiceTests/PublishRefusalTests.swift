@@ -60,6 +60,33 @@ struct PublishRefusalTests {
         }
     }
 
+    @Test("An outcome that is refused waits elsewhere, so the job beside it is published once") func refusedOutcome() async throws {
+        try await RunningService.run { running in
+            let (shop, chief) = try await running.operate()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            let topology = running.topology
+            try await running.jobs { jobs in
+                // Everybody is connected, and declares nothing any more.
+                _ = try await shop.send(#"{"user":"ada"}"#)
+                _ = try await jobs.next()
+                let hold = try await chief.setHold(#"{"all":true,"reason":"r"}"#)
+                let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
+                _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
+                try await TestBroker.withConnection(running.broker) {
+                    try $0.unbind(queue: topology.tokenServiceOutcomesQueue, from: topology.outcomesExchange, routingKey: "*.*")
+                }
+                try await chief.liftHold(hold)
+                let job = try PushJob(decoding: try await jobs.next().body)
+                #expect(job.notification.description == id && job.deliveries.map(\.installation) == [installation(2)])
+                _ = try await eventually {
+                    try await TestBroker.messageCount(topology.waitingOutcomesQueue, running.broker) == 1 ? true : nil
+                }
+                _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+                #expect(jobs.waiting.isEmpty)
+            }
+        }
+    }
+
     /// Publishing shows what it was refused only when the page is written: two may be under way by then, and a third.
     @Test("A walk stops within pages, and is finished once the queue takes jobs again") func walk() async throws {
         try await RunningService.run(.init(settings: ["WALK_PAGE_INSTALLATIONS": "100", "BROKER_TOPOLOGY": "operators"])) { running in

@@ -71,6 +71,7 @@ package struct Dispatcher: Sendable {
         rules.retries.maximumAttempts = settings.maximumAttempts
         rules.prefetch = settings.prefetch
         rules.confirmPatience = Int64(settings.confirmPatience)
+        rules.parkingPatience = settings.parkingPatience
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp, topology: topology,
             peers: CoreLoop.Peers(

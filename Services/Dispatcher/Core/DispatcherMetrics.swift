@@ -91,7 +91,8 @@ struct DispatcherMetrics: Sendable {
         registry.observe(MetricName.bulkLimit, Self.text(MetricName.bulkLimit)) { Double(status().bulkLimit) }
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }
         registry.observe(MetricName.holds, Self.text(MetricName.holds)) { Double(status().holds) }
-        registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { gate.isOpen ? 1 : 0 }
+        registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { status().control == .current ? 1 : 0 }
+        registry.observe(MetricName.outcomesRefused, Self.text(MetricName.outcomesRefused)) { status().outcomesRefusedSince == nil ? 0 : 1 }
         registry.observe(MetricName.controlEntries, Self.text(MetricName.controlEntries)) { Double(gate.count) }
     }
 
@@ -130,6 +131,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.bulkLimit, "Jobs of bulk that are worked on together."),
         (MetricName.unconfirmed, "Publications that the broker has not confirmed."),
         (MetricName.controlCurrent, "1 while the control stream is known to be read to its end; at 0 nothing is sent."),
+        (MetricName.outcomesRefused, "1 while the broker refuses outcomes; then nothing is sent."),
         (MetricName.controlEntries, "Fences and cancels remembered."),
         (MetricName.poolState, "1 for the state in which a pool is."),
         (MetricName.connections, "Connections to APNs."),

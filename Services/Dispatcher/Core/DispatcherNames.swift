@@ -15,6 +15,7 @@ enum LogKey {
     static let messageID = "message.id"
     static let new = "new"
     static let notification = "notification.id"
+    static let outage = "outage_ms"
     static let port = "http.port"
     static let reason = "reason"
     static let state = "state"
@@ -37,6 +38,7 @@ enum MetricName {
     static let controlCurrent = "push_dispatcher_control_current"
     static let controlDoubts = "push_dispatcher_control_doubts_total"
     static let controlEntries = "push_dispatcher_control_entries"
+    static let outcomesRefused = "push_dispatcher_outcomes_refused"
     static let holds = "push_dispatcher_holds"
     static let held = "push_dispatcher_deliveries_held_total"
     static let poolState = "push_dispatcher_apns_pool_state"
@@ -74,6 +76,6 @@ enum MetricName {
         controlDoubts,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held, refusedStreams, threadsRefused,
+        held, refusedStreams, threadsRefused, outcomesRefused,
     ]
 }

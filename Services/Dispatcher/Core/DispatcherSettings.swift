@@ -30,6 +30,8 @@ package struct DispatcherSettings: Sendable {
     package var instance: String
     package var shutdownDeadline: Duration
     package var logLevel: Logger.Level
+    /// ``CoreRules/parkingPatience``. No setting: tests shorten it.
+    var parkingPatience = CoreRules.standardParkingPatience
 
     /// - Throws: `ConfigurationError`: one sentence that names the environment variable.
     package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {

@@ -15,10 +15,12 @@ package struct OutgoingMessage: Sendable, Equatable {
     package var isMandatory: Bool
     /// Messages for the same exchange and routing key that have the same word here may travel in one ``Parcel``. Nil: alone.
     package var company: String?
+    /// Takes the message if `exchange` refuses it or has no queue for it. Nil: then it fails.
+    package var fallbackExchange: String?
 
     package init(
         exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8],
-        isMandatory: Bool = true, company: String? = nil
+        isMandatory: Bool = true, company: String? = nil, fallbackExchange: String? = nil
     ) {
         self.exchange = exchange
         self.routingKey = routingKey
@@ -28,6 +30,7 @@ package struct OutgoingMessage: Sendable, Equatable {
         self.body = body
         self.isMandatory = isMandatory
         self.company = company
+        self.fallbackExchange = fallbackExchange
     }
 
     /// As it goes to the wire.

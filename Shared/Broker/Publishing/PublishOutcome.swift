@@ -2,9 +2,11 @@
 package enum PublishOutcome: Sendable, Equatable {
     /// The broker has stored it on a majority of its nodes.
     case confirmed
+    /// Its exchange refused it, and ``OutgoingMessage/fallbackExchange`` has stored it in the same way.
+    case confirmedElsewhere
     case failed(PublishFailure)
 
-    package var isConfirmed: Bool { self == .confirmed }
+    package var isConfirmed: Bool { self == .confirmed || self == .confirmedElsewhere }
 }
 
 /// Why a message was not confirmed.

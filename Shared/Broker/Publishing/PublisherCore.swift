@@ -135,7 +135,7 @@ struct PublisherMetrics: Sendable {
     func count(_ outcome: PublishOutcome, _ messages: Int) {
         let label =
             switch outcome {
-            case .confirmed: "confirmed"
+            case .confirmed, .confirmedElsewhere: "confirmed"
             case .failed(let failure): "\(failure)"
             }
         outcomes[label]?.increment(by: messages)

@@ -25,11 +25,23 @@ final class PublisherLoop {
         let message: OutgoingMessage
         let batch: Batch
         let index: Int
+        /// How it is confirmed.
+        let confirmed: PublishOutcome
 
-        init(message: OutgoingMessage, batch: Batch, index: Int) {
+        init(message: OutgoingMessage, batch: Batch, index: Int, confirmed: PublishOutcome = .confirmed) {
             self.message = message
             self.batch = batch
             self.index = index
+            self.confirmed = confirmed
+        }
+
+        /// The same for the exchange that takes what its own refuses.
+        var fallback: Pending? {
+            guard let exchange = message.fallbackExchange else { return nil }
+            var message = message
+            message.exchange = exchange
+            message.fallbackExchange = nil
+            return Pending(message: message, batch: batch, index: index, confirmed: .confirmedElsewhere)
         }
     }
 
@@ -302,7 +314,11 @@ final class PublisherLoop {
     private var finishedBatches: [Batch] = []
 
     private func settle(_ pending: Pending, _ outcome: PublishOutcome) {
-        pending.batch.outcomes[pending.index] = outcome
+        if outcome == .failed(.nacked) || outcome == .failed(.unroutable), let fallback = pending.fallback {
+            core.metrics.count(outcome, 1)
+            return backlog.append(fallback)
+        }
+        pending.batch.outcomes[pending.index] = outcome == .confirmed ? pending.confirmed : outcome
         pending.batch.missing -= 1
         finishedMessages += 1
         finishedBytes += pending.message.body.count

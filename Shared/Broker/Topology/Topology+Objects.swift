@@ -31,19 +31,16 @@ extension Topology {
     var exchanges: [DeclaredExchange] {
         [
             DeclaredExchange(name: deadExchange, kind: .fanout), DeclaredExchange(name: jobsExchange, kind: .direct),
-            DeclaredExchange(name: outcomesExchange, kind: .topic),
+            DeclaredExchange(name: outcomesExchange, kind: .topic), DeclaredExchange(name: waitingOutcomesExchange, kind: .fanout),
         ] + RetryDelay.allCases.map { DeclaredExchange(name: retryExchange($0), kind: .fanout) }
     }
 
     var queues: [DeclaredQueue] {
         [DeclaredQueue(name: deadQueue, arguments: quorum(deliveryLimit: BrokerQuirks.noDeliveryLimit))]
             + Lane.allCases.map { DeclaredQueue(name: jobQueue($0), arguments: quorum(deadLettersTo: deadExchange)) }
-            + RetryDelay.allCases.map { delay in
-                var arguments = quorum(deadLettersTo: jobsExchange)
-                arguments["x-message-ttl"] = .integer(delay.milliseconds)
-                return DeclaredQueue(name: retryQueue(delay), arguments: arguments)
-            }
+            + RetryDelay.allCases.map { DeclaredQueue(name: retryQueue($0), arguments: delayed($0, deadLettersTo: jobsExchange)) }
             + [
+                DeclaredQueue(name: waitingOutcomesQueue, arguments: delayed(.thirtySeconds, deadLettersTo: outcomesExchange)),
                 DeclaredQueue(name: tokenServiceOutcomesQueue, arguments: quorum(deadLettersTo: deadExchange)),
                 // It keeps the newest heartbeat and drops the one before.
                 DeclaredQueue(
@@ -62,6 +59,7 @@ extension Topology {
         [DeclaredBinding(exchange: deadExchange, queue: deadQueue, routingKey: "")]
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
             + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
+            + [DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: "")]
             // Two words are an outcome; state changes, which the token service tells itself, have three.
             + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "*.*")]
     }
@@ -69,6 +67,13 @@ extension Topology {
     /// What earlier versions have bound and nobody shall have any more.
     var formerBindings: [DeclaredBinding] {
         [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
+    }
+
+    /// Every message waits for the same time and goes on to the exchange. If a queue there is full, it stays until there is room.
+    private func delayed(_ delay: RetryDelay, deadLettersTo exchange: String) -> [String: RabbitMQValue] {
+        var arguments = quorum(deadLettersTo: exchange)
+        arguments["x-message-ttl"] = .integer(delay.milliseconds)
+        return arguments
     }
 
     /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it:

@@ -27,6 +27,8 @@ package struct Topology: Sendable, Hashable {
     package func retryExchange(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
     /// Topic; the routing key is `<app>.<class>`.
     package var outcomesExchange: String { "\(prefix).outcomes" }
+    /// Fanout, so that an outcome keeps its routing key and returns to ``outcomesExchange``.
+    package var waitingOutcomesExchange: String { "\(prefix).outcomes.waiting" }
     /// Fanout.
     package var deadExchange: String { "\(prefix).dead" }
 
@@ -37,6 +39,8 @@ package struct Topology: Sendable, Hashable {
     package func retryQueue(_ delay: RetryDelay) -> String { "\(prefix).retry.\(delay.rawValue)" }
     package var deadQueue: String { "\(prefix).dead" }
     package var tokenServiceOutcomesQueue: String { "\(prefix).outcomes.token-service" }
+    /// Outcomes that ``outcomesExchange`` refused. The broker moves them there again.
+    package var waitingOutcomesQueue: String { "\(prefix).outcomes.waiting" }
     /// A stream. Publish to it through the default exchange with this routing key.
     package var controlStream: String { "\(prefix).control" }
 

@@ -45,7 +45,7 @@ extension SimulatedWorld {
 
     /// It has a confirmed outcome, or lives on in a message that the broker has.
     func isAccountedFor(_ delivery: PushID) -> Bool {
-        if let account = deliveries[delivery], account.confirmedFinals > 0 { return true }
+        if let account = deliveries[delivery], account.confirmedFinals + account.waitingFinals > 0 { return true }
         func holds(_ message: StoredMessage) -> Bool { message.deliveries?.contains(delivery) ?? false }
         return ready.contains(where: holds) || delayed.contains { holds($0.message) } || unacknowledged.values.contains(where: holds)
     }
@@ -83,14 +83,43 @@ extension SimulatedWorld {
         let (number, messages) = publishing.remove(at: roll(publishing.count))
         var outcomes: [PublishOutcome] = []
         for message in messages {
-            guard roll(12) > 0 else {
-                outcomes.append(.failed(.nacked))
-                continue
-            }
-            store(message)
-            outcomes.append(.confirmed)
+            outcomes.append(publish(message))
         }
         handle(.published(number, outcomes))
+    }
+
+    private mutating func publish(_ message: OutgoingMessage) -> PublishOutcome {
+        if takes(message) {
+            store(message)
+            return .confirmed
+        }
+        guard var fallback = message.fallbackExchange.map({ _ in message }) else { return .failed(.nacked) }
+        fallback.exchange = topology.waitingOutcomesExchange
+        guard takes(fallback) else { return .failed(.nacked) }
+        store(fallback)
+        return .confirmedElsewhere
+    }
+
+    /// Now and then it refuses anything, but in busy spells.
+    private mutating func takes(_ message: OutgoingMessage) -> Bool {
+        guard roll(12) > 0 || crowded != nil else { return false }
+        switch message.exchange {
+        case topology.outcomesExchange: return !refusesOutcomes
+        case topology.waitingOutcomesExchange: return !refusesWaitingOutcomes
+        default: return true
+        }
+    }
+
+    /// As the broker does it: after their time, and once there is room.
+    mutating func moveWaitingOutcomes() {
+        guard !refusesOutcomes else { return }
+        for event in waitingOutcomes.filter({ $0.due <= now }).map(\.event) {
+            for delivery in event.deliveries {
+                deliveries[delivery.id]?.waitingFinals -= 1
+                deliveries[delivery.id]?.confirmedFinals += 1
+            }
+        }
+        waitingOutcomes.removeAll { $0.due <= now }
     }
 
     private mutating func settleMarker() {
@@ -131,15 +160,18 @@ extension SimulatedWorld {
         let stored = StoredMessage(body: message.body, headers: message.headers, lane: message.routingKey)
         if message.exchange == topology.deadExchange {
             dead.append(stored)
-        } else if message.exchange == topology.outcomesExchange {
+        } else if message.exchange == topology.outcomesExchange || message.exchange == topology.waitingOutcomesExchange {
+            let waits = message.exchange == topology.waitingOutcomesExchange
+            if waits { timesOutcomesWaited += 1 }
             // Most are not, and reading one takes longer than all else that is done with it.
             guard Self.mayBeFinal(message.body) else { return }
             guard let event = try? OutcomeEvent(decoding: message.body) else { return breach("an outcome event that cannot be read") }
             guard event.isFinal else { return }
             for delivery in event.deliveries {
                 checkEnd(event.outcome, of: delivery)
-                deliveries[delivery.id]?.confirmedFinals += 1
+                if waits { deliveries[delivery.id]?.waitingFinals += 1 } else { deliveries[delivery.id]?.confirmedFinals += 1 }
             }
+            if waits { waitingOutcomes.append((now + RetryDelay.thirtySeconds.milliseconds, event)) }
         } else if let delay = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange }) {
             if stored.headers[JobHeaders.heldBy] != nil { timesHeld += 1 }
             delayed.append((now + delay.milliseconds, stored))

@@ -25,6 +25,14 @@ struct SimulatedWorld {
     var lastTag: UInt64 = 0
     var publishing: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
     var dead: [StoredMessage] = []
+    /// The outcomes' queue is full.
+    var refusesOutcomes = false
+    /// Outcomes that it refused, until it takes them.
+    var waitingOutcomes: [(due: Int64, event: OutcomeEvent)] = []
+    /// A planted fault: nobody else takes them either.
+    var refusesWaitingOutcomes = false
+    /// Events that were refused and waited.
+    var timesOutcomesWaited = 0
 
     // The control stream.
     var stream: [ControlMessage] = []
@@ -83,6 +91,8 @@ struct SimulatedWorld {
         /// Of the job in it; nil where there is none.
         var deliveries: [PushID]?
         var wasDelivered = false
+        /// UNIX milliseconds.
+        var deliveredAt: Int64 = 0
 
         init(body: [UInt8], headers: [String: String], lane: String) {
             self.body = body
@@ -107,6 +117,8 @@ struct SimulatedWorld {
         /// Why it may leave (again), or nil when nothing allows that any more.
         var licence: String? = "first"
         var confirmedFinals = 0
+        /// Final outcomes that wait for the outcomes' queue.
+        var waitingFinals = 0
         /// An attempt left and got no answer.
         var isUnanswered = false
         /// APNs answered an attempt with a fault of its own.
@@ -185,6 +197,7 @@ struct SimulatedWorld {
                 properties: .init(contentType: PushJob.contentType, headers: stored.headers),
                 parcel: isParcel ? ParcelStanding(earlierDeliveries: Int64(roll(5))) : nil)
             stored.wasDelivered = true
+            stored.deliveredAt = now
             unacknowledged[message.receipt] = stored
             messages.append(message)
         }
@@ -329,6 +342,7 @@ struct SimulatedWorld {
         let due = delayed.filter { $0.due <= now }.map(\.message)
         delayed.removeAll { $0.due <= now }
         ready += due
+        moveWaitingOutcomes()
         core.tick(at: now)
         perform()
         tickPools()

@@ -87,6 +87,27 @@ struct SimulationTests {
         #expect(isSeen)
     }
 
+    @Test("Outcomes are refused while it plays, for a moment and for longer than the broker waits for an acknowledgement")
+    func meetsRefusedOutcomes() async throws {
+        let seen = try await onOwnThread {
+            try stride(from: 7, to: 400, by: 20).map { seed in
+                var world = try SimulatedWorld(seed: UInt64(seed))
+                world.live(seed)
+                return world.timesOutcomesWaited
+            }
+        }
+        #expect(seen.reduce(0, +) > 100, "\(seen)")
+    }
+
+    @Test("A dispatcher that has no place for refused outcomes is found out")
+    func findsUnacknowledgedJobs() async throws {
+        let complaints = try await complaints(seeds: 0..<100) { world, seed in
+            world.refusesWaitingOutcomes = true
+            world.live(seed)
+        }
+        #expect(complaints.contains { $0.contains("unacknowledged for longer than consumer_timeout") }, "\(complaints.prefix(3))")
+    }
+
     @Test("A dispatcher that does not heed what the control stream tells is found out", arguments: SimulatedWorld.Deafness.allCases)
     func findsAPlantedFault(deafness: SimulatedWorld.Deafness) async throws {
         var found: [String] = []
@@ -136,6 +157,7 @@ enum SimulationSeed {
 extension SimulatedWorld {
     mutating func live(_ seed: Int) {
         play(steps: seed.isMultiple(of: 5) ? 150 : 40, beginsBusy: seed.isMultiple(of: 20))
+        if seed % 20 == 7 { beRefused() }
         settleDown()
         audit()
         if seed.isMultiple(of: 20) { rest() }
@@ -156,7 +178,7 @@ extension SimulatedWorld {
             calmDown()
         }
         for step in 0..<steps {
-            switch roll(25) {
+            switch roll(26) {
             case 0...3: addJob(step)
             case 4: if roll(4) == 0 { addPoison() }
             case 5...9: deliverJobs()
@@ -168,6 +190,7 @@ extension SimulatedWorld {
             case 20: if roll(5) == 0 { toggleControl() } else if roll(4) == 0 { forgetReader() }
             case 21: if roll(3) == 0 { changeCredentials() }
             case 22: if roll(8) == 0 { beBusy(step) }
+            case 23: if roll(4) == 0 { refusesOutcomes.toggle() }
             default: tick(Int64([1, 20, 300, 1_200, 40_000][roll(5)]))
             }
         }
@@ -177,6 +200,7 @@ extension SimulatedWorld {
     mutating func beBusy(_ step: Int) {
         guard let pool = plan.pools.first(where: { $0.entry.apps.contains(Fixture.shop) && $0.environment == .production }) else { return }
         (isFair, crowded) = (true, pool.number)
+        refusesOutcomes = false
         if !isControlConnected { toggleControl() }
         liftAll()
         for place in pools[pool.number].connections.indices { advertise(pool.number, place) }
@@ -205,11 +229,33 @@ extension SimulatedWorld {
         (isFair, crowded) = (false, nil)
     }
 
+    /// Nobody takes outcomes for longer than the broker waits for an acknowledgement; all else works.
+    mutating func beRefused() {
+        let consumerTimeout: Int64 = 300_000
+        if !isControlConnected { toggleControl() }
+        refusesOutcomes = true
+        for round in 0..<100 {
+            if round < 20 { addJob(5_000 + round) }
+            readControl(upTo: .max)
+            deliverJobs()
+            for _ in 0..<6 { stepPools() }
+            while !publishing.isEmpty || !markers.isEmpty {
+                settlePublication()
+                readControl(upTo: .max)
+            }
+            tick(6_000)
+        }
+        for stored in unacknowledged.values where now - stored.deliveredAt > consumerTimeout {
+            breach("a job is unacknowledged for longer than consumer_timeout: \(now - stored.deliveredAt) ms")
+        }
+    }
+
     /// Everything works from now on, until nothing is left to do.
     mutating func settleDown() {
         if !isControlConnected { toggleControl() }
         liftAll()
         isFair = true
+        refusesOutcomes = false
         // Every app has its credential in the end; until then what it was sent waits.
         if plan.pools.count < pools.count { changeCredentials(isComplete: true) }
         for _ in 0..<20_000 {
@@ -218,8 +264,8 @@ extension SimulatedWorld {
             if pools.contains(where: { !$0.isEmpty || !$0.dialling.isEmpty }) { for _ in 0..<6 { stepPools() } }
             for _ in 0..<3 { settlePublication() }
             let isQuiet = ready.isEmpty && pools.allSatisfy(\.isEmpty) && publishing.isEmpty && markers.isEmpty && core.isDrained
-            if isQuiet && delayed.isEmpty { return }
-            let next = delayed.map(\.due).min() ?? now
+            if isQuiet && delayed.isEmpty && waitingOutcomes.isEmpty { return }
+            let next = (delayed.map(\.due) + waitingOutcomes.map(\.due)).min() ?? now
             // Where everything waits for a pool's next dial, nothing is missed by looking once a second.
             let isWaiting =
                 ready.isEmpty && publishing.isEmpty && markers.isEmpty && pools.allSatisfy { $0.inFlightCount == 0 && $0.dialling.isEmpty }

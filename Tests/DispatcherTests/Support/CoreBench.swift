@@ -86,13 +86,15 @@ final class CoreBench {
         finishNext { _ in .response(status: status, reason: reason, timestamp: nil, retryAfter: retryAfter) }
     }
 
-    func confirmNext(_ outcome: PublishOutcome = .confirmed) {
+    func confirmNext(_ outcome: PublishOutcome = .confirmed) { settleNext { _ in outcome } }
+
+    func settleNext(_ outcome: (OutgoingMessage) -> PublishOutcome) {
         guard !published.isEmpty else {
             Issue.record("nothing was published")
             return
         }
         let (number, messages) = published.removeFirst()
-        handle(.published(number, messages.map { _ in outcome }))
+        handle(.published(number, messages.map(outcome)))
     }
 
     func obey(_ messages: ControlMessage...) {

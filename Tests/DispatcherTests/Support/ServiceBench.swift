@@ -18,6 +18,7 @@ import TestSupport
 /// A real broker, Apple's part played over real TLS, and a way to put jobs in and to hear what comes out.
 struct ServiceBench: Sendable {
     let simulator: APNsSimulator
+    let uri: String
     let topology: Topology
     let broker: RabbitMQConfiguration
     let publisher: Publisher
@@ -47,7 +48,7 @@ struct ServiceBench: Sendable {
     func startDispatcher(_ change: (inout DispatcherSettings) -> Void = { _ in }) throws -> Running {
         let identity = try TestIdentity.shared.get()
         let config = ConfigReader.environment([
-            "OPERATIONS_PORT": "0", "RABBITMQ_URL": TestEnvironment.amqp, "BROKER_PREFIX": topology.prefix,
+            "OPERATIONS_PORT": "0", "RABBITMQ_URL": uri, "BROKER_PREFIX": topology.prefix,
             "APNS_CREDENTIALS_FILE": identity.credentialsFile, "APNS_CA_FILE": identity.certificateFile,
             "APNS_PRODUCTION_URL": "https://localhost:\(simulator.productionPort)",
             "APNS_SANDBOX_URL": "https://localhost:\(simulator.sandboxPort)", "APNS_CONNECTIONS": "1", "APNS_CONNECTIONS_MAXIMUM": "1",
@@ -120,8 +121,12 @@ extension Logger {
 }
 
 /// Starts everything but a dispatcher, and takes it down again however the body ends.
+/// - Parameters:
+///   - uri: Of another broker than the one that all tests share.
+///   - listensAfter: Until it opens, nobody takes outcomes and dead letters. Nil: from the beginning.
 func withServiceBench(
-    _ change: (inout APNsSimulatorConfiguration) -> Void = { _ in }, _ body: @Sendable (ServiceBench) async throws -> Void
+    _ change: (inout APNsSimulatorConfiguration) -> Void = { _ in }, uri: String? = nil, listensAfter: Gate? = nil,
+    _ body: @Sendable (ServiceBench) async throws -> Void
 ) async throws {
     let identity = try TestIdentity.shared.get()
     var configuration = APNsSimulatorConfiguration(
@@ -131,9 +136,9 @@ func withServiceBench(
     let simulator = try APNsSimulator(configuration, logger: .silent)
     try simulator.start()
     defer { simulator.stop() }
-    try await withTestBroker { broker, topology in
+    try await withTestBroker(uri: uri) { broker, topology in
         let bench = ServiceBench(
-            simulator: simulator, topology: topology, broker: broker,
+            simulator: simulator, uri: uri ?? TestEnvironment.amqp, topology: topology, broker: broker,
             publisher: try Publisher(name: "test", configuration: broker, topology: topology, logger: .silent))
         let listener = try Consumer(
             name: "listener", configuration: broker, topology: topology,
@@ -155,7 +160,10 @@ func withServiceBench(
             })
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await bench.publisher.run() }
-            group.addTask { try await listener.run() }
+            group.addTask {
+                try await listensAfter?.wait()
+                try await listener.run()
+            }
             let result: Result<Void, any Error>
             do { result = .success(try await body(bench)) } catch { result = .failure(error) }
             group.cancelAll()

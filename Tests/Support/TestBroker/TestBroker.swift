@@ -68,10 +68,11 @@ package enum TestBroker {
 }
 
 /// Gives a test a topology of its own on the real broker, declared, and removes it afterwards, also when the test fails.
+/// - Parameter uri: Of another broker than the one that all tests share.
 package func withTestBroker<R>(
-    _ body: (RabbitMQConfiguration, Topology) async throws -> R
+    uri: String? = nil, _ body: (RabbitMQConfiguration, Topology) async throws -> R
 ) async throws -> R {
-    let configuration = try TestBroker.configuration()
+    let configuration = try uri.map { try RabbitMQConfiguration(uri: $0, connectionName: "test") } ?? TestBroker.configuration()
     let topology = Topology(prefix: TestBroker.uniquePrefix())
     try await TestBroker.withConnection(configuration) { try topology.declare(on: $0) }
     let result: Result<R, any Error>

@@ -56,6 +56,8 @@ enum CoreNote: Equatable, Sendable {
     case holdOver(id: PushID)
     case controlUncertain(because: String)
     case publishFailed(messages: Int, reason: String)
+    case outcomesRefused
+    case outcomesTaken(afterMilliseconds: Int64)
     case jobsForgotten(count: Int)
 }
 

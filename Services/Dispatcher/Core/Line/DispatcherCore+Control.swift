@@ -83,12 +83,18 @@ extension DispatcherCore {
     private mutating func caughtUp(since: Int64, at now: Int64) {
         control = .current
         controlProven = since
-        gate.open()
         actions.append(.note(.controlCaughtUp(holds: holds.count)))
         if !hasStartedTaking && !isStopping {
             hasStartedTaking = true
             actions.append(.startTaking)
         }
+        goOn(at: now)
+    }
+
+    /// Sends what waits here, unless something else still keeps it.
+    mutating func goOn(at now: Int64) {
+        guard maySend else { return }
+        gate.open()
         sendParked(at: now)
     }
 
@@ -161,6 +167,7 @@ extension DispatcherCore {
             let waiting = job.parked
             job.parked = DeliverySet()
             core.sift(waiting, of: &job, next: &next, at: now)
+            core.spareThrottled(job.pending.intersection(waiting), of: &job, next: &next, at: now)
             core.send(job.pending.intersection(waiting), of: &job, next: &next, at: now)
         }
     }

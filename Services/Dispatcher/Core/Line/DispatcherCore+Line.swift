@@ -13,7 +13,6 @@ extension DispatcherCore {
                 pay(number, at: now)
                 continue
             }
-            if job.lane == .bulk { bulkPace.begin(number, at: now) }
             tally.jobsTaken[job.lane, default: 0] += 1
             tally.deliveriesTaken += job.deliveries.count
             let headers = message.headers
@@ -25,6 +24,11 @@ extension DispatcherCore {
                 putOff(consume progress, at: now)
                 continue
             }
+            guard outcomeRefusal == nil else {
+                parkNewcomer(progress, at: now)
+                continue
+            }
+            if job.lane == .bulk { bulkPace.begin(number, at: now) }
             var next = NextSteps()
             sift(progress.pending, of: &progress, next: &next, at: now)
             spareThrottled(progress.pending, of: &progress, next: &next, at: now)
@@ -76,7 +80,7 @@ extension DispatcherCore {
     /// 4. The rest, but for what is held and what would disturb a throttled device or crowd other apps out, goes to the pools of its app, one batch each.
     mutating func send(_ deliveries: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
         guard !deliveries.isEmpty else { return }
-        guard case .current = control else { return park(deliveries, of: &job, at: now) }
+        guard maySend else { return park(deliveries, of: &job, at: now) }
         if !holds.isEmpty, let hold = hold(on: job) { return putAside(deliveries, of: &job, under: hold, next: &next, at: now) }
         for environment in APNsEnvironment.allCases {
             let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }

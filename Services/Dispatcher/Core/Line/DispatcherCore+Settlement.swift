@@ -113,9 +113,16 @@ extension DispatcherCore {
         var failure: PublishFailure?
         for (message, outcome) in zip(publication.messages, outcomes) {
             switch outcome {
-            case .confirmed: for job in message.covers { pay(job, at: now) }
+            case .confirmed:
+                for job in message.covers { pay(job, at: now) }
+                if message.kind == .probe { outcomesTaken(at: now) }
+            case .confirmedElsewhere:
+                for job in message.covers { pay(job, at: now) }
+                outcomeRefused(message, at: now)
+            case .failed where message.kind == .probe: outcomeRefusal?.isProbing = false
             case .failed(let reason):
                 failure = reason
+                if message.kind == .outcome, reason == .nacked || reason == .unroutable { outcomeRefused(message, at: now) }
                 refused.append(reason == .nacked ? message.elsewhere(in: rules.topology) : message)
             }
         }
@@ -135,7 +142,7 @@ extension DispatcherCore {
 
 /// A message of ours, and what it is good for.
 struct OutboundMessage {
-    enum Kind { case outcome, retry, deadLetter, heartbeat }
+    enum Kind { case outcome, retry, deadLetter, heartbeat, probe }
 
     private(set) var message: OutgoingMessage
     /// One entry for each confirmation that a job owes.
@@ -163,9 +170,18 @@ extension OutboundMessage {
             isFinal: gathered.isFinal, deliveries: gathered.deliveries)
         message = OutgoingMessage(
             exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
-            headers: [:], body: event.encoded())
+            headers: [:], body: event.encoded(), fallbackExchange: topology.waitingOutcomesExchange)
         covers = gathered.jobs
         kind = .outcome
+        longestDelay = nil
+    }
+
+    /// A copy that no job waits for.
+    init(probing refused: OutboundMessage) {
+        message = refused.message
+        message.fallbackExchange = nil
+        covers = []
+        kind = .probe
         longestDelay = nil
     }
 }

@@ -29,6 +29,8 @@ struct DispatcherCore {
     /// What the broker did not take; published again once `refusedUntil` has passed.
     var refused: [OutboundMessage] = []
     var refusedUntil: Int64 = 0
+    /// Not nil while the broker refuses outcomes: then nothing is sent.
+    var outcomeRefusal: OutcomeRefusal?
 
     var holds = HoldBook()
     var holdPace = HoldPace()
@@ -75,6 +77,7 @@ struct DispatcherCore {
     /// Regularly, and whenever the thread woke for nothing.
     mutating func tick(at now: Int64) {
         publishRefused(at: now)
+        probeOutcomes(at: now)
         sendHeartbeat(at: now)
         doubtControl(at: now)
         moveParked(at: now)
@@ -111,6 +114,8 @@ struct CoreRules: Sendable {
     static let gatheringPause: Int64 = 4
     /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
     static let standardConfirmPatience: Int64 = 650
+    /// Far below RabbitMQ's `consumer_timeout`, which nobody should set below five minutes.
+    static let standardParkingPatience: Int64 = 60_000
 
     var topology: Topology
     /// CloudEvents `source` of our outcomes.
@@ -133,10 +138,13 @@ struct CoreRules: Sendable {
     var heartbeatInterval: Int64 = 200
     /// The longest between the broker's confirmation of a marker and its arrival, while nothing else of the stream arrives.
     var markerPatience: Int64 = 1_000
-    /// Jobs that wait for the control stream longer than this go to a delayed queue: the broker gives no job an unlimited time.
-    var parkingPatience: Int64 = 60_000
+    /// Jobs that wait longer than this for the control stream, or for room for outcomes, go to a delayed queue: the
+    /// broker gives no job an unlimited time.
+    var parkingPatience = CoreRules.standardParkingPatience
     /// Pause before messages that the broker refused are published again.
     var refusalPause: Int64 = 250
+    /// While outcomes are refused, how often one of them is published again to see whether there is room.
+    var probePause: Int64 = 1_000
     /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not told again since is over. One hour for clocks.
     var controlMemory: Int64 = 73 * 3_600_000
 }

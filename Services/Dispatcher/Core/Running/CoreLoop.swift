@@ -180,7 +180,7 @@ final class CoreLoop: Sendable {
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
             jobsInProgress: core.jobs.count, bulkLimit: core.bulkPace.limit, unconfirmed: core.publications.count, holds: core.holds.count,
-            control: core.control,
+            control: core.control, outcomesRefusedSince: core.outcomeRefusal?.since,
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }
@@ -194,5 +194,7 @@ struct CoreStatus: Equatable, Sendable {
     var unconfirmed = 0
     var holds = 0
     var control = ControlStanding.disconnected
+    /// UNIX milliseconds.
+    var outcomesRefusedSince: Int64?
     var isStopping = false
 }

@@ -2,6 +2,7 @@ import APNs
 import Broker
 import Observability
 import PushModel
+import SystemIO
 
 /// Ready: jobs flow from the broker to the pools. A pool that is not, is another app's business: it shows, and changes nothing.
 struct DispatcherReadiness: Sendable {
@@ -27,6 +28,7 @@ struct DispatcherReadiness: Sendable {
                 Readiness.Check("broker.jobs", isOK: jobs.isConnected, jobs.isConnected ? "consuming" : "not consuming"),
                 Readiness.Check("credentials", isOK: true, Self.text(credentials.standing)),
                 Readiness.Check("control", isOK: status.control == .current, Self.text(status.control)),
+                Readiness.Check("outcomes", isOK: status.outcomesRefusedSince == nil, Self.text(refusedSince: status.outcomesRefusedSince)),
             ] + pools)
     }
 
@@ -36,6 +38,10 @@ struct DispatcherReadiness: Sendable {
         case .catchingUp: "reading"
         case .current: "read to the end"
         }
+    }
+
+    private static func text(refusedSince since: Int64?) -> String {
+        since.map { "refused by the broker for \(max(0, WallClock.milliseconds() - $0) / 1000) s" } ?? "taken"
     }
 
     private static func text(_ standing: CredentialKeeper.Standing) -> String {

@@ -41,6 +41,10 @@ struct NoteLog: Sendable {
             logger.warning(
                 "The broker did not take messages; they are published again",
                 metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
+        case .outcomesRefused:
+            logger.warning("Nothing is sent until the broker takes outcomes again: a queue that is bound to them is full, or none is bound")
+        case .outcomesTaken(let milliseconds):
+            logger.notice("The broker takes outcomes again", metadata: [LogKey.outage: "\(milliseconds)"])
         case .jobsForgotten(let count):
             logger.warning("The broker delivers unsettled jobs anew", metadata: [LogKey.count: "\(count)"])
         }

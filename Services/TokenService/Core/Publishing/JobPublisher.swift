@@ -132,7 +132,8 @@ package final class JobPublisher: Sendable {
     private func message(_ event: OutcomeEvent, _ template: JobTemplate) -> OutgoingMessage {
         OutgoingMessage(
             exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
-            headers: [TraceContext.headerName: template.traceparent], body: event.encoded())
+            headers: [TraceContext.headerName: template.traceparent], body: event.encoded(),
+            fallbackExchange: topology.waitingOutcomesExchange)
     }
 
     private func message(_ job: PushJob, _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {

@@ -31,7 +31,7 @@ package final class RelayWindow: Sendable {
 
         mutating func count(_ outcome: PublishOutcome) {
             switch outcome {
-            case .confirmed: confirmed += 1
+            case .confirmed, .confirmedElsewhere: confirmed += 1
             case .failed(.nacked), .failed(.unroutable): refused += 1
             // Says nothing of the queue.
             case .failed: break
