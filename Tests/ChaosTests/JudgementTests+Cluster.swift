@@ -55,6 +55,15 @@ struct ClusterJudgementTests {
         #expect(try ended.judge().isKept)
     }
 
+    @Test("A hold excuses what it may have kept waiting, and nothing before it was set") func holds() throws {
+        for (moment, isFine) in [(8_000, true), (45_000, false)] as [(Int64, Bool)] {
+            var story = story(pushed: 40_000)
+            story.ask(.hold, at: moment) { $0.hold = Story.notification(50) }
+            story.ask(.lift, at: moment + 4_000) { $0.hold = Story.notification(50) }
+            #expect(try story.judge().counts[.standstill] == (isFine ? nil : 1))
+        }
+    }
+
     @Test("While RabbitMQ itself refuses every publisher nothing is expected; afterwards it is") func alarm() throws {
         for (pushed, isFine) in [(39_000, true), (41_000, false)] as [(Int64, Bool)] {
             var story = story(pushed: pushed)

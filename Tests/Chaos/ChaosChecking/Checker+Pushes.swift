@@ -11,7 +11,7 @@ extension Checker {
         let send = push.marker.flatMap { sends.index(ofMarker: $0) } ?? -1
         let nextOfSend = send < 0 ? -1 : sends[send].firstDelivery
         let (place, isNew) = pushLog.note(push, token: token, send: send, nextOfSend: nextOfSend)
-        standstill.notePush(at: push.time, waitingSince: isNew && send >= 0 ? waitingSince(sends[send]) : nil)
+        standstill.notePush(at: push.time, waitingSince: isNew && send >= 0 ? waitingSince(sends[send], until: push.time) : nil)
         if isNew {
             verdict.figures.deliveries += 1
             if send >= 0 { noteFirst(push, place, token, send) }
@@ -26,9 +26,10 @@ extension Checker {
     }
 
     /// From when on it could be sent; nil where a hold may have kept it.
-    private func waitingSince(_ send: SendBook.Send) -> Int64? {
-        guard let acceptedAt = send.acceptedAt, let id = send.notification, !stops.mayBeHeld(send, id) else { return nil }
-        return max(acceptedAt, send.notBefore ?? 0)
+    private func waitingSince(_ send: SendBook.Send, until moment: Int64) -> Int64? {
+        guard let acceptedAt = send.acceptedAt, let id = send.notification else { return nil }
+        let since = max(acceptedAt, send.notBefore ?? 0)
+        return stops.mayBeHeld(send, id, in: min(since, moment)...moment) ? nil : since
     }
 
     func describe(_ push: Push) -> String {

@@ -53,6 +53,13 @@ struct StopBook {
         }
     }
 
+    /// Whether a hold may have kept something of that kind waiting in the range.
+    func mayBeHeld(_ send: SendBook.Send, _ notification: PushID, in range: ClosedRange<Int64>) -> Bool {
+        holds.contains { hold in
+            hold.sentAt <= range.upperBound && range.lowerBound - Self.wayBack <= hold.liftedAt && mayKeep(hold, send, notification)
+        }
+    }
+
     /// Whether somebody may have cancelled it.
     func mayBeCancelled(_ notification: PushID) -> Bool { cancels[notification] != nil }
 
@@ -61,9 +68,13 @@ struct StopBook {
     func mayBeHeld(_ send: SendBook.Send, _ notification: PushID, at moment: Int64? = nil) -> Bool {
         holds.contains { hold in
             if let moment, hold.liftedAt < moment - Self.wayBack { return false }
-            return matches(hold, send, notification)
-                || send.lane == nil && hold.notification == nil && (hold.app == nil || hold.app == send.app)
+            return mayKeep(hold, send, notification)
         }
+    }
+
+    private func mayKeep(_ hold: Hold, _ send: SendBook.Send, _ notification: PushID) -> Bool {
+        matches(hold, send, notification)
+            || send.lane == nil && hold.notification == nil && (hold.app == nil || hold.app == send.app)
     }
 
     /// Certainly so: of what names no lane, it is not known which one it took.
