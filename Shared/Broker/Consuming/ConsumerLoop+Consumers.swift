@@ -42,7 +42,7 @@ extension ConsumerLoop {
             if let standing = subscribed[index].streamPosition?.standing {
                 switch standing {
                 case .certain where silence >= core.settings.silenceLimit: try ask(index, connection)
-                // Whoever relies on having read it to its end hears that this is over.
+                // The caller hears of the lost connection, and no longer relies on having read the stream to its end.
                 case .beginning where silence >= Self.streamPatience: isRenewing = true
                 case .lost: forgetStream(index)
                 default: break
@@ -73,7 +73,7 @@ extension ConsumerLoop {
         try consume(index, connection)
     }
 
-    /// On another connection, likewise.
+    /// Reads it from its beginning over another connection, so that the caller hears of it.
     func forgetStream(_ index: Int) {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",

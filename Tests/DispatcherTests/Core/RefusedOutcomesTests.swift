@@ -71,7 +71,7 @@ struct RefusedOutcomesTests {
         #expect(bench.events.map(\.outcome) == [.fenced])
         #expect(bench.others.contains { if case .note(.outcomesTaken(afterMilliseconds: 2000)) = $0 { true } else { false } })
         bench.tick(after: 10_000)
-        #expect(!bench.published.flatMap(\.messages).contains(probe), "nobody asks any more")
+        #expect(!bench.published.flatMap(\.messages).contains(probe), "the dispatcher asks no more")
     }
 
     @Test("A broker that does not answer is not asked again")

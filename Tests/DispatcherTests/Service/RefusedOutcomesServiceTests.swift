@@ -95,7 +95,7 @@ struct RefusedOutcomesServiceTests {
         return copies.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
     }
 
-    /// How often the broker closed a channel because of a message that nobody had acknowledged.
+    /// How often the broker closed a channel because of a message that was not acknowledged.
     private static func timeOuts(_ broker: PrivateBroker) throws -> Int {
         let folder = "\(broker.folder)/log"
         return try FileManager.default.contentsOfDirectory(atPath: folder).reduce(0) { count, file in

@@ -29,7 +29,7 @@ struct SimulatedWorld {
     var refusesOutcomes = false
     /// Outcomes that it refused, until it takes them.
     var waitingOutcomes: [(due: Int64, event: OutcomeEvent)] = []
-    /// A planted fault: nobody else takes them either.
+    /// A planted fault: the queue for refused outcomes takes none either.
     var refusesWaitingOutcomes = false
     /// Events that were refused and waited.
     var timesOutcomesWaited = 0

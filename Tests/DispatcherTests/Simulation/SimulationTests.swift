@@ -229,7 +229,7 @@ extension SimulatedWorld {
         (isFair, crowded) = (false, nil)
     }
 
-    /// Nobody takes outcomes for longer than the broker waits for an acknowledgement; all else works.
+    /// The broker takes no outcomes for longer than the broker waits for an acknowledgement; all else works.
     mutating func beRefused() {
         let consumerTimeout: Int64 = 300_000
         if !isControlConnected { toggleControl() }

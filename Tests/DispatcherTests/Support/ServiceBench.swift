@@ -123,7 +123,7 @@ extension Logger {
 /// Starts everything but a dispatcher, and takes it down again however the body ends.
 /// - Parameters:
 ///   - uri: Of another broker than the one that all tests share.
-///   - listensAfter: Until it opens, nobody takes outcomes and dead letters. Nil: from the beginning.
+///   - listensAfter: Until it opens, outcomes and dead letters stay in their queues. Nil: they are taken from the beginning.
 func withServiceBench(
     _ change: (inout APNsSimulatorConfiguration) -> Void = { _ in }, uri: String? = nil, listensAfter: Gate? = nil,
     _ body: @Sendable (ServiceBench) async throws -> Void

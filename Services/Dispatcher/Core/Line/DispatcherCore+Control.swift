@@ -117,8 +117,8 @@ extension DispatcherCore {
     }
 
     /// When the broker takes too long to confirm, the control stream may be late too, though no connection is known to be lost (a network
-    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. That holds for as long as a fresh
-    /// publication would be waited for: a queue that confirms nothing shall not stop what the control stream allows.
+    /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. If the confirmation still stays away,
+    /// that marker is good for ``CoreRules/confirmPatience``, and then the next one is asked for: a queue that confirms nothing does not stop sending.
     ///
     /// Where the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
     /// reader without a word (``BrokerQuirks``).

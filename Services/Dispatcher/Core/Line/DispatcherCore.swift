@@ -114,7 +114,7 @@ struct CoreRules: Sendable {
     static let gatheringPause: Int64 = 4
     /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
     static let standardConfirmPatience: Int64 = 650
-    /// Far below RabbitMQ's `consumer_timeout`, which nobody should set below five minutes.
+    /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
     static let standardParkingPatience: Int64 = 60_000
 
     var topology: Topology
