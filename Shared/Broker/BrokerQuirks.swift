@@ -5,6 +5,7 @@ import RabbitMQ
 ///
 /// Before 4.0:
 /// * It keeps silent about a queue that was deleted and declared again at once (``keepsNewQueuesSecret(_:)``).
+/// * A channel may refuse everything that goes to a queue for as long as the node of its last leader is away (``refusesWhileLeaderIsLost(_:)``).
 ///
 /// In 3.10, where a stream gets another leader because a node was cut off (`deploy/chaos --scenario cluster-small`; 4.0 has not been looked at):
 /// * It never confirms some of what was published over an older channel, and confirms what comes over it later, which no reader gets.
@@ -36,6 +37,15 @@ enum BrokerQuirks {
     ///
     /// `ConsumerLoop.lookAfterSilentQueues` asks each queue that gives nothing, where this is true.
     static func keepsNewQueuesSecret(_ connection: RabbitMQConnection) throws(RabbitMQError) -> Bool {
+        try connection.brokerMajorVersion() < 4
+    }
+
+    /// Before 4.0 (3.10.8 was read), a channel that publishes to a quorum queue for the first time asks the node that led the queue when it looked.
+    /// Where that node is away, the channel refuses every message to this queue until the node is back, though another node has led the queue
+    /// since (`rabbit_fifo_client:enqueue`, `{badrpc, nodedown}`). 4.0.5 asks the other nodes too. A new channel looks again.
+    ///
+    /// `PublisherLoop.renew` makes one, where this is true. A full queue refuses in the same way.
+    static func refusesWhileLeaderIsLost(_ connection: RabbitMQConnection) throws(RabbitMQError) -> Bool {
         try connection.brokerMajorVersion() < 4
     }
 

@@ -20,6 +20,7 @@ struct PrivateBrokerTests {
             try await saysThatItIsBlockedAndGoesOnAfterwards(broker)
             try await publishesAgainWhereAConfirmationIsOverdue(broker)
             try await doesNotBelieveAConfirmationThatPassesOverAMessage(broker)
+            try await looksAgainForTheLeaderOfAQueueThatRefuses(broker)
             try await neverHangsACallerWhileTheBrokerIsFrozen(broker)
             result = .success(())
         } catch {
@@ -108,6 +109,31 @@ struct PrivateBrokerTests {
         // The other queue's message was published twice, once over each connection.
         let count = try await TestBroker.messageCount(topology.jobQueue(.bulk), configuration)
         #expect(count == 3)
+    }
+
+    /// The queue's record names a node that is away as its leader, as it does in the moment after that node was lost.
+    private func looksAgainForTheLeaderOfAQueueThatRefuses(_ broker: PrivateBroker) async throws {
+        let configuration = try RabbitMQConfiguration(uri: broker.uri)
+        let topology = Topology(prefix: "lost")
+        let publisher = try makePublisher(configuration, topology)
+        try await whileRunning(publisher) {
+            #expect(await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed])
+            try await broker.control(
+                "eval",
+                """
+                rabbit_misc:execute_mnesia_transaction(fun() ->
+                    rabbit_amqqueue:update(rabbit_misc:r(<<"/">>, queue, <<"\(topology.jobQueue(.now))">>),
+                        fun(Queue) -> {Name, _} = amqqueue:get_pid(Queue), amqqueue:set_pid(Queue, {Name, away@nowhere}) end) end).
+                """)
+            // The queue's leader mends its record within five seconds.
+            let deadline = ContinuousClock.now + .seconds(60)
+            var outcomes: [PublishOutcome] = []
+            while outcomes.last != .confirmed, .now < deadline {
+                outcomes += await publisher.publish([.job(topology, .now)], deadline: nil)
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(outcomes.last == .confirmed)
+        }
     }
 
     private func saysThatItIsBlockedAndGoesOnAfterwards(_ broker: PrivateBroker) async throws {

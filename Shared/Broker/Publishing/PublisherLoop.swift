@@ -64,6 +64,8 @@ final class PublisherLoop {
     private var isProven = false
     /// A confirmation came for a message behind one that has none.
     private var isPassedOver = false
+    /// When a refusal makes this connection worth another one; nil where the broker's version makes that needless.
+    private var renewal: RenewalDelay?
     /// Since when the broker has been able to confirm: the connection's begin, or the end of an alarm.
     private var mayConfirmSince = ContinuousClock.now
     private var delay = ReconnectDelay()
@@ -124,6 +126,11 @@ final class PublisherLoop {
                     if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
                 }
                 try connection.selectConfirms()
+                if try !BrokerQuirks.refusesWhileLeaderIsLost(connection) {
+                    renewal = nil
+                } else if renewal == nil {
+                    renewal = RenewalDelay()
+                }
             }
             self.connection = connection
             core.pulse.connected(connection.breaker)
@@ -157,6 +164,16 @@ final class PublisherLoop {
                 LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed.count)",
                 LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
             ])
+    }
+
+    /// Everything is answered, and the broker refused something: over a new connection it may take it (``BrokerQuirks``).
+    private func renew(_ connection: RabbitMQConnection) {
+        renewal?.renewed()
+        core.pulse.disconnected()
+        connection.close()
+        self.connection = nil
+        setState(.connecting)
+        core.logger.info("The broker refuses messages: trying another connection", metadata: [LogKey.client: "\(core.settings.name)"])
     }
 
     private func setState(_ state: PublisherState) {
@@ -193,6 +210,10 @@ final class PublisherLoop {
             // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
             try connection.receive(into: &events)
             handleEvents()
+            if isRenewalDue, tracker.count == 0 {
+                report()
+                return renew(connection)
+            }
             try connection.leavingNodeOnFailure(checkConfirms)
             try publishBurst(connection)
             report()
@@ -213,8 +234,10 @@ final class PublisherLoop {
         throw RabbitMQError(.timedOut, "basic.publish", "the broker has owed a confirmation for more than \(core.settings.confirmLimit)")
     }
 
+    private var isRenewalDue: Bool { renewal?.isDue == true }
+
     private var canPublish: Bool {
-        guard let next = backlog.first, !isBlocked else { return false }
+        guard let next = backlog.first, !isBlocked, !isRenewalDue else { return false }
         if tracker.count == 0 { return true }
         return isProven && tracker.count < core.settings.window && tracker.bytes + next.message.body.count <= core.settings.windowBytes
     }
@@ -278,6 +301,7 @@ final class PublisherLoop {
 
     private func answered(_ tag: UInt64, _ multiple: Bool, isRefusal: Bool) {
         isProven = true
+        if isRefusal { renewal?.refused() }
         if core.settings.isOrdered, !multiple, tag > tracker.firstTag { isPassedOver = true }
         guard !isPassedOver else { return }
         tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)

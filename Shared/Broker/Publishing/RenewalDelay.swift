@@ -1,0 +1,20 @@
+/// When a publisher whose messages the broker refuses tries another connection: after the first refusal at once, then after 1, 2, 4 s and so on
+/// up to 30 s, because a queue that is full refuses over every connection. Who was refused nothing for a minute begins anew.
+struct RenewalDelay {
+    private static let shortest = Duration.seconds(1)
+    private static let longest = Duration.seconds(30)
+    private var pause = Duration.zero
+    private var last: ContinuousClock.Instant?
+    private(set) var isDue = false
+
+    mutating func refused(now: ContinuousClock.Instant = .now) {
+        if let last, last.duration(to: now) > Self.longest * 2 { self = RenewalDelay() }
+        isDue = isDue || last.map { $0.duration(to: now) >= pause } ?? true
+    }
+
+    mutating func renewed(now: ContinuousClock.Instant = .now) {
+        isDue = false
+        last = now
+        pause = min(max(pause * 2, Self.shortest), Self.longest)
+    }
+}
