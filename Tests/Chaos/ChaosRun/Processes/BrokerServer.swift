@@ -5,13 +5,6 @@ import TestSupport
 
 /// One RabbitMQ node of the run: its node name, ports, port mapper and folder are its own.
 final class BrokerServer: Sendable {
-    /// A cluster of them, each on a machine of its own.
-    struct Cluster {
-        let network: Network
-        /// Names of its machines, which are those of its nodes' programs.
-        let machines: [String]
-    }
-
     let name: String
     let address: String
     let port: Int
@@ -27,13 +20,15 @@ final class BrokerServer: Sendable {
     private let mapper: OwnedProgram
     let program: OwnedProgram
 
-    /// - Parameter isSmall: `mnesia` in its folder is a small disk.
+    /// - Parameters:
+    ///   - isSmall: `mnesia` in its folder is a small disk.
+    ///   - network: The machine of its name there is its own, and it can join others (``join(_:)``).
     init(
-        _ name: String, folder: String, logs: String, isSmall: Bool, certificates: ServerCertificates?, cluster: Cluster? = nil,
+        _ name: String, folder: String, logs: String, isSmall: Bool, certificates: ServerCertificates?, network: Network? = nil,
         register: ProcessList
     ) throws {
         let ports = try FreePorts.choose(4)
-        machine = cluster?.network[name]
+        machine = network?[name]
         address = machine?.address ?? "127.0.0.1"
         (self.name, port, self.folder, self.register) = (name, machine == nil ? ports[0] : 5672, folder, register)
         (clientPort, self.certificates) = (certificates == nil ? port : ports[3], certificates)
@@ -41,8 +36,7 @@ final class BrokerServer: Sendable {
         try Data("[].".utf8).write(to: URL(filePath: "\(folder)/plugins"))
         let small = isSmall ? "raft.wal_max_size_bytes = 16777216\n" : ""
         let tls = certificates.map { Self.tls($0, port: ports[3]) } ?? ""
-        let joined = cluster.map(Self.joined) ?? ""
-        try Data((small + tls + joined).utf8).write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
+        try Data((small + tls + (network == nil ? "" : Self.clusterSettings)).utf8).write(to: URL(filePath: "\(folder)/rabbitmq.conf"))
         var environment = [
             "HOME": folder, "LANG": "C.UTF-8", "RABBITMQ_NODENAME": Self.node(machine, port), "RABBITMQ_NODE_IP_ADDRESS": address,
             "RABBITMQ_NODE_PORT": "\(port)", "RABBITMQ_DIST_PORT": "\(ports[1])", "ERL_EPMD_PORT": "\(machine == nil ? ports[2] : 4369)",
@@ -51,9 +45,9 @@ final class BrokerServer: Sendable {
             "RABBITMQ_CONF_ENV_FILE": "\(folder)/none", "RABBITMQ_PID_FILE": "\(folder)/pid",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
                 "+S 2:2 +sbwt none -kernel inet_dist_use_interface {\(address.replacing(".", with: ","))}"
-                + (cluster == nil ? "" : Self.clusterArguments),
+                + (network == nil ? "" : Self.clusterArguments),
         ]
-        if cluster != nil {
+        if network != nil {
             environment["RABBITMQ_USE_LONGNAME"] = "true"
             // The nodes of a cluster know each other by it. Erlang wants it to be nobody else's to read.
             let cookie = "\(folder)/.erlang.cookie"
@@ -81,18 +75,12 @@ final class BrokerServer: Sendable {
     }
 
     /// A node that is alone with its clients must notice that within seconds, and stop.
-    private static func joined(_ cluster: Cluster) -> String {
-        let nodes = cluster.machines.enumerated().map { number, name in
-            "cluster_formation.classic_config.nodes.\(number + 1) = \(node(cluster.network[name], 0))\n"
-        }
-        return """
-            cluster_formation.peer_discovery_backend = classic_config
-            \(nodes.joined())cluster_partition_handling = pause_minority
-            net_ticktime = 5
-            loopback_users = none
+    private static let clusterSettings = """
+        cluster_partition_handling = pause_minority
+        net_ticktime = 5
+        loopback_users = none
 
-            """
-    }
+        """
 
     private static func tls(_ certificates: ServerCertificates, port: Int) -> String {
         """
@@ -122,6 +110,13 @@ final class BrokerServer: Sendable {
     func start() throws {
         try mapper.start()
         try program.start()
+    }
+
+    /// Becomes a node of another's cluster. Both serve, and this one has nothing yet.
+    func join(_ other: BrokerServer) async throws {
+        try await control(["stop_app"])
+        try await control(["join_cluster", Self.node(other.machine, other.port)])
+        try await control(["start_app"])
     }
 
     /// At once: whoever has something in it is gone already.

@@ -20,13 +20,15 @@ final class OwnedProgram: Sendable {
     let logPath: String
     private let machine: Machine?
     private let environment: [String: String]
+    /// Where it leaves what it writes without being asked, as Erlang does when it dies.
+    private let folder: String
     private let register: ProcessList
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - machine: Where it runs; nil for where this program runs.
     ///   - environment: All of it but PATH.
-    ///   - folder: Where the log goes, as NAME.log.
+    ///   - folder: Its working directory, and where the log goes, as NAME.log.
     init(
         _ name: String, _ command: ServerCommand, on machine: Machine? = nil, environment: [String: String] = [:], folder: String,
         register: ProcessList
@@ -36,7 +38,7 @@ final class OwnedProgram: Sendable {
         state = Mutex(State(command: command))
         // A crash is to be a death, not minutes of a stack trace being made.
         self.environment = environment.merging(["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"]) { own, _ in own }
-        self.register = register
+        (self.folder, self.register) = (folder, register)
         logPath = "\(folder)/\(name).log"
         try Data().write(to: URL(filePath: logPath))
     }
@@ -62,6 +64,7 @@ final class OwnedProgram: Sendable {
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = ["--default-signal"] + state.withLock { $0.command.words(on: machine) }
         process.environment = environment
+        process.currentDirectoryURL = URL(filePath: folder)
         let log = try FileHandle(forWritingTo: URL(filePath: logPath))
         try log.seekToEnd()
         (process.standardOutput, process.standardError, process.standardInput) = (log, log, FileHandle.nullDevice)

@@ -71,7 +71,7 @@ final class Platform: Sendable {
         brokers = try nodes.map { name in
             try BrokerServer(
                 name, folder: "\(data)/\(name)", logs: logs, isSmall: brokerDisk != nil && name == nodes.last, certificates: certificates,
-                cluster: network.map { .init(network: $0, machines: nodes) }, register: register)
+                network: network, register: register)
         }
         try brokers[0].start()
         postgres = try await PostgresServer(
@@ -102,10 +102,10 @@ final class Platform: Sendable {
         dispatchers = try (1...Self.dispatchers).map { try maker.dispatcher("dispatcher-\($0)", &links) }
         self.links = links
         try await waitUntil("RabbitMQ serves", broker.program, within: .seconds(120)) { [broker] in await broker.isReady() }
-        // One after the other: a node that starts joins those that are there.
         for node in brokers.dropFirst() {
             try node.start()
             try await waitUntil("\(node.name) serves", node.program, within: .seconds(120)) { await node.isReady() }
+            try await node.join(broker)
         }
         if brokers.count > 1 { try await broker.control(["await_online_nodes", "\(brokers.count)", "--timeout", "60"]) }
     }
