@@ -49,6 +49,8 @@ final class PublisherLoop {
     private static let burst = 64
     /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
     private static let longestWait = Duration.seconds(1)
+    /// In which the broker answers a publish as a rule.
+    private static let answerTime = Duration.seconds(1)
 
     private let core: PublisherCore
     private let rest: Rest
@@ -147,33 +149,40 @@ final class PublisherLoop {
         }
     }
 
-    private func lost(_ error: RabbitMQError) {
+    /// What is unconfirmed goes over the next connection, which numbers its publishes anew.
+    /// - Returns: how many messages.
+    private func leaveConnection() -> Int {
         core.pulse.disconnected()
         connection = nil
         let unconfirmed = Array(tracker.reset().joined())
         backlog.prepend(unconfirmed)
         core.metrics.republished.increment(by: unconfirmed.count)
-        core.metrics.connectionFailures.increment()
         core.metrics.connected.record(0)
         setState(.connecting)
+        return unconfirmed.count
+    }
+
+    private func lost(_ error: RabbitMQError) {
+        let unconfirmed = leaveConnection()
+        core.metrics.connectionFailures.increment()
         let pause = delay.next()
         retryAt = .now + pause
         core.logger.warning(
             "No connection to the broker",
             metadata: [
-                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed.count)",
+                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed)",
                 LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
             ])
     }
 
-    /// Everything is answered, and the broker refused something: over a new connection it may take it (``BrokerQuirks``).
+    /// The broker refused something: over a new connection it may take it (``BrokerQuirks``).
     private func renew(_ connection: RabbitMQConnection) {
         renewal?.renewed()
-        core.pulse.disconnected()
-        connection.close()
-        self.connection = nil
-        setState(.connecting)
-        core.logger.info("The broker refuses messages: trying another connection", metadata: [LogKey.client: "\(core.settings.name)"])
+        if tracker.count == 0 { connection.close() }
+        let unconfirmed = leaveConnection()
+        core.logger.info(
+            "The broker refuses messages: trying another connection",
+            metadata: [LogKey.client: "\(core.settings.name)", LogKey.unconfirmed: "\(unconfirmed)"])
     }
 
     private func setState(_ state: PublisherState) {
@@ -210,7 +219,7 @@ final class PublisherLoop {
             // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
             try connection.receive(into: &events)
             handleEvents()
-            if isRenewalDue, tracker.count == 0 {
+            if isRenewalDue, isAnswered {
                 report()
                 return renew(connection)
             }
@@ -235,6 +244,9 @@ final class PublisherLoop {
     }
 
     private var isRenewalDue: Bool { renewal?.isDue == true }
+
+    /// The broker owes no answer, or will not give it soon: a queue that has lost its leader gives none.
+    private var isAnswered: Bool { tracker.oldest.map { $0.duration(to: .now) > Self.answerTime } ?? (tracker.count == 0) }
 
     private var canPublish: Bool {
         guard let next = backlog.first, !isBlocked, !isRenewalDue else { return false }
