@@ -114,7 +114,7 @@ struct HoldTests {
             #expect(try await running.count("SELECT count(*) FROM holds") == 0)
             try await running.execute(
                 """
-                INSERT INTO holds (id, reason, set_at, set_by, told_at)
+                INSERT INTO holds (id, reason, set_at, set_by, published_at)
                 SELECT gen_random_uuid(), 'one of many', now(), 'k', now() FROM generate_series(1, 1000)
                 """)
             let answer = try await chief.post(APITestClient.holds, #"{"all":true,"reason":"r"}"#)
@@ -127,7 +127,7 @@ struct HoldTests {
             let (_, chief) = try await running.operate()
             try await running.execute(
                 """
-                INSERT INTO holds (id, app_id, reason, set_at, set_by, told_at, lifted_at, lifted_by) SELECT
+                INSERT INTO holds (id, app_id, reason, set_at, set_by, published_at, lifted_at, lifted_by) SELECT
                     uuid(lpad(number::text, 32, '0')), id, 'r', now() - interval '2 days', repeat('0', 16), told, lifted, CASE WHEN lifted IS NOT NULL THEN repeat('0', 16) END
                 FROM apps, (VALUES (1, NULL, NULL), (2, now() - interval '25 hours', NULL), (3, now(), now() - interval '3 seconds'), (4, now(), NULL))
                     AS e (number, told, lifted)
@@ -145,7 +145,7 @@ struct HoldTests {
             }
             _ = try await eventually {
                 try await running.count(
-                    "SELECT count(*) FROM holds WHERE told_at IS NULL OR lift_told_at IS NULL AND lifted_at IS NOT NULL")
+                    "SELECT count(*) FROM holds WHERE published_at IS NULL OR lift_published_at IS NULL AND lifted_at IS NOT NULL")
                     == 0 ? true : nil
             }
             let states = try await chief.get(APITestClient.holds).json["holds"]?.arrayValue ?? []

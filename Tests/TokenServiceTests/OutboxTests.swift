@@ -195,33 +195,6 @@ struct OutboxTests {
         proxy.stop()
     }
 
-    @Test("What a process of an earlier release accepted is published once that has its lease no more") func earlierRelease() async throws {
-        try await RunningService.run { running in
-            let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1))
-            try await running.jobs { signal in
-                let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
-                let first = try PushJob(decoding: try await signal.next().body)
-                _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
-                // As its statement leaves it: it knows no column `free_from`, whose default then holds.
-                try await running.execute(
-                    """
-                    UPDATE notifications SET published_at = NULL, state = 'accepted', free_from = DEFAULT,
-                        lease_until = now() + interval '1 hour'
-                    """)
-                _ = try await eventually {
-                    try await running.count("SELECT count(*) FROM notifications WHERE free_from = lease_until") == 1 ? true : nil
-                }
-                try await running.execute("UPDATE notifications SET free_from = DEFAULT, lease_until = now()")
-                #expect(try PushJob(decoding: try await signal.next().body).deliveries == first.deliveries)
-                // And what it published is not published again.
-                _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
-                try await running.execute("UPDATE notifications SET free_from = DEFAULT")
-                _ = try await eventually { try await running.count(Self.listed) == 0 ? true : nil }
-            }
-        }
-    }
-
     @Test("A relay looks no further back than to what may still come, and now and then from the beginning") func reach() {
         let start = ContinuousClock.Instant.now
         var reach = OutboxReach(now: start)

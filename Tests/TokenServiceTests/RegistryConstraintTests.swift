@@ -94,8 +94,8 @@ private struct Violation: Sendable {
         Violation(
             name: "a token that two installations have", constraint: "tokens_once",
             statement: """
-                INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at, state, retired_at, retired_reason)
-                SELECT t.app_id, environment, purpose, token, i.id, now(), 'retired', now(), 'removed'
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
+                SELECT t.app_id, environment, purpose, token, i.id, i.ordinal, now(), 'retired', now(), 'removed'
                 FROM tokens t JOIN installations i ON i.id <> t.installation
                 """),
         Violation(
@@ -103,9 +103,9 @@ private struct Violation: Sendable {
             statement: "UPDATE tokens SET state = 'active', retired_at = NULL, retired_reason = NULL WHERE state = 'retired'"),
         Violation(
             name: "a token that joins another in its place", constraint: "tokens_one_active",
-            statement: "UPDATE tokens SET installation = (SELECT max(id::text)::uuid FROM installations)"),
+            statement: "UPDATE tokens SET (installation, ordinal) = (SELECT id, ordinal FROM installations ORDER BY id DESC LIMIT 1)"),
         Violation(
-            name: "a token of no installation", constraint: "tokens_app_id_installation_fkey",
+            name: "a token of no installation", constraint: "tokens_of_installations",
             statement: "UPDATE tokens SET installation = gen_random_uuid()"),
         Violation(
             name: "a token of another app's installation", constraint: nil, statement: "UPDATE tokens SET app_id = app_id + 1"),
@@ -119,7 +119,7 @@ private struct Violation: Sendable {
             name: "a reason that nobody knows", constraint: "tokens_retired_reason_check",
             statement: "UPDATE tokens SET retired_reason = 'mood' WHERE state = 'retired'"),
         Violation(
-            name: "an active token in quarantine", constraint: "tokens_quarantine_check",
+            name: "an active token in quarantine", constraint: "tokens_in_quarantine",
             statement: "UPDATE tokens SET quarantined_at = now() WHERE state = 'active'"),
         Violation(name: "a third environment", constraint: "tokens_environment_check", statement: "UPDATE tokens SET environment = 'test'"),
         Violation(name: "an unknown purpose", constraint: "tokens_purpose_check", statement: "UPDATE tokens SET purpose = 'mail'"),
@@ -148,7 +148,7 @@ private struct Violation: Sendable {
                 INSERT INTO installations (app_id, id, created_at, registered_at) VALUES (999999, gen_random_uuid(), now(), now())
                 """),
         Violation(
-            name: "an installation that leaves its tokens behind", constraint: "tokens_app_id_installation_fkey",
+            name: "an installation that leaves its tokens behind", constraint: "tokens_of_installations",
             statement: "DELETE FROM installations"),
         Violation(
             name: "a fence of no installation", constraint: "fences_app_id_installation_fkey",

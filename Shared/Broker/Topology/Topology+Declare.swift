@@ -29,11 +29,6 @@ extension Topology {
             try beforeEach()
             try connection.bind(queue: binding.queue, to: binding.exchange, routingKey: binding.routingKey)
         }
-        // After the new ones: at no moment is a message without its way.
-        for binding in formerBindings {
-            try beforeEach()
-            try connection.unbind(queue: binding.queue, from: binding.exchange, routingKey: binding.routingKey)
-        }
     }
 
     /// Checks that every exchange and queue exists. AMQP cannot ask for arguments and bindings; a missing binding shows as an unroutable

@@ -64,11 +64,6 @@ extension Topology {
             + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "*.*")]
     }
 
-    /// What earlier versions have bound and nobody shall have any more.
-    var formerBindings: [DeclaredBinding] {
-        [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "#")]
-    }
-
     /// Every message waits for the same time and goes on to the exchange. If a queue there is full, it stays until there is room.
     private func delayed(_ delay: RetryDelay, deadLettersTo exchange: String) -> [String: RabbitMQValue] {
         var arguments = quorum(deadLettersTo: exchange)

@@ -5,7 +5,7 @@ internal import CPostgres
 struct PostgresBatch {
     private enum Step {
         case command(String)
-        case prepare(PreparedStatements.Entry, PostgresStatement)
+        case prepare(PreparedStatements.Entry, PostgresQuery)
         case execute(PreparedStatements.Entry)
     }
 
@@ -40,19 +40,19 @@ struct PostgresBatch {
         steps.append(.command(command))
     }
 
-    /// `block` is `parameters` encoded: done before, because a batch that was begun has to be finished.
-    mutating func add(_ statement: PostgresStatement, _ parameters: [PostgresValue], _ block: ParameterBlock) {
+    /// `block` is the query's parameters encoded: done before, because a batch that was begun has to be finished.
+    mutating func add(_ query: PostgresQuery, _ block: ParameterBlock) {
         guard !isRefused else { return }
         let entry: PreparedStatements.Entry
-        if let known = pending(statement, parameters) {
+        if let known = pending(query) {
             entry = known
-        } else if let known = link.prepared.entry(for: statement, parameters) {
+        } else if let known = link.prepared.entry(for: query) {
             entry = known
             reused.insert(entry.name)
         } else {
-            entry = link.prepared.makeEntry(for: statement, parameters)
-            isRefused = !link.sendPrepare(name: entry.name, statement, types: entry.types)
-            steps.append(.prepare(entry, statement))
+            entry = link.prepared.makeEntry(for: query)
+            isRefused = !link.sendPrepare(name: entry.name, query.sql, types: entry.types)
+            steps.append(.prepare(entry, query))
         }
         guard !isRefused else { return }
         isRefused = !link.sendExecute(name: entry.name, block)
@@ -60,9 +60,9 @@ struct PostgresBatch {
     }
 
     /// The same statement earlier in this batch.
-    private func pending(_ statement: PostgresStatement, _ parameters: [PostgresValue]) -> PreparedStatements.Entry? {
-        for case .prepare(let entry, let prepared) in steps where prepared.fingerprint == statement.fingerprint {
-            if entry.fits(parameters) { return entry }
+    private func pending(_ query: PostgresQuery) -> PreparedStatements.Entry? {
+        for case .prepare(let entry, let prepared) in steps where prepared.sql == query.sql {
+            if entry.fits(query.parameters) { return entry }
         }
         return nil
     }
@@ -121,7 +121,7 @@ extension PostgresBatch {
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
             switch step {
             case .command: answer.tags.append(result.commandTag)
-            case .prepare(let entry, let statement): link.prepared.insert(entry, for: statement)
+            case .prepare(let entry, let query): link.prepared.insert(entry, for: query)
             case .execute: answer.rows.append(PostgresRows(result))
             }
         case PGRES_PIPELINE_ABORTED: break

@@ -86,12 +86,8 @@ final class PostgresLink {
     /// One command without parameters, through the extended protocol, so that it may stand in a pipeline.
     func sendCommand(_ sql: String) -> Bool { PQsendQueryParams(handle, sql, 0, nil, nil, nil, nil, 1) == 1 }
 
-    func sendPrepare(name: String, _ statement: PostgresStatement, types: [PostgresType]) -> Bool {
-        statement.sql.withUTF8Buffer { text in
-            text.withMemoryRebound(to: CChar.self) { text in
-                PQsendPrepare(handle, name, text.baseAddress, Int32(types.count), types.map(\.oid)) == 1
-            }
-        }
+    func sendPrepare(name: String, _ sql: String, types: [PostgresType]) -> Bool {
+        PQsendPrepare(handle, name, sql, Int32(types.count), types.map(\.oid)) == 1
     }
 
     func sendExecute(name: String, _ parameters: ParameterBlock) -> Bool {

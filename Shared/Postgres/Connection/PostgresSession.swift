@@ -32,15 +32,21 @@ package final class PostgresSession {
     /// Runs one statement. Outside a transaction it commits by itself.
     /// - Throws: What the server refused as `.sqlState`; `.connectionLost`, `.deadlineExceeded`.
     @discardableResult
+    package func execute(_ query: PostgresQuery) throws(PostgresError) -> PostgresRows { try run([query], operation: "execute")[0] }
+
+    @discardableResult @_disfavoredOverload
     package func execute(_ statement: PostgresStatement, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
-        try run([(statement, parameters)], operation: "execute")[0]
+        try execute(PostgresQuery(sql: statement.sql, parameters: parameters))
     }
 
     /// Runs several statements in one round trip, all or nothing: outside a transaction they are one, which is committed when this
     /// returns. The first error is thrown.
     @discardableResult
+    package func pipeline(_ queries: [PostgresQuery]) throws(PostgresError) -> [PostgresRows] { try run(queries, operation: "pipeline") }
+
+    @discardableResult @_disfavoredOverload
     package func pipeline(_ commands: [(PostgresStatement, [PostgresValue])]) throws(PostgresError) -> [PostgresRows] {
-        try run(commands, operation: "pipeline")
+        try pipeline(commands.map { PostgresQuery(sql: $0.sql, parameters: $1) })
     }
 
     /// Runs one or more commands without parameters, separated by semicolons: migrations, `CREATE DATABASE`, session settings.
@@ -90,24 +96,24 @@ package final class PostgresSession {
 extension PostgresSession {
     /// One batch; once more when a prepared statement turned out to be stale and nothing is lost by it.
     func run(
-        _ commands: [(PostgresStatement, [PostgresValue])], operation: String, committing: Bool = false
+        _ queries: [PostgresQuery], operation: String, committing: Bool = false
     ) throws(PostgresError) -> [PostgresRows] {
         try check(operation)
         if case .committed = transaction {
             throw PostgresError(.misuse, operation: operation, message: "the transaction was committed already")
         }
         var blocks: [ParameterBlock] = []
-        for (_, parameters) in commands { blocks.append(try ParameterBlock(parameters, operation: operation)) }
+        for query in queries { blocks.append(try ParameterBlock(query.parameters, operation: operation)) }
         do throws(PostgresError) {
-            return try attempt(commands, blocks, operation: operation, committing: committing)
+            return try attempt(queries, blocks, operation: operation, committing: committing)
         } catch {
             guard hadStaleStatement, case .none = transaction else { throw error }
-            return try attempt(commands, blocks, operation: operation)
+            return try attempt(queries, blocks, operation: operation)
         }
     }
 
     private func attempt(
-        _ commands: [(PostgresStatement, [PostgresValue])], _ blocks: [ParameterBlock], operation: String, committing: Bool = false
+        _ queries: [PostgresQuery], _ blocks: [ParameterBlock], operation: String, committing: Bool = false
     ) throws(PostgresError) -> [PostgresRows] {
         hadStaleStatement = false
         var batch = PostgresBatch(on: link)
@@ -115,10 +121,10 @@ extension PostgresSession {
             batch.add(command: isolation.begin)
             transaction = .open
         }
-        for (command, block) in zip(commands, blocks) { batch.add(command.0, command.1, block) }
+        for (query, block) in zip(queries, blocks) { batch.add(query, block) }
         if committing { batch.add(command: Self.commit) }
         let answer = try finish(&batch, operation: operation)
-        guard answer.failure.isEmpty, answer.rows.count == commands.count else {
+        guard answer.failure.isEmpty, answer.rows.count == queries.count else {
             noteStaleStatements(answer.failure, batch.reused)
             throw remember(error(from: answer.failure, isSent: answer.isSent, operation: operation))
         }

@@ -48,6 +48,16 @@ extension Int64: BinaryDecodable {
     }
 }
 
+extension Int: BinaryDecodable {
+    static var usualType: PostgresType { .int64 }
+    static let otherTypes: [PostgresType] = [.int32, .int16]
+
+    init?(binary bytes: UnsafeRawBufferPointer, type: PostgresType) {
+        guard let value = Int64(binary: bytes, type: type) else { return nil }
+        self.init(value)
+    }
+}
+
 extension Double: BinaryDecodable {
     static var usualType: PostgresType { .double }
     static let otherTypes: [PostgresType] = [.float]

@@ -1,4 +1,5 @@
 internal import CPostgres
+import Glibc
 
 /// Owns one `PGresult`, which is read-only once made and may be read from any thread (libpq manual 34.20), hence the unchecked conformance.
 final class PostgresResult: @unchecked Sendable {
@@ -16,6 +17,13 @@ final class PostgresResult: @unchecked Sendable {
     /// Rows inserted, updated, deleted, moved, fetched or selected; 0 where the command has none.
     var affectedRows: Int { Int(String(cString: PQcmdTuples(handle))) ?? 0 }
 
+    /// Compares bytes: PostgreSQL's names of columns are lower case unless somebody quoted them.
+    func index(ofColumn name: StaticString) -> Int? {
+        (0..<columnCount).first { column in
+            guard let found = PQfname(handle, Int32(column)) else { return false }
+            return strcmp(found, UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)) == 0
+        }
+    }
     func columnName(_ column: Int) -> String { PQfname(handle, Int32(column)).map { String(cString: $0) } ?? "" }
     func columnType(_ column: Int) -> PostgresType { PostgresType(oid: PQftype(handle, Int32(column))) }
 

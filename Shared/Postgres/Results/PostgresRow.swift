@@ -69,7 +69,7 @@ package struct PostgresRow: Sendable {
 }
 
 extension PostgresRow {
-    private func required<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> T {
+    func required<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> T {
         guard let value: T = try optional(column) else { throw failure(column, "is NULL") }
         return value
     }
@@ -85,7 +85,7 @@ extension PostgresRow {
         }
     }
 
-    private func elements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T] {
+    func elements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T] {
         // Where all is well, without an optional for each.
         let present = try cell(column) { (bytes, _) throws(PostgresError) -> [T]? in
             guard let bytes, var reader = BinaryArrayReader(bytes), T.reads(reader.elementType) else { return nil }
@@ -100,7 +100,7 @@ extension PostgresRow {
         return values
     }
 
-    private func optionalElements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T?] {
+    func optionalElements<T: BinaryDecodable>(_ column: Int) throws(PostgresError) -> [T?] {
         try cell(column) { (bytes, type) throws(PostgresError) -> [T?] in
             guard let bytes else { throw failure(column, "is NULL") }
             guard var reader = BinaryArrayReader(bytes), T.reads(reader.elementType) else {
@@ -122,7 +122,7 @@ extension PostgresRow {
         return try result.withCell(row: row, column: column) { (bytes) throws(PostgresError) -> R in try body(bytes, type) }
     }
 
-    private func failure(_ column: Int, _ words: String) -> PostgresError {
+    func failure(_ column: Int, _ words: String) -> PostgresError {
         PostgresError(.decoding, operation: "decode", message: "column \(column) (\(result.columnName(column))) \(words)")
     }
 }

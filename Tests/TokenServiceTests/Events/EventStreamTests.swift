@@ -319,7 +319,7 @@ struct EventStreamTests {
             _ = try await running.sendAndTake(#"{"user":"somebody"}"#, with: shop)
             #expect(try await running.count("SELECT count(*) FROM notification_events") > 0)
             _ = try await admin.delete("\(WebhookWorld.path)/\(try #require(made.json.text("id")))")
-            #expect(try await running.count("SELECT count(*) FROM apps WHERE tells_notifications") == 0)
+            #expect(try await running.count("SELECT count(*) FROM apps WHERE reports_notifications") == 0)
         }
     }
 }

@@ -21,8 +21,8 @@ struct EverybodyTests {
             "UPDATE tokens SET proven_at = now() WHERE id % 3 = 0",
             // A second environment of the same installation, and a token of another size.
             """
-            INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at)
-            SELECT app_id, 'sandbox', 'alert', sha256(token) || '\\xff', installation, now() FROM tokens
+            INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
+            SELECT app_id, 'sandbox', 'alert', sha256(token) || '\\xff', installation, ordinal, now() FROM tokens
             WHERE id % 17 = 0 AND environment = 'production' AND purpose = 'alert'
             """,
         ]

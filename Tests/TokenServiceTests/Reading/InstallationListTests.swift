@@ -159,8 +159,9 @@ struct InstallationListTests {
                 ])
             try await running.execute(
                 """
-                INSERT INTO tokens (app_id, environment, purpose, token, installation, registered_at, state, retired_at, retired_reason)
-                SELECT $1, 'production', 'alert', sha256(uuid_send($2)), $2, now(), CASE WHEN $3 THEN 'active' ELSE 'retired' END,
+                INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
+                SELECT $1, 'production', 'alert', sha256(uuid_send($2)), $2,
+                    (SELECT ordinal FROM installations WHERE app_id = $1 AND id = $2), now(), CASE WHEN $3 THEN 'active' ELSE 'retired' END,
                     CASE WHEN NOT $3 THEN now() END, CASE WHEN NOT $3 THEN 'gone' END
                 """, [.int64(app.id), .id(sample.id), .bool(sample.hasToken)])
         }

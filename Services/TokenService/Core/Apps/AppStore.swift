@@ -119,7 +119,7 @@ extension AppStore {
         SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps ORDER BY slug
         """
     private static let insert: PostgresStatement = """
-        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream, tells_notifications)
+        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream, reports_notifications)
         VALUES ($1, $2, $3, $4, $5, $6, $7, 'notifications' = ANY ($7)) ON CONFLICT (slug) DO NOTHING
         """
     private static let update: PostgresStatement = """

@@ -17,13 +17,12 @@ package struct KeyStore: Sendable {
     ) async throws -> APIKey {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
-            _ = try session.execute(
-                Self.insert,
-                [
-                    .text(key.id), .bytes(digest), .optionalInt64(app?.id), .text(name), .textArray(Self.words(scopes)),
-                    .optionalTimestamp(milliseconds: expiresAt), .optionalInt32(requestsPerSecond.map { Int32($0) }),
-                ])
-            return try Self.key(session.execute(Self.select, [.text(key.id)]).only())
+            try session.execute(
+                """
+                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second)
+                VALUES (\(key.id), \(digest), \(app?.id), \(name), \(Self.words(scopes)), \(milliseconds: expiresAt), \(requestsPerSecond))
+                """)
+            return try Self.key(key.id, in: session)
         }
     }
 
@@ -32,13 +31,17 @@ package struct KeyStore: Sendable {
         let digest = Self.digest(key)
         try await pool.session { session in
             _ = try session.execute(
-                Self.insertBootstrap,
-                [.text(key.id), .bytes(digest), .typedNull(.int64), .text("bootstrap"), .textArray([Scope.admin.rawValue])])
+                """
+                INSERT INTO api_keys (id, secret_sha256, name, scopes) VALUES (\(key.id), \(digest), 'bootstrap', \([Scope.admin.rawValue]))
+                ON CONFLICT (id) DO NOTHING
+                """)
         }
     }
 
     package func all() async throws -> [APIKey] {
-        try await pool.session { session in try session.execute(Self.selectAll).map { row in try Self.key(row) } }
+        try await pool.session { session in
+            try session.execute("SELECT * FROM api_keys_with_state ORDER BY created_at, id").map { row in try APIKey(row) }
+        }
     }
 
     /// Makes a key that may do what another one may, and bounds the life of that one.
@@ -46,25 +49,43 @@ package struct KeyStore: Sendable {
     package func rotate(_ id: String, to key: APIKeyText, _ rotation: KeyRotation) async throws -> KeyRotation.Result? {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
-            guard let row = try session.execute(Self.selectForRotation, [.text(id)]).first else { return nil }
-            let old = try Self.key(row)
+            // One rotation of a key at a time.
+            guard try session.execute("SELECT FROM api_keys WHERE id = \(id) FOR NO KEY UPDATE").affected == 1 else { return nil }
+            let old = try Self.key(id, in: session)
             guard old.state == .live || old.state == .expiring else { return .over(old.state) }
-            if let successor = try session.execute(Self.selectLiveSuccessor, [.text(id)]).first {
-                return .alreadyRotated(successor: try successor.text(0))
-            }
-            _ = try session.execute(
-                Self.insertSuccessor,
-                [.text(key.id), .bytes(digest), .optionalTimestamp(milliseconds: rotation.expiresAt), .text(id)])
-            _ = try session.execute(Self.expire, [.text(id), .int64(rotation.overlapSeconds)])
-            return .rotated(
-                new: try Self.key(session.execute(Self.select, [.text(key.id)]).only()),
-                old: try Self.key(session.execute(Self.select, [.text(id)]).only()))
+            if let successor = try Self.liveSuccessor(of: id, in: session) { return .alreadyRotated(successor: successor) }
+            try session.execute(
+                """
+                INSERT INTO api_keys (id, secret_sha256, app_id, name, scopes, expires_at, requests_per_second, rotated_from)
+                SELECT \(key.id), \(digest), app_id, name, scopes, \(milliseconds: rotation.expiresAt), requests_per_second, id
+                FROM api_keys WHERE id = \(id)
+                """)
+            try session.execute(
+                """
+                UPDATE api_keys SET expires_at = least(coalesce(expires_at, 'infinity'), now() + \(rotation.overlapSeconds) * interval '1 second')
+                WHERE id = \(id)
+                """)
+            return .rotated(new: try Self.key(key.id, in: session), old: try Self.key(id, in: session))
         }
+    }
+
+    private static func key(_ id: String, in session: PostgresSession) throws -> APIKey {
+        try APIKey(session.execute("SELECT * FROM api_keys_with_state WHERE id = \(id)").only())
+    }
+
+    private static func liveSuccessor(of id: String, in session: PostgresSession) throws -> String? {
+        try session.execute(
+            """
+            SELECT id FROM api_keys WHERE rotated_from = \(id) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) LIMIT 1
+            """
+        ).first?["id"]
     }
 
     /// - Returns: false where there is no such key. Revoking twice keeps the first time.
     package func revoke(_ id: String) async throws -> Bool {
-        try await pool.session { session in try session.execute(Self.revoke, [.text(id)]).affected == 1 }
+        try await pool.session { session in
+            try session.execute("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = \(id)").affected == 1
+        }
     }
 
     package struct LiveKey: Sendable {
@@ -77,16 +98,49 @@ package struct KeyStore: Sendable {
     /// Nil where there is no such key or it is over.
     package func liveKey(_ id: String) async throws -> LiveKey? {
         try await pool.session { session in
-            guard let row = try session.execute(Self.selectLive, [.text(id)]).first else { return nil }
+            let rows = try session.execute(
+                """
+                SELECT k.secret_sha256, a.slug AS app, k.scopes, k.requests_per_second,
+                    (extract(epoch FROM k.expires_at - now()) * 1000)::bigint AS remaining_ms
+                FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id
+                WHERE k.id = \(id) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+                """)
+            guard let row = rows.first else { return nil }
             let caller = Caller(
-                keyID: id, app: try row.optionalText(1).flatMap { AppSlug($0) }, scopes: try Self.scopes(row.textArray(2)),
-                requestsPerSecond: try row.optionalInt32(3).map { Int($0) })
-            return LiveKey(digest: try row.bytes(0), caller: caller, remaining: try row.optionalInt64(4).map { .milliseconds($0) })
+                keyID: id, app: try row["app"], scopes: Self.scopes(try row["scopes"]), requestsPerSecond: try row["requests_per_second"])
+            return LiveKey(
+                digest: try row["secret_sha256"], caller: caller,
+                remaining: try (row["remaining_ms"] as Int64?).map { .milliseconds($0) })
         }
     }
 
-    /// Notes that keys are in use, of each at most once a minute: it tells keys in use from forgotten ones.
+    /// Notes that keys are in use, of each at most once a minute: it tells keys in use from forgotten ones. A row that another transaction has
+    /// locked is left for the next time: waiting for it would keep the others'.
     package func noteUses(_ ids: [String]) async throws {
-        try await pool.session { session in _ = try session.execute(Self.noteUses, [.textArray(ids)]) }
+        try await pool.session { session in
+            _ = try session.execute(
+                """
+                UPDATE api_keys SET last_used_at = now() WHERE id = ANY (ARRAY(
+                    SELECT id FROM api_keys
+                    WHERE id = ANY (\(ids)) AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+                    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))
+                """)
+        }
+    }
+
+    private static func words(_ scopes: Set<Scope>) -> [String] { Scope.allCases.filter(scopes.contains).map(\.rawValue) }
+    fileprivate static func scopes(_ words: [String]) -> Set<Scope> { Set(words.compactMap(Scope.init(rawValue:))) }
+}
+
+extension APIKey {
+    /// - Parameter row: Of the view `api_keys_with_state`.
+    fileprivate init(_ row: PostgresRow) throws(PostgresError) {
+        self.init(
+            id: try row["id"], app: try row["app"], name: try row["name"], scopes: KeyStore.scopes(try row["scopes"]),
+            createdAt: try row.milliseconds("created_at"), expiresAt: try row.milliseconds("expires_at"),
+            revokedAt: try row.milliseconds("revoked_at"), lastUsedAt: try row.milliseconds("last_used_at"),
+            rotatedFrom: try row["rotated_from"], requestsPerSecond: try row["requests_per_second"], state: try row["state"])
     }
 }
+
+extension APIKey.State: PostgresDecodable {}

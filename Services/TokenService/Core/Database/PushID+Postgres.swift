@@ -6,6 +6,21 @@ extension PushID {
     package var uuid: PostgresUUID { PostgresUUID(high: high, low: low) }
 }
 
+extension PushID: PostgresScalar {
+    package static var postgresType: PostgresType { .uuid }
+    package static var arrayType: PostgresType { .uuidArray }
+    package var postgresValue: PostgresValue { .uuid(high: high, low: low) }
+    package static func array(_ values: [PushID]) -> PostgresValue { .uuidArray(values.map(\.uuid)) }
+    package static func array(_ values: [PushID?]) -> PostgresValue { .optionalUUIDArray(values.map { $0?.uuid }) }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self.init(try PostgresUUID(column)) }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [PushID] {
+        try PostgresUUID.elements(of: column).map { PushID($0) }
+    }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [PushID?] {
+        try PostgresUUID.optionalElements(of: column).map { $0.map { PushID($0) } }
+    }
+}
+
 extension PostgresValue {
     package static func id(_ id: PushID) -> PostgresValue { .uuid(high: id.high, low: id.low) }
     package static func ids(_ ids: some Sequence<PushID>) -> PostgresValue { .uuidArray(ids.map(\.uuid)) }

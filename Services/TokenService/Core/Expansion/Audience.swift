@@ -19,8 +19,6 @@ package struct Audience: Sendable {
     package var isEverybody: Bool
     /// UNIX milliseconds: the walk has not begun before.
     package var beganAt: Int64
-    /// Installations up to this id were looked at by a program that walked in the order of ids. The least one where there was none.
-    package var walkedBefore: PushID
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {

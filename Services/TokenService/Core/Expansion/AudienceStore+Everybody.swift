@@ -17,7 +17,7 @@ extension AudienceStore {
         /// The last one's; nil where there is nobody left.
         var end: Int64?
         var ids: [PostgresUUID] = []
-        /// 0 where it is not meant: it is deregistered, or was looked at before.
+        /// 0 where it is not meant: it is deregistered.
         var epochs: [Int64] = []
     }
 
@@ -71,13 +71,13 @@ extension AudienceStore {
     /// The next $3 installations after $2, and whether any of them may have a time of its own: then they are read another way.
     private static let owners: PostgresStatement = """
         SELECT n.is_timed, i.last, i.ids, i.epochs FROM (
-            SELECT app_id, walked_to, local_time IS NOT NULL
+            SELECT app_id, local_time IS NOT NULL
                 OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed
             FROM notifications WHERE id = $1 OFFSET 0
         ) AS n
         CROSS JOIN LATERAL (
             SELECT max(ordinal) AS last, array_agg(id) AS ids,
-                array_agg(CASE WHEN deregistered_at IS NULL AND id > n.walked_to THEN owner_epoch ELSE 0 END) AS epochs
+                array_agg(CASE WHEN deregistered_at IS NULL THEN owner_epoch ELSE 0 END) AS epochs
             FROM (
                 SELECT ordinal, id, owner_epoch, deregistered_at FROM installations
                 WHERE app_id = n.app_id AND ordinal > $2 AND NOT n.is_timed ORDER BY ordinal LIMIT $3

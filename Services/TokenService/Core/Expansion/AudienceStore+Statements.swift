@@ -7,7 +7,7 @@ extension AudienceStore {
         SELECT n.app_id, n.receipts = 'all', n.lifetime_ms, cardinality(a.environments) > 1, n.walked_ordinal, n.walked_entries, n.chunks,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
                 cardinality(n.target_installations), cardinality(n.target_tokens), 1) END, n.target_tags, n.target_all IS TRUE,
-            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds', n.walked_to
+            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds'
         FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = $1 AND n.published_at IS NULL
         """
     static let selectVariants: PostgresStatement =
@@ -31,7 +31,7 @@ extension AudienceStore {
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.id > n.walked_to AND i.deregistered_at IS NULL
+            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.deregistered_at IS NULL
                 AND (n.target_all OR array_to_tsvector(i.tags) @@ n.target_query)
             ORDER BY i.ordinal OFFSET 0
         ) AS i
@@ -66,7 +66,7 @@ extension AudienceStore {
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
             FROM unnest($2::uuid[]) WITH ORDINALITY AS tagged (id, place)
             CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
-            WHERE i.deregistered_at IS NULL AND i.id > n.walked_to AND array_to_tsvector(i.tags) @@ n.target_query
+            WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ n.target_query
             ORDER BY place OFFSET 0
         ) AS i
         CROSS JOIN LATERAL (
@@ -88,7 +88,7 @@ extension AudienceStore {
         FROM notifications n
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.id > n.walked_to AND i.deregistered_at IS NULL
+            WHERE i.app_id = n.app_id AND i.ordinal > $2 AND i.ordinal <= $3 AND i.deregistered_at IS NULL
             ORDER BY i.ordinal OFFSET 0
         ) AS i
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -161,14 +161,13 @@ extension AudienceStore {
     /// Moves the checkpoint from where this walk has seen it. Nothing is changed where somebody else has walked on, or where the
     /// notification was stopped.
     static let advance: PostgresStatement = """
-        UPDATE notifications SET walked_ordinal = $2, walked_before = walked_to, walked_entries = $3, chunks = $4, total = total + $5, pending = pending + $5,
+        UPDATE notifications SET walked_ordinal = $2, walked_entries = $3, chunks = $4, total = total + $5, pending = pending + $5,
             state = CASE WHEN NOT $6 THEN 'expanding' WHEN pending + $5 > 0 THEN 'sending' WHEN total + $5 > 0 THEN 'completed'
                 WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
             published_at = CASE WHEN $6 THEN now() END,
             completed_at = CASE WHEN $6 AND pending + $5 = 0 THEN now() END,
             free_from = CASE WHEN NOT $6 THEN now() + make_interval(secs => $7) END
         WHERE id = $1 AND published_at IS NULL AND walked_ordinal = $8 AND walked_entries = $9 AND chunks = $10
-            AND walked_to = $11
         """
     /// By the walk's own clock ($8), which also decides what it publishes itself. What is due after the expiry ($9) waits for that alone.
     static let insertChunks: PostgresStatement = """

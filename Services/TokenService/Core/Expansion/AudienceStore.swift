@@ -30,7 +30,6 @@ package struct AudienceStore {
             keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
             listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)), isEverybody: try row.bool(9),
             beganAt: try row.timestampMilliseconds(10),
-            walkedBefore: try row.id(11),
             checkpoint: Audience.Checkpoint(
                 ordinal: try row.int64(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
     }
@@ -189,7 +188,7 @@ package struct AudienceStore {
             [
                 id, .int64(page.end.ordinal), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
                 .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .int64(from.ordinal),
-                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)), .id(audience.walkedBefore),
+                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
             ]
         ).affected
         guard advanced == 1 else { throw WalkedElsewhere() }

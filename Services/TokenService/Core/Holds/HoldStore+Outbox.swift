@@ -75,7 +75,7 @@ extension HoldStore {
         WITH locked AS (
             SELECT id FROM notifications WHERE held_by = $1 AND published_at IS NULL ORDER BY id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
         )
-        UPDATE notifications n SET held_by = NULL, free_from = now(), lease_until = NULL FROM locked WHERE n.id = locked.id
+        UPDATE notifications n SET held_by = NULL, free_from = now() FROM locked WHERE n.id = locked.id
         """
     private static let releaseChunks: PostgresStatement = """
         WITH locked AS (

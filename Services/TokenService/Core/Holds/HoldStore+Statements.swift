@@ -13,14 +13,14 @@ extension HoldStore {
     static let find: PostgresStatement = """
         SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at, h.lifted_by,
             CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' WHEN h.ends_at <= now() THEN 'expired' ELSE 'live' END,
-            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_told_at IS NOT NULL ELSE h.told_at IS NOT NULL END
+            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NOT NULL ELSE h.published_at IS NOT NULL END
         FROM holds h LEFT JOIN apps a ON a.id = h.app_id
         WHERE h.id = $1 AND ($2::bigint IS NULL OR h.app_id IS NULL OR h.app_id = $2)
         """
     static let findOwn: PostgresStatement = """
         SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at, h.lifted_by,
             CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' WHEN h.ends_at <= now() THEN 'expired' ELSE 'live' END,
-            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_told_at IS NOT NULL ELSE h.told_at IS NOT NULL END
+            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NOT NULL ELSE h.published_at IS NOT NULL END
         FROM holds h LEFT JOIN apps a ON a.id = h.app_id
         WHERE h.id = $1 AND ($2::bigint IS NULL OR h.app_id = $2)
         """
@@ -34,7 +34,7 @@ extension HoldStore {
             SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at,
                 h.lifted_by,
                 CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' WHEN h.ends_at <= now() THEN 'expired' ELSE 'live' END AS state,
-                CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_told_at IS NOT NULL ELSE h.told_at IS NOT NULL END
+                CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NOT NULL ELSE h.published_at IS NOT NULL END
             FROM holds h LEFT JOIN apps a ON a.id = h.app_id
             WHERE ($1::bigint IS NULL OR h.app_id IS NULL OR h.app_id = $1) AND ($3::uuid IS NULL OR h.id < $3)
         ) AS held WHERE $2::text IS NULL OR state = $2
@@ -45,23 +45,23 @@ extension HoldStore {
     static let toTell: PostgresStatement = """
         SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at, h.lifted_by,
             CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' ELSE 'live' END,
-            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_told_at IS NOT NULL ELSE h.told_at IS NOT NULL END, h.app_id,
-            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_told_at IS NULL AND h.lifted_at < now() - interval '2 seconds'
-                WHEN h.told_at IS NULL THEN h.set_at < now() - interval '2 seconds'
-                ELSE h.told_at < now() - interval '1 day' END
+            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NOT NULL ELSE h.published_at IS NOT NULL END, h.app_id,
+            CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NULL AND h.lifted_at < now() - interval '2 seconds'
+                WHEN h.published_at IS NULL THEN h.set_at < now() - interval '2 seconds'
+                ELSE h.published_at < now() - interval '1 day' END
         FROM (
             SELECT * FROM holds WHERE lifted_at IS NULL AND ends_at > now()
             UNION ALL
-            SELECT * FROM holds WHERE lifted_at IS NOT NULL AND (lift_told_at IS NULL OR released_at IS NULL)
+            SELECT * FROM holds WHERE lifted_at IS NOT NULL AND (lift_published_at IS NULL OR released_at IS NULL)
         ) AS h LEFT JOIN apps a ON a.id = h.app_id
         ORDER BY h.id
         """
     static let markTold: PostgresStatement = """
         WITH locked AS (SELECT id FROM holds WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE holds h SET told_at = now() FROM locked WHERE h.id = locked.id
+        UPDATE holds h SET published_at = now() FROM locked WHERE h.id = locked.id
         """
     static let markLiftTold: PostgresStatement = """
         WITH locked AS (SELECT id FROM holds WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE holds h SET lift_told_at = now() FROM locked WHERE h.id = locked.id AND h.lift_told_at IS NULL
+        UPDATE holds h SET lift_published_at = now() FROM locked WHERE h.id = locked.id AND h.lift_published_at IS NULL
         """
 }

@@ -64,7 +64,7 @@ extension NotificationStore {
         ), made AS (
             INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                state, total, pending, free_from, published_at, completed_at, is_walked, target_epochs, is_told)
+                state, total, pending, free_from, published_at, completed_at, is_walked, target_epochs, is_reported)
             SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
                 apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
                 CASE WHEN total IS NULL THEN 'no_targets' ELSE 'accepted' END,
@@ -72,7 +72,7 @@ extension NotificationStore {
                 CASE WHEN is_walked OR counted.lease = 0 THEN now() END,
                 CASE WHEN total IS NULL THEN accepted_at END, CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
                 CASE WHEN is_walked AND target_installation IS NOT NULL THEN ARRAY[epoch] END,
-                (SELECT a.tells_notifications FROM apps a WHERE a.id = item.app_id)
+                (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
             FROM item LEFT JOIN counted ON counted.notification = item.id
         ), written AS (
             INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
@@ -89,18 +89,18 @@ extension NotificationStore {
             traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
             target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
             receipts, state, total, pending, is_walked, free_from, target_epochs, target_holders,
-            is_told)
+            is_reported)
         SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
             nullif($17::uuid[], '{}'), CASE WHEN $18::bytea[] <> '{}' THEN known.tokens END, $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
             $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
-            CASE WHEN $18::bytea[] <> '{}' THEN known.holders END, (SELECT a.tells_notifications FROM apps a WHERE a.id = $2)
+            CASE WHEN $18::bytea[] <> '{}' THEN known.holders END, (SELECT a.reports_notifications FROM apps a WHERE a.id = $2)
         FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', least($12, now())) AS due) AS moment,
             LATERAL (
                 SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders,
                     array_agg(CASE WHEN holder IS NOT NULL THEN token END ORDER BY place) AS tokens
                 FROM (
                     SELECT place, i.owner_epoch, i.id AS holder, NULL::bytea AS token
-                    FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16])) WITH ORDINALITY AS named (id, place)
+                    FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16::uuid])) WITH ORDINALITY AS named (id, place)
                     LEFT JOIN installations i ON i.app_id = $2 AND i.id = named.id
                     WHERE named.id IS NOT NULL
                     UNION ALL

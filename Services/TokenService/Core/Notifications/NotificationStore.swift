@@ -123,7 +123,7 @@ package struct NotificationStore {
         return NotificationReceipt(
             id: try row.id(1), app: app.slug, lane: lane, pushType: type, deliveries: try row.bool(7) ? nil : Int(try row.int32(4)),
             isScheduled: try row.bool(8), acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6),
-            warnings: try NotificationWarning.restored(row.optionalText(9)))
+            warnings: try NotificationWarning.restored(row.text(9)))
     }
 
     /// Columns: delivery id, token, environment, installation, owner epoch, whether the other environment may be tried.

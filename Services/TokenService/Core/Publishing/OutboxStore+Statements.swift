@@ -42,18 +42,12 @@ extension OutboxStore {
             LIMIT 1000
         ) AS unfinished
         """
-    /// Of what it finds, some may have a lease in the column that programs of earlier releases write, or be published by one: that is put
-    /// where it belongs, and not taken.
     static let claim: PostgresStatement = """
         WITH found AS (
-            SELECT id, published_at IS NOT NULL AS is_published, lease_until > now() AS is_led FROM notifications
+            SELECT id FROM notifications
             WHERE is_walked = $1 AND lane = $2 AND free_from <= now() ORDER BY free_from LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
-        ), claimed AS (
-            UPDATE notifications n SET free_from = CASE WHEN f.is_published THEN NULL WHEN f.is_led THEN n.lease_until
-                ELSE now() + make_interval(secs => $4) END
-            FROM found f WHERE n.id = f.id RETURNING n.id, f.is_published OR f.is_led IS TRUE AS is_left
         )
-        SELECT id FROM claimed WHERE NOT is_left
+        UPDATE notifications n SET free_from = now() + make_interval(secs => $4) FROM found f WHERE n.id = f.id RETURNING n.id
         """
     /// What of the outbox has no lease any more becomes the relay's. Rows of the outbox before notifications, as whoever settles them.
     /// Arrays instead of joins: a plan for the few rows that there are would read all that were, which grow until the next vacuum.

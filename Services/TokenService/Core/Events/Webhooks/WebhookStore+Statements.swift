@@ -1,7 +1,7 @@
 import Postgres
 
 extension WebhookStore {
-    /// One at a time, so that the limit and `tells_notifications` are right.
+    /// One at a time, so that the limit and `reports_notifications` are right.
     static let lockApp: PostgresStatement = "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE"
 
     static let insert: PostgresStatement = """
@@ -20,7 +20,7 @@ extension WebhookStore {
         """
     static let update: PostgresStatement = """
         UPDATE webhooks SET url = $2, events = $3, description = $4,
-            disabled_reason = CASE $5 WHEN true THEN NULL WHEN false THEN coalesce(disabled_reason, 'by_request') ELSE disabled_reason END,
+            disabled_reason = CASE $5::boolean WHEN true THEN NULL WHEN false THEN coalesce(disabled_reason, 'by_request') ELSE disabled_reason END,
             disabled_at = CASE $5 WHEN true THEN NULL WHEN false THEN coalesce(disabled_at, now()) ELSE disabled_at END,
             failing_since = CASE WHEN $5 AND disabled_reason IS NOT NULL THEN NULL ELSE failing_since END
         WHERE id = $1
@@ -33,13 +33,13 @@ extension WebhookStore {
         """
     /// What decides whether its notifications' changes are written down.
     static let tellNotifications: PostgresStatement = """
-        UPDATE apps a SET tells_notifications = told.wanted FROM (
+        UPDATE apps a SET reports_notifications = told.wanted FROM (
             SELECT 'notifications' = ANY (event_stream) OR EXISTS (
                 SELECT FROM webhooks w, unnest(w.events) AS event
                 WHERE w.app_id = apps.id AND w.disabled_reason IS NULL AND (event = '*' OR event LIKE 'notification.%')) AS wanted
             FROM apps WHERE id = $1
         ) AS told
-        WHERE a.id = $1 AND a.tells_notifications <> told.wanted
+        WHERE a.id = $1 AND a.reports_notifications <> told.wanted
         """
 
     static let subscriptions: PostgresStatement = """

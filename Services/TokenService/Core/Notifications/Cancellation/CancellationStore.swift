@@ -60,8 +60,7 @@ package struct CancellationStore {
         UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
             published_at = CASE WHEN n.is_walked THEN coalesce(n.published_at, now()) ELSE n.published_at END,
             completed_at = CASE WHEN n.is_walked AND n.pending = 0 THEN now() END,
-            free_from = CASE WHEN n.is_walked THEN NULL WHEN n.held_by IS NULL THEN n.free_from ELSE now() END,
-            lease_until = CASE WHEN n.held_by IS NULL THEN n.lease_until END
+            free_from = CASE WHEN n.is_walked THEN NULL WHEN n.held_by IS NULL THEN n.free_from ELSE now() END
         FROM older WHERE n.id = older.id
         """
     /// A statement of its own, which sees the chunks of a walk that the one before had to wait for.
@@ -75,8 +74,7 @@ package struct CancellationStore {
         UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
             published_at = CASE WHEN is_walked THEN coalesce(published_at, now()) ELSE published_at END,
             completed_at = CASE WHEN is_walked AND pending = 0 THEN now() END,
-            free_from = CASE WHEN is_walked THEN NULL WHEN held_by IS NULL THEN free_from ELSE now() END,
-            lease_until = CASE WHEN held_by IS NULL THEN lease_until END
+            free_from = CASE WHEN is_walked THEN NULL WHEN held_by IS NULL THEN free_from ELSE now() END
         WHERE app_id = $1 AND id = $2 AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
         """
     /// What is due later or held is due now: to get its outcome. IS TRUE: not by the index on what is unpublished, of all notifications.

@@ -37,7 +37,7 @@ extension ExplanationStore {
                 OR coalesce(i.id = ANY (n.target_holders), false),
             n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)],
             CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END,
-            i.ordinal > n.walked_ordinal AND i.id > n.walked_to
+            i.ordinal > n.walked_ordinal
         FROM notifications n CROSS JOIN unnest($2::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = $1 AND id = wanted.id OFFSET 0) AS i
         WHERE n.id = $3

@@ -15,9 +15,7 @@ extension NotificationWarning {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// - Parameter text: Nil in a record of an earlier release: then nobody knows what it warned of.
-    static func restored(_ text: String?) throws -> [NotificationWarning] {
-        guard let text else { return [] }
+    static func restored(_ text: String) throws -> [NotificationWarning] {
         return (try JSONValue.parse(Array(text.utf8)).arrayValue ?? []).compactMap { stored in
             // A newer release may know other codes.
             guard let code = stored["code"]?.stringValue.flatMap({ Code(rawValue: $0) }), let pointer = stored["pointer"]?.stringValue

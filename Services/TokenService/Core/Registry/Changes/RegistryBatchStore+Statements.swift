@@ -216,7 +216,8 @@ extension RegistryBatchStore {
         ON t.id = e.id
         WHEN MATCHED AND e.installation IS NULL THEN UPDATE SET registered_at = e.registered_at, state = 'active', retired_at = NULL,
             retired_reason = NULL, quarantined_at = NULL
-        WHEN MATCHED THEN UPDATE SET installation = e.installation, ordinal = e.ordinal, registered_at = e.registered_at, retired_at = e.retired_at,
+        WHEN MATCHED THEN UPDATE SET installation = e.installation,
+            ordinal = (SELECT i.ordinal FROM installations i WHERE i.app_id = t.app_id AND i.id = e.installation), registered_at = e.registered_at, retired_at = e.retired_at,
             retired_reason = e.retired_reason, state = CASE WHEN e.retired_at IS NULL THEN 'active' ELSE 'retired' END,
             quarantined_at = CASE WHEN e.retired_reason = 'rejected' THEN t.quarantined_at END
         WHEN NOT MATCHED AND e.id IS NULL THEN INSERT (app_id, installation, ordinal, registered_at, environment, purpose, token,

@@ -1,0 +1,607 @@
+-- The token service's tables. docs/tables.md draws them, and says who writes and reads each and how long its rows live.
+
+-- MARK: Apps and keys
+
+-- An app is a tenant. Every other table names the app that its row belongs to.
+CREATE TABLE apps (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    slug text NOT NULL UNIQUE CHECK (slug ~ '^[a-z][a-z0-9-]{0,63}$'),
+    bundle_id text NOT NULL CHECK (octet_length(bundle_id) BETWEEN 1 AND 155),
+    device_policy text NOT NULL CHECK (device_policy IN ('multi', 'single')),
+    environments text[] NOT NULL
+        CHECK (cardinality(environments) BETWEEN 1 AND 2 AND environments <@ ARRAY['production', 'sandbox']),
+    -- After so many days without a registration an installation is stale; NULL: never.
+    stale_after_days integer CHECK (stale_after_days BETWEEN 1 AND 3650),
+    removes_stale boolean NOT NULL DEFAULT false,
+    -- Which state changes go to the exchange of outcomes.
+    event_stream text[] NOT NULL DEFAULT '{}'
+        CHECK (cardinality(event_stream) <= 2 AND event_stream <@ ARRAY['notifications', 'installations']),
+    -- Whether the event stream or a webhook wants notifications' state changes. Every change of either keeps it right.
+    reports_notifications boolean NOT NULL DEFAULT false,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- The service stores a digest of a key's secret only. It shows the key once, when it makes it.
+CREATE TABLE api_keys (
+    -- The middle part of the key's text; not secret.
+    id text PRIMARY KEY CHECK (id ~ '^[0-9a-f]{16}$'),
+    secret_sha256 bytea NOT NULL CHECK (octet_length(secret_sha256) = 32),
+    -- NULL: the key is good for every app.
+    app_id bigint REFERENCES apps,
+    name text NOT NULL,
+    scopes text[] NOT NULL
+        CHECK (cardinality(scopes) >= 1 AND scopes <@ ARRAY['devices', 'send', 'read', 'admin']),
+    requests_per_second integer CHECK (requests_per_second BETWEEN 1 AND 1000000),
+    -- The key that this one replaces; both live until the older one's expires_at.
+    rotated_from text REFERENCES api_keys,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    last_used_at timestamptz
+);
+CREATE INDEX api_keys_by_predecessor ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
+
+CREATE VIEW api_keys_with_state AS
+SELECT k.id, a.slug AS app, k.name, k.scopes, k.requests_per_second, k.rotated_from, k.created_at, k.expires_at, k.revoked_at,
+    k.last_used_at,
+    CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= now() THEN 'expired'
+        WHEN k.expires_at <= now() + interval '30 days' THEN 'expiring' ELSE 'live' END AS state
+FROM api_keys k LEFT JOIN apps a ON a.id = k.app_id;
+
+-- The last report of each dispatcher about its credentials for each app.
+CREATE TABLE credential_reports (
+    source text NOT NULL,
+    app text NOT NULL,
+    environment text NOT NULL,
+    kind text NOT NULL,
+    credential text NOT NULL,
+    refusal text,
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (source, app, environment, kind, credential)
+);
+CREATE INDEX credential_reports_by_app ON credential_reports (app, environment);
+
+-- MARK: Registry
+
+-- One install of an app on one device. It has one owner or none: a column, so it cannot have two.
+-- A deregistered installation stays as an empty row, because its epoch must never start again below a fence.
+CREATE TABLE installations (
+    app_id bigint NOT NULL REFERENCES apps,
+    id uuid NOT NULL,
+    -- Fan-out goes through installations in this order, which is about the order in which their rows lie. Ids are random: by them, each
+    -- device of a million would be several cache misses.
+    ordinal bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
+    owner_epoch bigint NOT NULL DEFAULT 1 CHECK (owner_epoch >= 1),
+    signed_out_reason text CHECK (signed_out_reason IN ('logout', 'superseded', 'deregistered', 'stale', 'erased')),
+    throttled_until timestamptz,
+    locale text,
+    time_zone text,
+    app_version text,
+    os_version text,
+    device_model text,
+    tags text[] NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL,
+    registered_at timestamptz NOT NULL,
+    deregistered_at timestamptz,
+    stale_since timestamptz,
+    PRIMARY KEY (app_id, id),
+    CHECK (deregistered_at IS NULL OR owner IS NULL)
+) WITH (
+    -- A refresh changes no indexed column. With room in the page it touches no index.
+    fillfactor = 80
+);
+CREATE UNIQUE INDEX installations_in_order ON installations (app_id, ordinal, id);
+CREATE INDEX installations_by_owner ON installations (app_id, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX installations_by_tag ON installations USING gin (tags) WHERE tags <> '{}';
+
+-- A token has one row for ever, and the row names one installation: a token cannot belong to two.
+CREATE TABLE tokens (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    ordinal bigint NOT NULL,
+    environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
+    purpose text NOT NULL CHECK (purpose IN ('alert', 'voip', 'pushtotalk', 'location', 'complication', 'fileprovider',
+        'liveactivity', 'controls', 'widgets', 'mdm')),
+    token bytea NOT NULL CHECK (octet_length(token) BETWEEN 1 AND 256),
+    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'retired')),
+    registered_at timestamptz NOT NULL,
+    -- APNs has accepted the token in this environment. From then on the environment is a fact, before it is the client's claim.
+    proven_at timestamptz,
+    retired_at timestamptz,
+    retired_reason text CHECK (retired_reason IN ('replaced', 'removed', 'deregistered', 'gone', 'rejected', 'stale')),
+    -- The brake on rejections put it aside: its retirement may be a fault of ours.
+    quarantined_at timestamptz,
+    CONSTRAINT tokens_of_installations FOREIGN KEY (app_id, ordinal, installation) REFERENCES installations (app_id, ordinal, id),
+    -- In this order the index also leads from a token's value to its rows.
+    CONSTRAINT tokens_once UNIQUE (app_id, token, purpose, environment),
+    CHECK ((state = 'retired') = (retired_at IS NOT NULL) AND (state = 'retired') = (retired_reason IS NOT NULL)),
+    CONSTRAINT tokens_in_quarantine CHECK (quarantined_at IS NULL OR state = 'retired')
+) WITH (fillfactor = 80);
+-- One live token per purpose and environment of an installation. Fan-out reads it in its order.
+CREATE UNIQUE INDEX tokens_one_active ON tokens (app_id, ordinal, purpose, environment) WHERE state = 'active';
+CREATE INDEX tokens_by_installation ON tokens (app_id, installation);
+CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason = 'rejected';
+CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
+CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;
+CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
+-- Tells whether an app uses its sandbox.
+CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
+
+-- What the control stream must have: written with the change that needs it, published before the answer or by the relay.
+CREATE TABLE fences (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    epochs_below bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    published_at timestamptz,
+    FOREIGN KEY (app_id, installation) REFERENCES installations
+);
+CREATE INDEX fences_by_installation ON fences (app_id, installation, id);
+CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS NOT NULL;
+-- Every registration and logout asks for its installations' open fences. It is the only index on open fences: beside a second one, the planner
+-- may take the one without the installation.
+CREATE INDEX fences_open ON fences (app_id, installation) WHERE published_at IS NULL;
+
+-- A token moved between two installations of the same owner. The first one got no fence then, because its queued jobs were still right. They
+-- become wrong when the second one's owner changes, so that fence must reach back.
+CREATE TABLE token_moves (
+    app_id bigint NOT NULL,
+    predecessor uuid NOT NULL,
+    successor uuid NOT NULL,
+    moved_at timestamptz NOT NULL,
+    -- The app comes last: where most moves are of one app, the planner read all of the app's moves.
+    PRIMARY KEY (successor, predecessor, app_id),
+    FOREIGN KEY (app_id, predecessor) REFERENCES installations,
+    FOREIGN KEY (app_id, successor) REFERENCES installations
+);
+CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
+CREATE INDEX token_moves_by_time ON token_moves (moved_at);
+
+-- What happened to each installation, and why. Rows are only appended. It has no foreign key: every registration inserts here, and nothing
+-- depends on a history without its installation.
+CREATE TABLE installation_history (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    at timestamptz NOT NULL,
+    event text NOT NULL CHECK (event IN ('registered', 'signed_in', 'signed_out', 'deregistered', 'token_added', 'token_moved_here',
+        'token_moved_away', 'token_replaced', 'token_removed', 'token_retired', 'token_quarantined', 'token_restored',
+        'environment_corrected', 'throttled', 'stale')),
+    owner_epoch bigint,
+    owner text,
+    token_id bigint,
+    token_hint text,
+    environment text,
+    purpose text,
+    other_installation uuid,
+    -- What APNs answered, and since when it says that the token is gone.
+    status smallint,
+    reason text,
+    apns_timestamp timestamptz,
+    delivery uuid
+);
+CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
+CREATE INDEX installation_history_by_owner ON installation_history (app_id, owner, id) WHERE owner IS NOT NULL;
+-- From a token to the installations that it left.
+CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';
+
+-- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so that
+-- a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.
+CREATE TABLE erasures (
+    app_id bigint NOT NULL,
+    owner text NOT NULL,
+    installation uuid NOT NULL,
+    -- What lies outside of these epochs and this part of the history belongs to other users.
+    epochs_from bigint NOT NULL,
+    epochs_below bigint NOT NULL,
+    history_from bigint NOT NULL,
+    history_to bigint NOT NULL,
+    began_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, owner, installation, epochs_below)
+);
+
+-- When a user does not want to be disturbed, by the clock where each device is.
+CREATE TABLE quiet_hours (
+    app_id bigint NOT NULL REFERENCES apps,
+    owner text NOT NULL,
+    begins_at time NOT NULL,
+    ends_at time NOT NULL,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, owner),
+    CHECK (begins_at <> ends_at)
+);
+
+-- The names that this database knows. A client's name that it does not know counts as UTC.
+CREATE TABLE time_zones (name text PRIMARY KEY);
+INSERT INTO time_zones SELECT name FROM pg_timezone_names;
+
+-- The first moment from `due` on that is outside of the quiet hours.
+CREATE FUNCTION after_quiet_hours(due timestamptz, begins_at time, ends_at time, zone text) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT CASE
+        WHEN begins_at < ends_at AND local::time >= begins_at AND local::time < ends_at THEN (local::date + ends_at) AT TIME ZONE zone
+        WHEN begins_at > ends_at AND local::time >= begins_at THEN (local::date + 1 + ends_at) AT TIME ZONE zone
+        WHEN begins_at > ends_at AND local::time < ends_at THEN (local::date + ends_at) AT TIME ZONE zone
+        ELSE due END
+    FROM (SELECT due AT TIME ZONE zone AS local) AS here
+);
+
+-- Whether a delivery that is due then has to wait. With a local time it is due at that time where the device is.
+CREATE FUNCTION is_quiet(due timestamptz, local_time timestamp, begins_at time, ends_at time, zone text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT after_quiet_hours(moment, begins_at, ends_at, known) > moment
+    FROM (SELECT coalesce((SELECT name FROM time_zones WHERE name = zone), 'UTC') AS known) AS here,
+        LATERAL (SELECT greatest(now(), due, local_time AT TIME ZONE known) AS moment) AS due_here
+);
+
+-- When a delivery is due on one installation: at its local time by the installation's zone, and not within its user's quiet hours, which are
+-- NULL where there are none. NULL: at once. It lies in the past where fan-out comes late, so that a lifetime counts from where it should; a
+-- delivery that fell into quiet hours counts from their end. Fan-out that comes late within quiet hours waits for their end, but not with
+-- deliveries that would be over by then.
+CREATE FUNCTION due_at(local_time timestamp, lifetime_ms bigint, accepted_at timestamptz, begins_at time, ends_at time, zone text)
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (
+    SELECT CASE
+        WHEN ends_at IS NULL THEN local
+        WHEN local IS NULL THEN nullif(next, now())
+        WHEN next > now() AND (usual + lifetime_ms * interval '1 millisecond' > next) IS NOT FALSE THEN next
+        ELSE usual END
+    FROM (SELECT local_time AT TIME ZONE zone AS local) AS here,
+        LATERAL (
+            SELECT after_quiet_hours(greatest(now(), local), begins_at, ends_at, zone) AS next,
+                after_quiet_hours(greatest(accepted_at, local), begins_at, ends_at, zone) AS usual
+        ) AS moments
+);
+
+-- MARK: Notifications
+
+-- One accepted request. Its target is of one kind; the columns of the others are NULL.
+CREATE TABLE notifications (
+    id uuid PRIMARY KEY,
+    app_id bigint NOT NULL REFERENCES apps,
+    target_user text,
+    target_users text[],
+    target_installation uuid,
+    target_installations uuid[],
+    target_tokens bytea[],
+    -- The canonical text of the tag expression, and the query that it makes.
+    target_tags text,
+    target_query tsquery,
+    target_all boolean CHECK (target_all),
+    -- Of installations and tokens: the owner epochs at acceptance, and who held the tokens. Another owner is another addressee.
+    target_epochs bigint[],
+    target_holders uuid[],
+    lane text NOT NULL CHECK (lane IN ('now', 'soon', 'bulk')),
+    push_type text NOT NULL,
+    topic text NOT NULL,
+    priority smallint NOT NULL CHECK (priority IN (1, 5, 10)),
+    collapse_id text CHECK (octet_length(collapse_id) <= 64),
+    apns_expiration bigint,
+    on_unknown text NOT NULL CHECK (on_unknown IN ('resend', 'resend_once', 'drop')),
+    payload bytea NOT NULL CHECK (octet_length(payload) <= 5120),
+    traceparent text NOT NULL,
+    receipts text NOT NULL DEFAULT 'all' CHECK (receipts IN ('all', 'failures')),
+    accepted_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    -- A notification is due at not_before; with local_time each delivery is due when it is that time where the device is.
+    not_before timestamptz,
+    local_time timestamp,
+    -- Of each delivery, from the moment at which it is due; never beyond expires_at.
+    lifetime_ms bigint CHECK (lifetime_ms > 0),
+    is_urgent boolean NOT NULL DEFAULT false,
+    supersede_key text CHECK (octet_length(supersede_key) BETWEEN 1 AND 64),
+    state text NOT NULL
+        CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
+    total integer NOT NULL CHECK (total >= 0),
+    pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
+    -- Its targets are found by fan-out, page by page: each page is one transaction that moves these and makes chunks. Of a list: how many of
+    -- its entries are done. Of an app's installations: the last one that was looked at.
+    is_walked boolean NOT NULL DEFAULT false,
+    walked_entries integer NOT NULL DEFAULT 0,
+    walked_ordinal bigint NOT NULL DEFAULT 0,
+    chunks integer NOT NULL DEFAULT 0,
+    -- From then on any relay may take it. NULL where it is published, or in some process's outbox.
+    free_from timestamptz,
+    held_by uuid,
+    published_at timestamptz,
+    completed_at timestamptz,
+    cancelled_at timestamptz,
+    cancel_reason text CHECK (cancel_reason IN ('cancelled', 'superseded')),
+    -- When the control stream got it.
+    cancel_published_at timestamptz,
+    -- Whether somebody wanted to be told of its state changes when it was accepted.
+    is_reported boolean NOT NULL DEFAULT false,
+    CONSTRAINT notifications_one_target CHECK (
+        num_nonnulls(target_user, target_users, target_installation, target_installations, target_tokens, target_tags, target_all) = 1),
+    CONSTRAINT notifications_one_time CHECK (num_nonnulls(not_before, local_time) <= 1)
+) WITH (
+    -- Room in every page for the versions that follow: published, then its outcomes.
+    fillfactor = 50
+);
+CREATE INDEX notifications_by_app ON notifications (app_id, id);
+CREATE INDEX notifications_by_user ON notifications (app_id, target_user, id) WHERE target_user IS NOT NULL;
+CREATE INDEX notifications_by_installation ON notifications (app_id, target_installation, id) WHERE target_installation IS NOT NULL;
+CREATE INDEX notifications_by_listed_user ON notifications USING gin (target_users) WHERE target_users IS NOT NULL;
+-- An erased entry of a list becomes NULL and keeps its place: fan-out counts places.
+CREATE INDEX notifications_by_listed_installation ON notifications USING gin ((coalesce(target_installations, target_holders)))
+    WHERE target_installations IS NOT NULL OR target_holders IS NOT NULL;
+CREATE INDEX notifications_free ON notifications (is_walked, lane, free_from) WHERE free_from IS NOT NULL;
+CREATE INDEX notifications_held ON notifications (held_by, id) WHERE held_by IS NOT NULL;
+CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
+    WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
+CREATE INDEX notifications_cancel_unpublished ON notifications (cancelled_at) WHERE cancelled_at IS NOT NULL AND cancel_published_at IS NULL;
+
+-- The APNs body for installations of one locale.
+CREATE TABLE notification_variants (
+    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+    locale text NOT NULL,
+    payload bytea NOT NULL CHECK (octet_length(payload) <= 5120),
+    PRIMARY KEY (notification, locale)
+);
+
+-- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer.
+CREATE TABLE idempotency_records (
+    app_id bigint NOT NULL REFERENCES apps,
+    api_key_id text NOT NULL REFERENCES api_keys,
+    key text NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 255),
+    fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
+    notification uuid NOT NULL,
+    -- The warnings of the first answer, so that a repeat says the same: JSON, an array of pointer and code.
+    warnings text NOT NULL DEFAULT '[]',
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, api_key_id, key)
+);
+CREATE INDEX idempotency_records_by_expiry ON idempotency_records (expires_at);
+CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
+
+-- What a process has accepted and publishes itself: one row for each commit, which goes when the broker has confirmed all of it. If the
+-- process dies first, a relay finds the row when its lease is over.
+CREATE TABLE outbox (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    notifications uuid[] NOT NULL,
+    lease_until timestamptz NOT NULL
+) WITH (
+    -- A lease is renewed in its page. Vacuumed at every opportunity under load, whatever the size; it keeps its pages, so that
+    -- the planner goes by what the table grows to and not by how small it is at that moment.
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = false
+);
+ALTER TABLE outbox ALTER COLUMN notifications SET STORAGE PLAIN;
+
+-- The deliveries of one job of a notification that is fanned out. A row is made with its deliveries and published when it is due; until then
+-- the process that publishes it resolves its members anew.
+CREATE TABLE chunks (
+    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+    number integer NOT NULL,
+    lane text NOT NULL,
+    -- Of the variant; '' is the default.
+    locale text NOT NULL,
+    due_at timestamptz NOT NULL,
+    -- Token ids of eight bytes each, big-endian. A delivery's id names its place here.
+    members bytea NOT NULL CHECK (octet_length(members) BETWEEN 8 AND 800),
+    -- One bit for each member that has its final outcome; used where not every delivery has a receipt.
+    settled bit(100) NOT NULL DEFAULT B'0'::bit(100),
+    lease_until timestamptz NOT NULL,
+    published_at timestamptz,
+    held_by uuid,
+    PRIMARY KEY (notification, number)
+);
+CREATE INDEX chunks_unpublished ON chunks (lane, lease_until) WHERE published_at IS NULL;
+CREATE INDEX chunks_held ON chunks (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
+
+-- One notification x one token: the unit of outcome. Class is NULL until the outcome is final. No foreign key: the triggers below keep the same
+-- promises once for each statement, because a look-up for each delivery took a tenth of the database's time for an acceptance. A receipt
+-- outlives its token, which may be erased.
+CREATE TABLE deliveries (
+    id uuid PRIMARY KEY,
+    notification uuid NOT NULL,
+    token_id bigint NOT NULL,
+    installation uuid NOT NULL,
+    owner_epoch bigint NOT NULL,
+    environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
+    -- No environment had accepted the token when the delivery was made. An accepted delivery of a proven token, which is nearly every one, need
+    -- not look at its token.
+    unproven boolean NOT NULL DEFAULT false,
+    -- Reopened by a replay: its receipt alone says whether it has its outcome, also where its notification keeps counters.
+    is_replayed boolean NOT NULL DEFAULT false,
+    class text CHECK (class IN ('accepted', 'token_gone', 'token_rejected', 'throttled', 'rejected', 'misconfigured', 'expired',
+        'fenced', 'held', 'cancelled', 'failed', 'unknown')),
+    status smallint,
+    reason text,
+    attempts integer NOT NULL DEFAULT 0,
+    -- The last attempt that was not the end.
+    last_class text,
+    last_status smallint,
+    last_reason text,
+    last_at timestamptz,
+    retry_at timestamptz,
+    updated_at timestamptz NOT NULL,
+    UNIQUE (notification, token_id)
+) WITH (
+    -- Every delivery changes at least once, when its outcome comes. With room in its page no index is touched then.
+    fillfactor = 50
+);
+CREATE INDEX deliveries_of_installation ON deliveries (installation, notification);
+
+-- The lock is a foreign key's: nothing deletes a notification while a delivery is made for it. In ascending order, as everywhere.
+CREATE FUNCTION deliveries_have_notifications() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM (SELECT DISTINCT notification FROM made ORDER BY notification) AS m
+        WHERE NOT EXISTS (SELECT FROM notifications WHERE id = m.notification FOR KEY SHARE))
+    THEN
+        RAISE foreign_key_violation USING MESSAGE = 'a delivery needs its notification', TABLE = 'deliveries', CONSTRAINT = 'deliveries_of_notification';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER deliveries_of_notification AFTER INSERT ON deliveries REFERENCING NEW TABLE AS made
+    FOR EACH STATEMENT EXECUTE FUNCTION deliveries_have_notifications();
+
+CREATE FUNCTION deliveries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE foreign_key_violation USING MESSAGE = 'a delivery stays with its notification', TABLE = 'deliveries', CONSTRAINT = 'deliveries_of_notification';
+END $$;
+CREATE TRIGGER deliveries_stay BEFORE UPDATE OF notification ON deliveries
+    FOR EACH ROW WHEN (NEW.notification <> OLD.notification) EXECUTE FUNCTION deliveries_stay();
+
+CREATE FUNCTION deliveries_go() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM deliveries d USING gone WHERE d.notification = gone.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER notifications_take_deliveries AFTER DELETE ON notifications REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION deliveries_go();
+
+-- A delivery has one id however often it is made: it is the apns-id. The upper half is its notification's, a version 7 (RFC 9562 section 5.7),
+-- so that those made together lie together in the index. The lower half is PostgreSQL's 64-bit hash of both ids, under the variant's two bits.
+-- A notification with a hundred of them has two alike once in 10^15, and the primary key refuses that.
+CREATE FUNCTION delivery_id(notification uuid, token_id bigint) RETURNS uuid
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN encode(
+    substring(uuid_send(notification) FROM 1 FOR 8)
+        || int8send(uuid_hash_extended(notification, token_id) & 4611686018427387903 | (-9223372036854775807 - 1)), 'hex')::uuid;
+
+-- Final outcomes by class and APNs' reason, of notifications without a receipt for every delivery.
+CREATE TABLE notification_counts (
+    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+    class text NOT NULL,
+    status smallint NOT NULL,
+    reason text NOT NULL,
+    count bigint NOT NULL,
+    PRIMARY KEY (notification, class, status, reason)
+);
+
+-- Final outcomes by app and minute: the brake on rejections reads them instead of counting deliveries.
+CREATE TABLE outcome_counts (
+    app_id bigint NOT NULL REFERENCES apps,
+    minute timestamptz NOT NULL,
+    class text NOT NULL,
+    count bigint NOT NULL,
+    PRIMARY KEY (app_id, minute, class)
+);
+CREATE INDEX outcome_counts_by_minute ON outcome_counts (minute);
+
+-- "Stop what matches this", set and lifted by an operator. A row is never deleted: it says who, when and why. What a row does not name does not
+-- limit it.
+CREATE TABLE holds (
+    id uuid PRIMARY KEY,
+    -- NULL: of every app.
+    app_id bigint REFERENCES apps,
+    lane text CHECK (lane IN ('now', 'soon', 'bulk')),
+    notification uuid,
+    reason text NOT NULL CHECK (octet_length(reason) BETWEEN 1 AND 500),
+    set_at timestamptz NOT NULL,
+    -- The id of an API key, as lifted_by.
+    set_by text NOT NULL,
+    ends_at timestamptz NOT NULL DEFAULT 'infinity',
+    lifted_at timestamptz,
+    lifted_by text,
+    -- When the control stream last got that it is in force, and that it is lifted.
+    published_at timestamptz,
+    lift_published_at timestamptz,
+    -- It is lifted, and nothing waits because of it any more.
+    released_at timestamptz,
+    CHECK (num_nonnulls(lane, notification) <= 1),
+    CHECK (notification IS NULL OR app_id IS NOT NULL),
+    CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
+);
+CREATE INDEX holds_in_force ON holds (ends_at) WHERE lifted_at IS NULL;
+CREATE INDEX holds_being_lifted ON holds (lifted_at) WHERE lifted_at IS NOT NULL AND (lift_published_at IS NULL OR released_at IS NULL);
+CREATE INDEX holds_by_app ON holds (app_id, id);
+
+-- MARK: Events
+
+-- Where events go by HTTP. Deliveries are signed with the secrets, so they are stored as they are.
+CREATE TABLE webhooks (
+    id uuid PRIMARY KEY,
+    app_id bigint NOT NULL REFERENCES apps,
+    url text NOT NULL CHECK (octet_length(url) BETWEEN 1 AND 2048),
+    events text[] NOT NULL CHECK (cardinality(events) BETWEEN 1 AND 50),
+    description text CHECK (octet_length(description) BETWEEN 1 AND 200),
+    secret bytea NOT NULL CHECK (octet_length(secret) BETWEEN 24 AND 64),
+    previous_secret bytea,
+    previous_until timestamptz,
+    -- NULL while it is enabled.
+    disabled_reason text CHECK (disabled_reason IN ('by_request', 'gone', 'failing', 'backlog_full')),
+    disabled_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- Since when no delivery has succeeded; NULL after one that has.
+    failing_since timestamptz,
+    last_success_at timestamptz,
+    last_failure_at timestamptz,
+    last_failure text,
+    CHECK ((previous_secret IS NULL) = (previous_until IS NULL)),
+    CHECK ((disabled_reason IS NULL) = (disabled_at IS NULL))
+);
+CREATE INDEX webhooks_by_app ON webhooks (app_id, id);
+
+-- One event for one webhook. While it is pending, due_at is the next attempt, or the end of the lease of the process that makes one.
+CREATE TABLE webhook_messages (
+    webhook uuid NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    id uuid NOT NULL,
+    topic text NOT NULL,
+    body bytea NOT NULL,
+    state text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+    attempts integer NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    due_at timestamptz NOT NULL,
+    settled_at timestamptz,
+    last_at timestamptz,
+    last_status smallint,
+    last_error text,
+    PRIMARY KEY (webhook, id),
+    CHECK ((state = 'pending') = (settled_at IS NULL))
+);
+CREATE INDEX webhook_messages_due ON webhook_messages (webhook, due_at) WHERE state = 'pending';
+CREATE INDEX webhook_messages_by_age ON webhook_messages (created_at);
+
+-- State changes of notifications. A reader stays behind the oldest open transaction, so that it misses none that commits late.
+CREATE TABLE notification_events (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id bigint NOT NULL,
+    notification uuid NOT NULL,
+    event text NOT NULL,
+    at timestamptz NOT NULL
+);
+
+-- A trigger, so that no statement that changes a state can forget its event. It runs only where an app wants the events.
+CREATE FUNCTION report_notification_state() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO notification_events (app_id, notification, event, at)
+    VALUES (NEW.app_id, NEW.id,
+        CASE WHEN NEW.state = 'cancelled' AND NEW.cancel_reason = 'superseded' THEN 'superseded' ELSE NEW.state END, now());
+    RETURN NULL;
+END $$;
+CREATE TRIGGER notifications_reported_new AFTER INSERT ON notifications
+    FOR EACH ROW WHEN (NEW.is_reported) EXECUTE FUNCTION report_notification_state();
+CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
+    FOR EACH ROW WHEN (NEW.is_reported AND NEW.state <> OLD.state) EXECUTE FUNCTION report_notification_state();
+
+-- How far each log was read for each sink, and which process reads it.
+CREATE TABLE event_feeds (
+    log text NOT NULL CHECK (log IN ('notifications', 'installations')),
+    sink text NOT NULL CHECK (sink IN ('broker', 'webhooks')),
+    position bigint NOT NULL,
+    holder uuid,
+    lease_until timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (log, sink)
+);
+INSERT INTO event_feeds (log, sink, position)
+SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
+
+-- MARK: Housekeeping
+
+-- One row: which process does the housekeeping, or when the next round is due.
+CREATE TABLE housekeeping (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    holder uuid,
+    free_from timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO housekeeping DEFAULT VALUES;

@@ -1,0 +1,49 @@
+/// One SQL command with its parameters in place: `"SELECT owner FROM installations WHERE id = \(id)"`.
+///
+/// An interpolated value never becomes part of the text: it travels beside it, in binary, under the number that the text has in its place.
+/// Everything else is a literal, so that string-built SQL does not compile.
+///
+/// The command is prepared when a connection first runs it. Its text is the same however its values are, so it is prepared once.
+package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
+    let sql: String
+    let parameters: [PostgresValue]
+
+    init(sql: String, parameters: [PostgresValue]) {
+        self.sql = sql
+        self.parameters = parameters
+    }
+
+    package init(stringLiteral sql: StaticString) { self.init(sql: sql.description, parameters: []) }
+    package init(stringInterpolation text: Interpolation) { self.init(sql: text.sql, parameters: text.parameters) }
+
+    package struct Interpolation: StringInterpolationProtocol {
+        fileprivate var sql = ""
+        fileprivate var parameters: [PostgresValue] = []
+
+        package init(literalCapacity: Int, interpolationCount: Int) {
+            sql.reserveCapacity(literalCapacity + 3 * interpolationCount)
+            parameters.reserveCapacity(interpolationCount)
+        }
+
+        package mutating func appendLiteral(_ literal: StaticString) {
+            literal.withUTF8Buffer { sql.append(String(decoding: $0, as: UTF8.self)) }
+        }
+
+        package mutating func appendInterpolation(_ value: some PostgresEncodable) { append(value.postgresValue) }
+        package mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
+            append(value?.postgresValue ?? .typedNull(Value.postgresType))
+        }
+        /// `timestamptz`, UNIX milliseconds.
+        package mutating func appendInterpolation(milliseconds: Int64) { append(.timestamp(milliseconds: milliseconds)) }
+        package mutating func appendInterpolation(milliseconds: Int64?) { append(.optionalTimestamp(milliseconds: milliseconds)) }
+        package mutating func appendInterpolation(milliseconds: [Int64]) { append(.timestampArray(milliseconds)) }
+        package mutating func appendInterpolation(milliseconds: [Int64?]) { append(.optionalTimestampArray(milliseconds)) }
+        /// `jsonb`.
+        package mutating func appendInterpolation(json: String) { append(.jsonb(json)) }
+
+        private mutating func append(_ value: PostgresValue) {
+            parameters.append(value)
+            sql += "$\(parameters.count)"
+        }
+    }
+}
