@@ -180,7 +180,8 @@ struct ReportedJudgementTests {
         #expect(try tell { (20 << 20) + $0 * (2 << 20) / 60 } == [.growth: 1])
         #expect(try tell { (20 << 20) + $0 * (1 << 19) / 60 } == [:])
         #expect(try tell { $0.isMultiple(of: 15) ? 60 << 20 : 20 << 20 } == [:])
-        #expect(try tell(threads: { 20 + Int($0) / 300 }) == [.growth: 1])
+        #expect(try tell(threads: { 20 + Int($0) / 100 }) == [.growth: 1])
+        #expect(try tell(threads: { 20 + Int($0) / 300 }).isEmpty)
         #expect(try tell(descriptors: { 30 + Int($0) / 20 }) == [.growth: 1])
         // What clients have open is their affair.
         #expect(try tell(descriptors: { 30 + Int($0) / 20 }, clients: { Int($0) / 20 }) == [:])
