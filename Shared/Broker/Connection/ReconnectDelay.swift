@@ -1,10 +1,10 @@
 /// When the next attempt to connect is due, and what the log says of the failed ones.
 ///
-/// The pause has full jitter: anything from 0.1 s up to a ceiling that doubles to 5 s, so that many clients do not return to a restarted
-/// broker in step, and each is back soon after it.
+/// The pause has full jitter: anything from 0.1 s up to a ceiling that doubles to 2 s, so that many clients do not return to a restarted
+/// broker in step, and each is back soon after it. Sending waits for this pause, too, when the control stream has moved to another node.
 struct ReconnectDelay {
     private static let shortest = Duration.milliseconds(100)
-    private static let longest = Duration.seconds(5)
+    private static let longest = Duration.seconds(2)
     private var ceiling = Duration.milliseconds(200)
     /// Since the last connection.
     private(set) var failures = 0
