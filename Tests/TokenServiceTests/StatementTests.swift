@@ -25,6 +25,14 @@ struct StatementTests {
         }
     }
 
+    @Test("the page about tables names each table once") func areOnThePage() throws {
+        let schema = try String(contentsOf: Self.folder.appending(path: "Migrations/m0001_schema.sql"), encoding: .utf8)
+        let page = try String(contentsOf: Self.folder.appending(path: "../../../docs/tables.md"), encoding: .utf8)
+        let tables = schema.matches(of: /(?m)^CREATE TABLE (\w+)/).map { String($0.1) }
+        #expect(tables.count > 20)
+        #expect(page.matches(of: /(?m)^\| `(\w+)` \|/).map { String($0.1) }.sorted() == tables.sorted())
+    }
+
     /// Literals in the sources that begin with a command. An interpolated value is a parameter, as in ``PostgresQuery``.
     private static func statements() throws -> [(place: String, sql: String)] {
         let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)).compactMap { $0 as? URL }
