@@ -7,8 +7,6 @@ import TokenService
 /// Generated from the API's description: each limit, each word and each required field is tried.
 @Suite("What the description forbids is refused at its place, and what it allows is not", .serialized, .timeLimit(.minutes(5)))
 struct DescribedLimitsTests {
-    private static let schemas = OpenAPIDocument.schemas
-
     /// A key for everything in the app, or the administrator's.
     private static func client(of operation: Operation, _ running: RunningService, _ shop: APITestClient) -> APITestClient {
         operation.route.isOfApp ? shop : running.client
@@ -36,7 +34,7 @@ struct DescribedLimitsTests {
                 let parameters = operation.parameters.filter { $0.place == .query }
                 let client = Self.client(of: operation, running, shop)
                 let path = try Self.path(of: operation)
-                let body = operation.request.flatMap { $0.isLines ? nil : $0.schema.example(in: Self.schemas).line }
+                let body = operation.request.flatMap { $0.isLines ? nil : $0.schema.example.json }
                 func call(_ query: [(String, String)]) async throws -> APITestClient.Answer {
                     let text = query.map { "\($0.0)=\($0.1.formEncoded)" }.joined(separator: "&")
                     return try await client.call(operation.route.method.rawValue, text.isEmpty ? path : "\(path)?\(text)", body)
@@ -70,11 +68,11 @@ struct DescribedLimitsTests {
             for operation in OpenAPIDocument.operations {
                 guard let body = operation.request, !body.isLines else { continue }
                 // Items with a fate of their own are not the request's faults.
-                let mutations = SchemaMutations(schemas: Self.schemas, depth: body.isItemwise ? 1 : 4).forbidden(body.schema)
+                let mutations = SchemaMutations(depth: body.isItemwise ? 1 : 4).forbidden(body.schema)
                 let path = try Self.path(of: operation)
                 for mutation in mutations {
                     let answer = try await Self.client(of: operation, running, shop).call(
-                        operation.route.method.rawValue, path, mutation.value.line, headers: ["content-type": body.mediaTypes[0]])
+                        operation.route.method.rawValue, path, mutation.value.json, headers: ["content-type": body.mediaTypes[0]])
                     #expect(
                         answer.status == 400 && answer.names(mutation.pointer),
                         "\(operation.id) \(mutation.pointer) \(mutation.what): \(answer.status) \(answer.problems)")
@@ -89,9 +87,9 @@ struct DescribedLimitsTests {
                 guard let body = operation.request, !body.isLines, !body.isItemwise else { continue }
                 let path = try Self.path(of: operation)
                 // How long APNs may store a notification is bounded by the clock, which the description cannot name.
-                for mutation in SchemaMutations(schemas: Self.schemas).allowed(body.schema) where mutation.pointer != "/apns_expiration" {
+                for mutation in SchemaMutations().allowed(body.schema) where mutation.pointer != "/apns_expiration" {
                     let answer = try await Self.client(of: operation, running, shop).call(
-                        operation.route.method.rawValue, path, mutation.value.line, headers: ["content-type": body.mediaTypes[0]])
+                        operation.route.method.rawValue, path, mutation.value.json, headers: ["content-type": body.mediaTypes[0]])
                     #expect(answer.status < 500)
                     // Other fields of the example may contradict each other.
                     #expect(
@@ -122,7 +120,7 @@ struct DescribedLimitsTests {
             try await shop.register(installation(2), user: "bob", token: token(1))
             let record = try await shop.record(installation(1))
             #expect(record.text("user") == "ada" && record.number("owner_epoch") == 2)
-            let fields = try #require(Self.schemas["Installation"]?.objectFields)
+            let fields = try #require(OpenAPIDocument.schemas["Installation"]?.objectFields)
             let words = try #require(fields.first { $0.name == "owner_epoch" }?.schema.description)
             #expect(words.contains("another user takes its token"))
         }
@@ -133,7 +131,7 @@ extension Parameter {
     /// As text, for a query or a path.
     fileprivate var example: String {
         get throws {
-            switch schema.example(in: OpenAPIDocument.schemas) {
+            switch schema.example {
             case .text(let text): text
             case .integer(let number): "\(number)"
             case let other: throw NoExample(description: "\(name): \(other)")
@@ -176,14 +174,6 @@ extension APITestClient.Answer {
         (json["errors"]?.arrayValue ?? []).compactMap { $0.text("pointer") }.contains { told in
             told.hasPrefix(pointer) || !told.isEmpty && pointer.hasPrefix(told)
         }
-    }
-}
-
-extension DocumentNode {
-    fileprivate var line: String {
-        var writer = JSONWriter()
-        writer.value(self)
-        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }
 

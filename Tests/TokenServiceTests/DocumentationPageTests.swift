@@ -4,7 +4,7 @@ import TokenService
 
 @Suite("The description is served to whoever may reach the port", .timeLimit(.minutes(5)))
 struct DocumentationPageTests {
-    private static let paths = ["/openapi.yaml", "/docs"]
+    private static let paths = ["/openapi.json", "/docs"]
 
     @Test func itNeedsNoKeyAndIsAskedForAgainOnlyWhereItChanged() async throws {
         try await RunningService.run { running in
@@ -24,7 +24,7 @@ struct DocumentationPageTests {
                 #expect(head.header("content-length") == "\(answer.bytes.count)")
                 #expect(head.header("content-type") == answer.header("content-type"))
             }
-            #expect(try await anyone.get("/openapi.yaml").bytes == Array(OpenAPIDocument.text.utf8))
+            #expect(try await anyone.get("/openapi.json").bytes == Array(OpenAPIDocument.text.utf8))
         }
     }
 
@@ -52,7 +52,7 @@ struct DocumentationPageTests {
             for operation in OpenAPIDocument.operations { #expect(ids.contains(operation.id)) }
             for code in ProblemCode.allCases { #expect(ids.contains("problem-\(code.rawValue)")) }
             for link in html.pieces(after: "href=\"", upTo: "\"") {
-                #expect(link == "/openapi.yaml" || link.hasPrefix("#") && ids.contains(String(link.dropFirst())), "\(link)")
+                #expect(link == "/openapi.json" || link.hasPrefix("#") && ids.contains(String(link.dropFirst())), "\(link)")
             }
         }
     }

@@ -41,7 +41,7 @@ struct TokenServiceCommand: AsyncParsableCommand {
 
     struct OpenAPI: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "openapi", abstract: "Print the API's description (OpenAPI 3.1, YAML).")
+            commandName: "openapi", abstract: "Print the API's description (OpenAPI 3.1, JSON).")
 
         func run() { print(OpenAPIDocument.text) }
     }

@@ -38,7 +38,7 @@ struct APITestClient: Sendable {
         let isJSON = response.headers.first(name: "content-type")?.contains("json") == true
         let answer = Answer(
             status: Int(response.status.code), headers: response.headers.map { ($0.name, $0.value) }, bytes: bytes,
-            json: try JSONValue.parse(isJSON ? bytes : Array("null".utf8), maximumBytes: 4 << 20))
+            json: try JSONValue.parse(isJSON && !bytes.isEmpty ? bytes : Array("null".utf8), maximumBytes: 4 << 20))
         Contract(
             method: method, path: path, requestType: request.headers.first(name: "content-type"),
             requestBody: body.map { Array($0.utf8) }, answer: answer

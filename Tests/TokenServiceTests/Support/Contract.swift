@@ -68,7 +68,7 @@ struct Contract {
         if code.kind.isRetryable != answer.json["retryable"]?.boolValue { faults.append("\(word): retryable is another one") }
         if code.kind.saysWhen, answer.header("retry-after") == nil { faults.append("\(word) without Retry-After") }
         if answer.header("content-type") != "application/problem+json" { faults.append("a problem of another type") }
-        return faults + schemaFaults(answer.json, .reference("Problem"))
+        return faults + SchemaCheck.faults(of: answer.json, against: OpenAPIDocument.problem)
     }
 
     private func answerFaults(_ described: Answer) -> [String] {
@@ -112,15 +112,11 @@ struct Contract {
         let values = body.isLines ? bytes.split(separator: UInt8(ascii: "\n")).map(Array.init) : [bytes]
         return values.flatMap { bytes in
             do {
-                return schemaFaults(try JSONValue.parse(bytes, maximumBytes: 1 << 26), body.schema)
+                return SchemaCheck.faults(of: try JSONValue.parse(bytes, maximumBytes: 1 << 26), against: body.schema)
             } catch {
                 return ["no JSON: \(error)"]
             }
         }
-    }
-
-    private func schemaFaults(_ value: JSONValue, _ schema: JSONSchema) -> [String] {
-        SchemaCheck.faults(of: value, against: schema, in: OpenAPIDocument.schemas)
     }
 }
 

@@ -6,12 +6,11 @@ import TokenService
 ///
 /// Stricter than JSON Schema: a field that is not described is a fault in answers too, because nobody would ever describe it then.
 struct SchemaCheck {
-    let schemas: [String: JSONSchema]
     /// `pointer: what is wrong`.
     private(set) var faults: [String] = []
 
-    static func faults(of value: JSONValue, against schema: JSONSchema, in schemas: [String: JSONSchema]) -> [String] {
-        var check = SchemaCheck(schemas: schemas)
+    static func faults(of value: JSONValue, against schema: JSONSchema) -> [String] {
+        var check = SchemaCheck()
         check.check(value, schema, at: "")
         return check.faults
     }
@@ -37,11 +36,9 @@ struct SchemaCheck {
         case .dictionary(let element):
             guard let members = value.objectValue else { return fault(pointer, "expected an object", value) }
             for member in members { check(member.value, element, at: "\(pointer)/\(member.key)") }
-        case .reference(let name):
-            guard let schema = schemas[name] else { return fault(pointer, "there is no schema \(name)") }
-            check(value, schema, at: pointer)
+        case .reference(_, let schema): check(value, schema, at: pointer)
         case .oneOf(let options):
-            let good = options.filter { Self.faults(of: value, against: $0, in: schemas).isEmpty }
+            let good = options.filter { Self.faults(of: value, against: $0).isEmpty }
             if good.count != 1 { fault(pointer, "matches \(good.count) of \(options.count) forms") }
         }
     }

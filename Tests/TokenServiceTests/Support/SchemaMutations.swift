@@ -9,17 +9,16 @@ struct SchemaMutations {
         let value: DocumentNode
     }
 
-    let schemas: [String: JSONSchema]
     /// How many levels of objects and arrays are entered.
     var depth = 4
 
     /// Each is the example with one thing wrong.
-    func forbidden(_ schema: JSONSchema) -> [Mutation] { forbidden(schema, schema.example(in: schemas), depth) }
+    func forbidden(_ schema: JSONSchema) -> [Mutation] { forbidden(schema, schema.example, depth) }
 
     private func forbidden(_ schema: JSONSchema, _ example: DocumentNode, _ depth: Int) -> [Mutation] {
         func wrong(_ what: String, _ value: DocumentNode?) -> Mutation? { value.map { Mutation(pointer: "", what: what, value: $0) } }
         switch schema.kind {
-        case .reference(let name): return schemas[name].map { forbidden($0, example, depth) } ?? []
+        case .reference(_, let schema): return forbidden(schema, example, depth)
         case .string(let text):
             return [
                 wrong("a number", 7), wrong("too long", text.maximum.map { .text(String(repeating: "a", count: $0 + 1)) }),
@@ -43,7 +42,7 @@ struct SchemaMutations {
     }
 
     private func elements(_ schema: JSONSchema, _ element: JSONSchema, _ minimum: Int?, _ maximum: Int?, _ depth: Int) -> [Mutation] {
-        let example = element.example(in: schemas)
+        let example = element.example
         var mutations = [Mutation(pointer: "", what: "a text", value: "x")]
         if minimum ?? 0 > 0 { mutations.append(Mutation(pointer: "", what: "empty", value: .list([]))) }
         if schema.hasUniqueItems { mutations.append(Mutation(pointer: "", what: "an item twice", value: .list([example, example]))) }
@@ -68,7 +67,7 @@ struct SchemaMutations {
                 mutations.append(Mutation(pointer: "/\(field.name)", what: "missing", value: example.setting(field.name, nil)))
             }
             guard depth > 0 else { continue }
-            mutations += forbidden(field.schema, field.schema.example(in: schemas), depth - 1).map {
+            mutations += forbidden(field.schema, field.schema.example, depth - 1).map {
                 Mutation(pointer: "/\(field.name)" + $0.pointer, what: $0.what, value: example.setting(field.name, $0.value))
             }
         }
@@ -78,7 +77,7 @@ struct SchemaMutations {
     /// The example with one field at an edge of what is allowed: integers, also written with a fraction of zero, and repeated items.
     func allowed(_ schema: JSONSchema) -> [Mutation] {
         guard case .object(let fields, _) = resolved(schema).kind else { return [] }
-        let example = schema.example(in: schemas)
+        let example = schema.example
         return fields.flatMap { field in
             edges(resolved(field.schema)).map {
                 Mutation(pointer: "/\(field.name)", what: $0.what, value: example.setting(field.name, $0.value))
@@ -87,7 +86,7 @@ struct SchemaMutations {
     }
 
     private func resolved(_ schema: JSONSchema) -> JSONSchema {
-        if case .reference(let name) = schema.kind, let target = schemas[name] { target } else { schema }
+        if case .reference(_, let target) = schema.kind { target } else { schema }
     }
 
     private func edges(_ schema: JSONSchema) -> [(what: String, value: DocumentNode)] {
@@ -96,7 +95,7 @@ struct SchemaMutations {
             let fraction = Double(minimum ?? 1)
             return [("least", .integer(minimum ?? .min)), ("most", .integer(maximum ?? .max)), ("\(fraction)", .number(fraction))]
         case .array(let element, _, let maximum) where !schema.hasUniqueItems && maximum ?? 2 >= 2:
-            let item = element.example(in: schemas)
+            let item = element.example
             return [("an item twice", .list([item, item]))]
         default: return []
         }

@@ -93,21 +93,30 @@ extension APIError {
 }
 
 extension APIError {
-    package func body() -> [UInt8] {
+    static let response = ResponseSchema<APIError>.object(
+        "Problem",
+        [
+            .required("type", .text(.string().example("urn:push:problem:invalid_request")), "`urn:push:problem:` and the code.") {
+                "urn:push:problem:\($0.code)"
+            },
+            .required("title", .text(.string().example("The request is not valid")), "What kind of thing went wrong, for people.") {
+                $0.title
+            },
+            .required("status", .integer(.integer(400...599)), "The HTTP status.") { $0.status.code },
+            .required("code", .text(.string().example("invalid_request")), "What went wrong, for programs.") { $0.code },
+            .required(
+                "detail", .text(.string().example("see errors")),
+                "What went wrong this time, for people. Never shows a token or a key."
+            ) { $0.detail },
+            .optional("errors", .array(JSONProblem.response), "Each fault of the body; at most 50.") {
+                $0.errors.isEmpty ? nil : $0.errors
+            },
+            .required("retryable", .retryable, "Whether the very same request may succeed later.") { $0.isRetryable },
+        ])
+
+    func body() -> [UInt8] {
         var writer = JSONWriter()
-        writer.object { object in
-            object.field("type", "urn:push:problem:\(code)")
-            object.field("title", title)
-            object.field("status", status.code)
-            object.field("code", code)
-            object.field("detail", detail)
-            if !errors.isEmpty {
-                object.array("errors") { array in
-                    for error in errors { error.write(to: &array) }
-                }
-            }
-            object.field("retryable", isRetryable)
-        }
+        Self.response.write(self, &writer)
         return writer.bytes
     }
 
@@ -121,12 +130,18 @@ extension APIError {
 }
 
 extension JSONProblem {
-    /// Writes one entry of `errors`.
-    func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("pointer", pointer)
-            object.field("code", code)
-            object.field("detail", detail)
-        }
-    }
+    /// One entry of `errors`.
+    static let response = ResponseSchema<JSONProblem>.object(
+        nil,
+        [
+            .required(
+                "pointer", .text(.string().example("/tokens/0/token")), "Where: a JSON pointer (RFC 6901); empty for the whole body."
+            ) { $0.pointer },
+            .required("code", .text(.string().example("invalid_token")), "What is wrong, for programs.") { $0.code },
+            .required("detail", .text(.string().example("an even number of hex digits")), "What is right, for people.") { $0.detail },
+        ])
+}
+
+extension ResponseSchema where Value == Bool {
+    static var retryable: ResponseSchema { ResponseSchema(schema: .boolean.example(false)) { $1.value($0) } }
 }

@@ -81,7 +81,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let health = APIRoute(.get, "/healthz")
     package static let readiness = APIRoute(.get, "/readyz")
     package static let metrics = APIRoute(.get, "/metrics")
-    package static let description = APIRoute(.get, "/openapi.yaml")
+    package static let description = APIRoute(.get, "/openapi.json")
     package static let descriptionPage = APIRoute(.get, "/docs")
 
     /// Open to whoever may reach the port: they show no data.

@@ -27,25 +27,18 @@ struct AppsController: Sendable {
     /// With a warning for each environment that nothing can be sent in.
     private func answer(_ status: HTTPResponse.Status, _ app: App) async throws -> Response {
         let missing = app.missing(among: try await apps.credentials(of: app.slug))
-        return JSONAnswer.response(status) { app.write(warnings: missing, to: &$0) }
+        return JSONAnswer.response(status, App.made, (app, missing))
     }
 
     @Sendable private func list(_ call: APICall) async throws -> Response {
-        let all = try await apps.all()
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("apps") { array in
-                    for app in all { app.write(to: &array) }
-                }
-            }
-        }
+        JSONAnswer.response(.ok, App.list, try await apps.all())
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
         guard let slug = call.parameters.get("slug").flatMap({ AppSlug($0) }), let app = try await apps.read(slug) else {
             throw APIError.notFound
         }
-        return JSONAnswer.response(.ok) { app.write(to: &$0) }
+        return JSONAnswer.response(.ok, App.response, app)
     }
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
@@ -54,7 +47,7 @@ struct AppsController: Sendable {
             throw APIError.notFound
         }
         switch result {
-        case .changed(let app): return JSONAnswer.response(.ok) { app.write(to: &$0) }
+        case .changed(let app): return JSONAnswer.response(.ok, App.response, app)
         case .environmentInUse(let environment):
             throw APIError(
                 .conflict, "environment_in_use", "The environment is in use",

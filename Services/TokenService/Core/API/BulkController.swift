@@ -49,13 +49,7 @@ struct BulkController: Sendable {
         let items = try body.object { BulkRegistration.Items(&$0, app: app) }
         call.charge(items.items.count - 1)
         let outcomes = await registration.register(items, app: app)
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("results") { array in
-                    for outcome in outcomes { outcome.write(to: &array, app: app.slug) }
-                }
-            }
-        }
+        return JSONAnswer.response(.ok, BulkRegistration.response, outcomes.map { OfApp(app: app.slug, value: $0) })
     }
 
     @Sendable private func importLines(_ call: APICall) async throws -> Response {

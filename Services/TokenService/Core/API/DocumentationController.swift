@@ -3,13 +3,13 @@ import HTTPTypes
 import Hummingbird
 import OpenSSL
 
-/// `/openapi.yaml` and `/docs`: the API's description, open to whoever may reach the port. The content is made once.
+/// `/openapi.json` and `/docs`: the API's description, open to whoever may reach the port. The content is made once.
 struct DocumentationController: Sendable {
-    private static let description = Page(text: OpenAPIDocument.text, type: "application/yaml; charset=utf-8", policy: "default-src 'none'")
+    private static let description = Page(text: OpenAPIDocument.text, type: "application/json", policy: "default-src 'none'")
     private static let page = Page(
-        text: DocumentationPage.html, type: "text/html; charset=utf-8",
+        text: DocumentationPage.html.text, type: "text/html; charset=utf-8",
         policy: """
-            default-src 'none'; style-src '\(sourceHash(DocumentationPage.style))'; base-uri 'none'; form-action 'none'; \
+            default-src 'none'; style-src '\(sourceHash(DocumentationPage.style.text))'; base-uri 'none'; form-action 'none'; \
             frame-ancestors 'none'
             """)
 

@@ -25,7 +25,7 @@ struct HoldsController: Sendable {
         let request = try await call.body().object { HoldRequest(&$0, app: app?.slug, now: now) }
         let hold = try await desk.set(request, app: app, by: call.caller.keyID)
         let place = app.map { "/v1/apps/\($0.slug)/holds" } ?? "/v1/admin/holds"
-        return JSONAnswer.response(.created, headers: [.location: "\(place)/\(hold.id)"]) { hold.write(to: &$0) }
+        return JSONAnswer.response(.created, Hold.response, hold, headers: [.location: "\(place)/\(hold.id)"])
     }
 
     private func list(_ call: APICall, app: App?) async throws -> Response {
@@ -40,29 +40,20 @@ struct HoldsController: Sendable {
         let page = try await pool.session { session in
             try HoldStore(session: session).page(app: app, state: state, after: after, limit: limit)
         }
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("holds") { array in
-                    for hold in page.holds { hold.write(to: &array) }
-                }
-                if let last = page.last {
-                    object.field("next_cursor", PageCursor.encode(last.bytes, list: identity))
-                } else {
-                    object.null("next_cursor")
-                }
-            }
-        }
+        return JSONAnswer.response(
+            .ok, Hold.page,
+            PageResponse(elements: page.holds, nextCursor: page.last.map { PageCursor.encode($0.bytes, list: identity) }))
     }
 
     private func read(_ call: APICall, app: App?) async throws -> Response {
         let id = try call.id("id")
         let hold = try await pool.session { session in try HoldStore(session: session).find(id, app: app) }
         guard let hold else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { hold.write(to: &$0) }
+        return JSONAnswer.response(.ok, Hold.response, hold)
     }
 
     private func lift(_ call: APICall, app: App?) async throws -> Response {
         guard let hold = try await desk.lift(try call.id("id"), app: app, by: call.caller.keyID) else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { hold.write(to: &$0) }
+        return JSONAnswer.response(.ok, Hold.response, hold)
     }
 }

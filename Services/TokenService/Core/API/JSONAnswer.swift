@@ -7,9 +7,11 @@ enum JSONAnswer {
     private static let cacheControl = HTTPField(name: .cacheControl, value: "no-store")
 
     /// - Parameter headers: More of them, beside the content's type and that nobody may store it.
-    static func response(_ status: HTTPResponse.Status, headers: HTTPFields = [:], _ write: (inout JSONWriter) -> Void) -> Response {
+    static func response<Value>(
+        _ status: HTTPResponse.Status, _ schema: ResponseSchema<Value>, _ value: Value, headers: HTTPFields = [:]
+    ) -> Response {
         var writer = JSONWriter()
-        write(&writer)
+        schema.write(value, &writer)
         var headers = headers
         headers.append(contentType)
         headers.append(cacheControl)

@@ -25,14 +25,11 @@ struct NotificationReadingController: Sendable {
         let page = try await pool.transaction(isolation: .repeatableRead) { session in
             try NotificationReading(session: session, app: app).page(of: list, from: position, limit: limit)
         }
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("notifications") { array in
-                    for notification in page.notifications { notification.write(to: &array, app: app.slug) }
-                }
-                if let next = page.next { object.field("next_cursor", list.cursor(next, app: app)) } else { object.null("next_cursor") }
-            }
-        }
+        return JSONAnswer.response(
+            .ok, NotificationSummary.page,
+            PageResponse(
+                elements: page.notifications.map { OfApp(app: app.slug, value: $0) },
+                nextCursor: page.next.map { list.cursor($0, app: app) }))
     }
 
     @Sendable private func deliveries(_ call: APICall) async throws -> Response {
@@ -48,19 +45,8 @@ struct NotificationReadingController: Sendable {
             try DeliveryReading(session: session, app: app).page(of: list, from: position, limit: limit)
         }
         guard let page else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.field("receipts", page.receipts.rawValue)
-                object.array("deliveries") { array in
-                    for delivery in page.deliveries { delivery.write(to: &array, tokens: shown) }
-                }
-                if let next = page.next {
-                    object.field("next_cursor", list.cursor(after: next, app: app))
-                } else {
-                    object.null("next_cursor")
-                }
-            }
-        }
+        return JSONAnswer.response(
+            .ok, shown == .full ? DeliveryList.full : DeliveryList.hints, (page, page.next.map { list.cursor(after: $0, app: app) }))
     }
 
     private func state(_ call: APICall) throws -> DeliveryList.State? {
@@ -89,6 +75,6 @@ struct NotificationReadingController: Sendable {
         }
         guard let facts else { throw APIError.notFound }
         let explanation = Explanation(facts, now: UnixTime.milliseconds())
-        return JSONAnswer.response(.ok) { explanation.write(to: &$0, app: app.slug) }
+        return JSONAnswer.response(.ok, Explanation.response, OfApp(app: app.slug, value: explanation))
     }
 }

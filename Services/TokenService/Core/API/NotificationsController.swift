@@ -73,7 +73,7 @@ struct NotificationsController: Sendable {
         }
         request.warnings += request.warnings(recentBackgroundPushes: recent)
         let validation = NotificationValidation(request: request, bundleID: app.bundleID, audience: audience)
-        return JSONAnswer.response(.ok) { validation.write(to: &$0) }
+        return JSONAnswer.response(.ok, NotificationValidation.response, validation)
     }
 
     private static func request(of call: APICall, _ body: RequestBody, now: Int64) throws -> NotificationRequest {
@@ -85,7 +85,7 @@ struct NotificationsController: Sendable {
     @Sendable private func cancel(_ call: APICall) async throws -> Response {
         let app = try call.app()
         guard let cancelled = try await cancellation.cancel(try call.id("id"), app: app) else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { cancelled.write(to: &$0) }
+        return JSONAnswer.response(.ok, Cancelled.response, cancelled)
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
@@ -96,14 +96,14 @@ struct NotificationsController: Sendable {
             try NotificationStatus.find(id, app: app, in: session)
         }
         guard let status else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { status.write(to: &$0) }
+        return JSONAnswer.response(.ok, NotificationStatus.response, status)
     }
 
     private static func answer(_ acceptance: NotificationIntake.Acceptance) -> Response {
         let receipt = acceptance.receipt
         var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app.text)/notifications/\(receipt.id.description)"]
         if acceptance.isReplay, let name = HTTPField.Name.idempotencyReplay { headers[name] = "true" }
-        return JSONAnswer.response(.accepted, headers: headers) { receipt.write(to: &$0) }
+        return JSONAnswer.response(.accepted, NotificationReceipt.response, receipt, headers: headers)
     }
 
     private static func idempotency(_ call: APICall, body: RequestBody) throws -> IdempotencyKey? {

@@ -20,14 +20,7 @@ struct PrivacyController: Sendable {
 
     @Sendable private func erase(_ call: APICall) async throws -> Response {
         let user = try call.text("user", maximumBytes: StatedUser.maximumBytes)
-        _ = try await call.body().object { body -> String? in
-            let confirmed = body.string("confirm", maximumBytes: StatedUser.maximumBytes)
-            if let confirmed, !confirmed.utf8.elementsEqual(user.utf8) {
-                body.problem("confirm", "mismatch", "must be the user that the path names")
-            }
-            body.finish()
-            return confirmed
-        }
+        try await call.body().object { Erasure.confirmation(of: user, &$0) }
         let app = try call.app()
         let result = try await erasure.erase(user: user, app: app)
         metrics.erased(result)
@@ -39,24 +32,7 @@ struct PrivacyController: Sendable {
                 LogKey.tokens: "\(result.tokens)", LogKey.history: "\(result.history)",
                 LogKey.notifications: "\(result.receipts.notifications)", LogKey.deliveries: "\(result.receipts.deliveries)",
             ])
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.field("app", app.slug.text)
-                object.field("user_erased", true)
-                object.time("erased_at", UnixTime.milliseconds())
-                object.field("key_id", call.caller.keyID)
-                object.field("fence", result.fence.rawValue)
-                object.object("erased") { counts in
-                    counts.field("installations", result.installations)
-                    counts.field("tokens", result.tokens)
-                    counts.field("history", result.history)
-                    counts.field("notifications", result.receipts.notifications)
-                    counts.field("deliveries", result.receipts.deliveries)
-                    counts.field("idempotency_records", result.receipts.idempotencyRecords)
-                    counts.field("quiet_hours", result.quietHours)
-                }
-            }
-        }
+        return JSONAnswer.response(.ok, Erasure.response, (app.slug, call.caller.keyID, result))
     }
 
     @Sendable private func exportUser(_ call: APICall) async throws -> Response {

@@ -16,14 +16,14 @@ struct QuietHoursController: Sendable {
         let (app, user) = try Self.place(call)
         let hours = try await call.body().object { body in QuietHours(&body) }
         try await pool.session { session in try QuietHoursStore(session: session, app: app).set(hours, of: user) }
-        return JSONAnswer.response(.ok) { hours.write(to: &$0) }
+        return JSONAnswer.response(.ok, QuietHours.response, hours)
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
         let (app, user) = try Self.place(call)
         let hours = try await pool.session { session in try QuietHoursStore(session: session, app: app).find(user) }
         guard let hours else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { hours.write(to: &$0) }
+        return JSONAnswer.response(.ok, QuietHours.response, hours)
     }
 
     @Sendable private func remove(_ call: APICall) async throws -> Response {

@@ -27,7 +27,9 @@ struct ReadingController: Sendable {
         // Whole tokens are always told: the tag is that of the answer without them as well.
         let known = EntityTags(.ifNoneMatch, of: call.request.headers)
         if shown == .hints, known?.nameWeakly(etag) == true { return Response(status: .notModified, headers: [.eTag: etag]) }
-        return JSONAnswer.response(.ok, headers: [.eTag: etag]) { found.write(to: &$0, app: app.slug, tokens: shown) }
+        return JSONAnswer.response(
+            .ok, shown == .full ? InstallationRecord.full : InstallationRecord.hints, OfApp(app: app.slug, value: found),
+            headers: [.eTag: etag])
     }
 
     // MARK: Lists
@@ -48,14 +50,10 @@ struct ReadingController: Sendable {
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try list.position(text, app: app) }
         let page = try await read(list, from: position, limit: limit, app: app)
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("installations") { array in
-                    for record in page.records { record.write(to: &array, app: app.slug, tokens: shown) }
-                }
-                if let next = page.next { object.field("next_cursor", list.cursor(next, app: app)) } else { object.null("next_cursor") }
-            }
-        }
+        return JSONAnswer.response(
+            .ok, shown == .full ? InstallationRecord.pageFull : InstallationRecord.pageHints,
+            PageResponse(
+                elements: page.records.map { OfApp(app: app.slug, value: $0) }, nextCursor: page.next.map { list.cursor($0, app: app) }))
     }
 
     /// A user's list is one statement and needs no transaction around it; everything else needs one view of the registry.
@@ -84,16 +82,8 @@ struct ReadingController: Sendable {
         let found = try await pool.session { session in
             try InstallationStore(session: session, app: app).search(token, environment: environment)
         }
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("installations") { array in
-                    for record in found.records { record.write(to: &array, app: app.slug, tokens: shown) }
-                }
-                object.array("former_holders") { array in
-                    for holder in found.former { holder.write(to: &array) }
-                }
-            }
-        }
+        return JSONAnswer.response(
+            .ok, shown == .full ? TokenSearch.full : TokenSearch.hints, OfApp(app: app.slug, value: found))
     }
 
     // MARK: History
@@ -109,6 +99,6 @@ struct ReadingController: Sendable {
             try InstallationHistory(session: session, app: app).page(of: list, from: position, limit: limit)
         }
         guard let page else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { page.write(to: &$0, list: list, app: app) }
+        return JSONAnswer.response(.ok, InstallationHistory.response, InstallationHistory.Answer(app: app, list: list, page: page))
     }
 }

@@ -33,9 +33,9 @@ struct RegistrationController: Sendable {
 
     private func answer(_ result: InstallationRegistration.Result, app: App) -> Response {
         metrics.registered(isNew: result.isNew)
-        return JSONAnswer.response(result.isNew ? .created : .ok, headers: [.eTag: result.record.etag]) {
-            result.record.write(to: &$0, app: app.slug)
-        }
+        return JSONAnswer.response(
+            result.isNew ? .created : .ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record),
+            headers: [.eTag: result.record.etag])
     }
 }
 

@@ -22,14 +22,14 @@ struct SignOutController: Sendable {
             body.finish()
             return expected
         }
-        return answer(try await signOut.logOut(id, expected: expected, app: call.app()), id: id)
+        return answer(try await signOut.logOut(id, expected: expected, app: call.app()), of: id)
     }
 
     @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
         let named = try await Self.namedToken(call)
         let result = try await signOut.logOut(
             token: named.token, environment: named.environment, expected: named.expected, app: call.app())
-        return answer(result, id: result.installation)
+        return answer(result, of: result.installation)
     }
 
     @Sendable private func deregisterToken(_ call: APICall) async throws -> Response {
@@ -63,12 +63,7 @@ struct SignOutController: Sendable {
         }
         let result = try await signOut.logOut(user: user, except: except, app: call.app())
         metrics.signedOut(result.count)
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.field("signed_out", result.count)
-                object.field("fence", result.fence.rawValue)
-            }
-        }
+        return JSONAnswer.response(.ok, SignOut.userResponse, result)
     }
 
     @Sendable private func deregister(_ call: APICall) async throws -> Response {
@@ -81,15 +76,29 @@ struct SignOutController: Sendable {
         return JSONAnswer.noContent
     }
 
-    private func answer(_ result: SignOut.Result, id: PushID?) -> Response {
+    private func answer(_ result: SignOut.Result, of installation: PushID?) -> Response {
         metrics.signedOut(result.count)
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                if let id { object.field("id", id.description) } else { object.null("id") }
-                object.field("signed_out", result.signedOut)
-                object.field("owner_epoch", result.ownerEpoch)
-                object.field("fence", result.fence.rawValue)
-            }
-        }
+        return JSONAnswer.response(.ok, SignOut.response, (installation, result))
     }
+}
+
+extension SignOut {
+    static let request = JSONSchema.request("ExpectedOwner", [expectedUser])
+    static let ofToken = JSONSchema.request("NamedTokenOfUser", TokenSearch.named + [expectedUser])
+    static let ofUser = JSONSchema.request("UserLogout", [.omissible("except", .uuid, "The installation that stays signed in.")])
+
+    static let response = ResponseSchema<(installation: PushID?, result: Result)>.object(
+        "SignOut",
+        [
+            .nullable("id", .uuid, "Null where a token named no installation.") { $0.installation },
+            .required("signed_out", .boolean, "False where nobody was signed in.") { $0.result.signedOut },
+            .required("owner_epoch", .count) { $0.result.ownerEpoch },
+            .required("fence", .fence) { $0.result.fence },
+        ])
+    static let userResponse = ResponseSchema<Result>.object(
+        "UserSignOut",
+        [.required("signed_out", .count, "How many installations.") { $0.count }, .required("fence", .fence) { $0.fence }])
+
+    private static let expectedUser = JSONSchema.Field.optional(
+        "expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or nobody.")
 }

@@ -34,7 +34,7 @@ struct WebhooksController: Sendable {
                 try WebhookStore(session: session).create(new, secret: secret, app: app)
             }
             events.directory.forget()
-            return JSONAnswer.response(.created) { $0.object { webhook.write(secret: secret, to: &$0) } }
+            return JSONAnswer.response(.created, Webhook.response, (webhook, secret))
         } catch is WebhookStore.TooMany {
             throw APIError(
                 .conflict, "too_many_webhooks", "The app has as many webhooks as it may",
@@ -51,13 +51,7 @@ struct WebhooksController: Sendable {
     @Sendable private func list(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let all = try await pool.session { session in try WebhookStore(session: session).all(of: app) }
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("webhooks") { array in
-                    for webhook in all { array.object { webhook.write(secret: nil, to: &$0) } }
-                }
-            }
-        }
+        return JSONAnswer.response(.ok, Webhook.list, all)
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
@@ -116,12 +110,12 @@ struct WebhooksController: Sendable {
             throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
         }
         events.pulse.beat()
-        return JSONAnswer.response(.accepted) { $0.object { $0.field("message", event.id.description) } }
+        return JSONAnswer.response(.accepted, Webhook.ping, event.id)
     }
 
     private static func answer(_ webhook: Webhook?, secret: WebhookSecret? = nil) throws -> Response {
         guard let webhook else { throw APIError.notFound }
-        return JSONAnswer.response(.ok) { $0.object { webhook.write(secret: secret, to: &$0) } }
+        return JSONAnswer.response(.ok, Webhook.response, (webhook, secret))
     }
 
     // MARK: Messages
@@ -142,18 +136,10 @@ struct WebhooksController: Sendable {
         }
         guard let found else { throw APIError.notFound }
         let page = found.prefix(limit)
-        return JSONAnswer.response(.ok) { writer in
-            writer.object { object in
-                object.array("messages") { array in
-                    for message in page { array.object { message.write(to: &$0) } }
-                }
-                if found.count > limit, let last = page.last {
-                    object.field("next_cursor", PageCursor.encode(last.id.bytes, list: list))
-                } else {
-                    object.null("next_cursor")
-                }
-            }
-        }
+        let last = found.count > limit ? page.last : nil
+        return JSONAnswer.response(
+            .ok, WebhookMessage.page,
+            PageResponse(elements: Array(page), nextCursor: last.map { PageCursor.encode($0.id.bytes, list: list) }))
     }
 
     @Sendable private func redeliver(_ call: APICall) async throws -> Response {
@@ -165,6 +151,6 @@ struct WebhooksController: Sendable {
         }
         guard let redelivered else { throw APIError.notFound }
         events.pulse.beat()
-        return JSONAnswer.response(.ok) { $0.object { $0.field("redelivered", redelivered) } }
+        return JSONAnswer.response(.ok, Webhook.redelivered, redelivered)
     }
 }

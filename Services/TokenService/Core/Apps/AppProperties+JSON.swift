@@ -74,25 +74,66 @@ extension JSONObjectReader {
     }
 }
 
+extension AppProperties {
+    static let new = JSONSchema.request(
+        "NewApp",
+        [
+            .required("slug", .slug), .required("bundle_id", .bundleID), .required("device_policy", .devicePolicy),
+            .required("environments", .environments), .omissible("stale_after_days", .staleAfterDays),
+            .omissible("removes_stale", .removesStale.standard(false)), .optional("event_stream", .eventStream),
+        ])
+
+    static let change = JSONSchema.request(
+        "AppChange",
+        [
+            .optional("bundle_id", .bundleID), .optional("device_policy", .devicePolicy), .optional("environments", .environments),
+            .optional("stale_after_days", .staleAfterDays.orNull), .optional("removes_stale", .removesStale),
+            .optional("event_stream", .eventStream),
+        ])
+}
+
 extension App {
-    func write(warnings: [String]? = nil, to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("slug", slug.text)
-            object.field("bundle_id", bundleID)
-            object.field("device_policy", devicePolicy.rawValue)
-            object.field("environments", environments.map(\.rawValue))
-            if let staleAfterDays { object.field("stale_after_days", staleAfterDays) } else { object.null("stale_after_days") }
-            object.field("removes_stale", removesStale)
-            object.field("event_stream", eventStream.map(\.rawValue))
-            guard let warnings else { return }
-            object.array("warnings") { array in
-                for warning in warnings {
-                    array.object { object in
-                        object.field("code", "no_credential")
-                        object.field("detail", warning)
-                    }
-                }
-            }
-        }
-    }
+    static let response = ResponseSchema<App>.object("App", fields)
+    static let list = ResponseSchema<[App]>.object("Apps", [.required("apps", .array(response)) { $0 }])
+
+    /// With a warning for each environment that nothing can be sent in.
+    static let made = ResponseSchema<(app: App, warnings: [String])>.object(
+        "MadeApp",
+        [
+            .all(fields) { $0.app },
+            .required(
+                "warnings", .array(warning), "An environment that no dispatcher has reported a credential for: nothing is sent there."
+            ) { $0.warnings },
+        ])
+
+    private static let warning = ResponseSchema<String>.object(
+        nil,
+        [.required("code", .text(.words(["no_credential"]))) { _ in "no_credential" }, .required("detail", .text(), "For people.") { $0 }])
+
+    private static let fields: [ResponseSchema<App>.Field] = [
+        .required("slug", .slug) { $0.slug },
+        .required("bundle_id", .text(.bundleID)) { $0.bundleID },
+        .required("device_policy", .word, "On how many installations a user may be signed in at once.") { $0.devicePolicy },
+        .required("environments", .array(.word, .environments)) { $0.environments },
+        .nullable("stale_after_days", .integer(.staleAfterDays)) { $0.staleAfterDays },
+        .required("removes_stale", .boolean, "Whether stale installations are removed.") { $0.removesStale },
+        .required("event_stream", .array(.word, .eventStream)) { $0.eventStream },
+    ]
+}
+
+extension JSONSchema {
+    static let environment = JSONSchema.words(APNsEnvironment.self)
+
+    fileprivate static let devicePolicy = JSONSchema.words(DevicePolicy.self)
+        .described("On how many installations a user may be signed in at once.")
+    fileprivate static let bundleID = JSONSchema.string(155, pattern: "^[A-Za-z0-9._-]+$").example("com.example.shop")
+        .described("The app's bundle id; APNs topics begin with it.")
+    fileprivate static let environments = JSONSchema.array(.environment, minimum: 1, maximum: 2).unique
+        .described("Which of Apple's environments its tokens are of.").example(.texts(["production", "sandbox"]))
+    fileprivate static let staleAfterDays = JSONSchema.integer(AppProperties.staleAfterDays)
+        .described("After how many days without a registration an installation is stale; null: never.")
+    fileprivate static let removesStale = JSONSchema.boolean.described("Whether stale installations are removed.")
+    fileprivate static let eventStream = JSONSchema.array(.words(EventLog.self), maximum: 2).unique
+        .described("Which state changes go to the exchange push.outcomes as CloudEvents; webhooks do not need it.")
+        .example(.texts(["notifications"]))
 }

@@ -29,17 +29,16 @@ package struct BulkFault: Sendable {
         errors = error.errors
     }
 
-    /// Writes the value of an `error` field.
-    func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("code", code)
-            object.field("detail", detail)
-            if !errors.isEmpty {
-                object.array("errors") { array in
-                    for error in errors { error.write(to: &array) }
-                }
-            }
-            object.field("retryable", isRetryable)
-        }
-    }
+    /// The value of an `error` field.
+    static let response = ResponseSchema<BulkFault>.object(
+        "ItemProblem",
+        [
+            .required(
+                "code", .text(.string().example("invalid_request")),
+                "A problem's code, or `line_too_long`, or `stopping` where the process ends."
+            ) { $0.code },
+            .required("detail", .text(.string().example("see errors"))) { $0.detail },
+            .optional("errors", .array(JSONProblem.response)) { $0.errors.isEmpty ? nil : $0.errors },
+            .required("retryable", .retryable) { $0.isRetryable },
+        ])
 }

@@ -71,20 +71,34 @@ struct BulkRegistration: Sendable {
     }
 }
 
-extension BulkRegistration.Outcome {
-    func write(to writer: inout JSONWriter, app: AppSlug) {
-        writer.object { object in
-            switch self {
-            case .registered(let result):
-                object.field("id", result.record.id.description)
-                object.field("status", result.isNew ? 201 : 200)
-                object.name("record")
-                result.record.write(to: &object, app: app)
-            case .refused(let id, let error):
-                if let id { object.field("id", id.description) } else { object.null("id") }
-                object.field("status", error.status.code)
-                object.field("error", raw: error.body())
-            }
+extension BulkRegistration {
+    static let request = JSONSchema.request(
+        "Registrations", [.required("installations", .array(Registration.bulkItem, minimum: 1, maximum: maximumItems))])
+
+    static let response = ResponseSchema<[OfApp<Outcome>]>.object("RegistrationResults", [.required("results", .array(result)) { $0 }])
+
+    private static let result = ResponseSchema<OfApp<Outcome>>(
+        schema: .named("RegistrationResult", .oneOf(registered.schema, refused.schema))
+    ) { outcome, writer in
+        switch outcome.value {
+        case .registered(let result): registered.write(OfApp(app: outcome.app, value: result), &writer)
+        case .refused(let id, let error): refused.write((id, error), &writer)
         }
     }
+
+    private static let registered = ResponseSchema<OfApp<InstallationRegistration.Result>>.object(
+        nil,
+        [
+            .required("id", .uuid) { $0.value.record.id },
+            .required("status", .integer(.numbers([200, 201])), "As if it had been registered alone.") { $0.value.isNew ? 201 : 200 },
+            .required("record", InstallationRecord.hints) { OfApp(app: $0.app, value: $0.value.record) },
+        ])
+
+    private static let refused = ResponseSchema<(id: PushID?, error: APIError)>.object(
+        nil,
+        [
+            .nullable("id", .uuid, "Null where the item names none.") { $0.id },
+            .required("status", .integer(.integer(400...599))) { $0.error.status.code },
+            .required("error", APIError.response) { $0.error },
+        ])
 }

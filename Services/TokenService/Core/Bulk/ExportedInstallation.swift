@@ -10,23 +10,13 @@ package struct ExportedInstallation: Equatable, Sendable {
 }
 
 extension ExportedInstallation {
-    func write(to object: inout JSONWriter) {
-        object.field("id", id.description)
-        if let user { object.field("user", user) } else { object.null("user") }
-        object.array("tokens") { array in
-            for token in tokens {
-                array.object { entry in
-                    entry.plainField("token") { token.token.appendHex(to: &$0) }
-                    entry.field("environment", token.environment.rawValue)
-                    entry.field("purpose", token.purpose.rawValue)
-                }
-            }
-        }
-        object.field("locale", profile.locale)
-        object.field("time_zone", profile.timeZone)
-        object.field("app_version", profile.appVersion)
-        object.field("os_version", profile.osVersion)
-        object.field("device_model", profile.deviceModel)
-        if !profile.tags.isEmpty { object.field("tags", profile.tags) }
-    }
+    static let response = ResponseSchema<ExportedInstallation>.object(
+        nil,
+        [
+            .required("id", .uuid) { $0.id },
+            .nullable("user", .text(.user)) { $0.user },
+            .required("tokens", .array(RegisteredToken.response), "The active ones.") { $0.tokens },
+            .all(InstallationProfile.texts) { $0.profile },
+            .optional("tags", .array(.text(.tag))) { $0.profile.tags.isEmpty ? nil : $0.profile.tags },
+        ])
 }

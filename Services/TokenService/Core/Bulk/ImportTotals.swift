@@ -31,10 +31,10 @@ struct ImportAnswer {
 }
 
 extension ImportTotals {
-    func write(to object: inout JSONWriter) {
-        object.field("through", through)
-        object.field("created", created)
-        object.field("updated", updated)
-        object.field("failed", failed)
-    }
+    static let fields: [ResponseSchema<ImportTotals>.Field] = [
+        .required("through", .count, "The last line that is done with.") { $0.through },
+        .required("created", .count) { $0.created },
+        .required("updated", .count) { $0.updated },
+        .required("failed", .count) { $0.failed },
+    ]
 }

@@ -49,15 +49,12 @@ package struct InstallationExport: Sendable {
                 if Task.isShuttingDownGracefully { throw Stopping() }
                 let (app, cursor) = (app, cursor)
                 let page = try await exporting.patiently { try await exporting.page(app, cursor, InstallationExport.pageSize) }
-                for installation in page { lines.line { installation.write(to: &$0) } }
+                for installation in page { lines.installation(installation) }
                 count += page.count
                 self.cursor = page.last?.id ?? cursor
                 if page.count < InstallationExport.pageSize {
                     isOver = true
-                    lines.line { object in
-                        object.field("done", true)
-                        object.field("count", count)
-                    }
+                    lines.exported(count: count)
                 }
                 return lines.buffer
             } catch {
@@ -78,11 +75,7 @@ package struct InstallationExport: Sendable {
             logger.error("An export failed", metadata: [LogKey.error: "\(String(describing: error))"])
         }
         var lines = JSONLines()
-        lines.line { object in
-            object.name("error")
-            fault.write(to: &object)
-            if let cursor { object.field("after", cursor.description) } else { object.null("after") }
-        }
+        lines.broken(fault, after: cursor)
         return lines.buffer
     }
 

@@ -6,41 +6,61 @@ import StrictJSON
 struct JSONLines {
     private(set) var buffer = ByteBuffer()
 
-    mutating func line(_ write: (inout JSONWriter) -> Void) {
+    private mutating func line<Value>(_ schema: ResponseSchema<Value>, _ value: Value) {
         var writer = JSONWriter()
-        writer.object(write)
+        schema.write(value, &writer)
         buffer.writeBytes(writer.bytes)
         buffer.writeInteger(UInt8(ascii: "\n"))
     }
 
     mutating func failures(_ answer: ImportAnswer) {
-        for (number, fault) in answer.failures {
-            line { object in
-                object.field("line", number)
-                if let id = fault.id { object.field("id", id.description) } else { object.null("id") }
-                object.name("error")
-                fault.write(to: &object)
-            }
-        }
+        for failure in answer.failures { line(Self.failure, failure) }
     }
 
-    mutating func progress(_ totals: ImportTotals) {
-        line { object in totals.write(to: &object) }
-    }
+    mutating func progress(_ totals: ImportTotals) { line(Self.progress, Progress(totals: totals)) }
 
-    mutating func done(_ totals: ImportTotals) {
-        line { object in
-            object.field("done", true)
-            totals.write(to: &object)
-        }
-    }
+    mutating func done(_ totals: ImportTotals) { line(Self.progress, Progress(isDone: true, totals: totals)) }
 
     /// The last line of a stream that could not go on; it says from where to go on.
-    mutating func broken(_ fault: BulkFault, _ totals: ImportTotals) {
-        line { object in
-            object.name("error")
-            fault.write(to: &object)
-            totals.write(to: &object)
-        }
+    mutating func broken(_ fault: BulkFault, _ totals: ImportTotals) { line(Self.progress, Progress(fault: fault, totals: totals)) }
+
+    mutating func installation(_ installation: ExportedInstallation) { line(ExportedInstallation.response, installation) }
+
+    mutating func exported(count: Int) { line(Self.exportEnd, count) }
+
+    mutating func broken(_ fault: BulkFault, after cursor: PushID?) { line(Self.exportBroken, (fault, cursor)) }
+}
+
+extension JSONLines {
+    static let imported = JSONSchema.named("ImportAnswer", .oneOf(progress.schema, failure.schema))
+    static let exported = JSONSchema.named(
+        "ExportLine", .oneOf(ExportedInstallation.response.schema, exportEnd.schema, exportBroken.schema))
+
+    private struct Progress {
+        var isDone: Bool?
+        var fault: BulkFault?
+        let totals: ImportTotals
     }
+
+    private static let progress = ResponseSchema<Progress>.object(
+        nil,
+        [
+            .optional("done", .boolean, "On the last line of a whole import.") { $0.isDone },
+            .optional("error", BulkFault.response, "What broke it off.") { $0.fault },
+            .all(ImportTotals.fields) { $0.totals },
+        ])
+
+    private static let failure = ResponseSchema<(line: Int, fault: BulkFault)>.object(
+        nil,
+        [
+            .required("line", .count) { $0.line },
+            .nullable("id", .uuid, "Null where the line names none.") { $0.fault.id },
+            .required("error", BulkFault.response) { $0.fault },
+        ])
+
+    private static let exportEnd = ResponseSchema<Int>.object(
+        nil, [.required("done", .boolean) { _ in true }, .required("count", .count, "How many lines stand before.") { $0 }])
+
+    private static let exportBroken = ResponseSchema<(fault: BulkFault, after: PushID?)>.object(
+        nil, [.required("error", BulkFault.response) { $0.fault }, .nullable("after", .uuid, "Go on behind this id.") { $0.after }])
 }

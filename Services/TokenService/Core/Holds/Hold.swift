@@ -1,5 +1,4 @@
 package import PushModel
-package import StrictJSON
 
 /// "Stop what matches this": set by an operator, until it is lifted or ends. Times are UNIX milliseconds.
 package struct Hold: Equatable, Sendable {
@@ -32,23 +31,30 @@ package struct Hold: Equatable, Sendable {
         }
     }
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("id", id.description)
-            object.field("app", scope.app?.text)
-            if scope.lane == nil, scope.notification == nil { object.field("all", true) }
-            object.field("lane", scope.lane?.rawValue)
-            object.field("notification", scope.notification?.description)
-            object.field("state", state.rawValue)
-            object.field("reason", reason)
-            object.time("set_at", setAt)
-            object.field("set_by", setBy)
-            object.time("expires_at", endsAt)
-            object.time("lifted_at", lifting?.at)
-            object.field("lifted_by", lifting?.by)
-            object.field("fence", fence.rawValue)
-        }
-    }
+    static let page = PageResponse.schema("Holds", "holds", of: response)
+    static let response = ResponseSchema<Hold>.object(
+        "Hold",
+        [
+            .required("id", .uuid) { $0.id },
+            .optional("app", .slug, "Absent: every app.") { $0.scope.app },
+            .optional("all", .boolean, "Everything of the app, or of every app.") { $0.scope.isAll ? true : nil },
+            .optional("lane", .word) { $0.scope.lane },
+            .optional("notification", .uuid) { $0.scope.notification },
+            .required("state", .word, "`live`: in force; `expired`: it ended by itself; `lifted`: somebody ended it.") { $0.state },
+            .required("reason", .text()) { $0.reason },
+            .required("set_at", .time) { $0.setAt },
+            .required("set_by", .text(.keyID), "The API key's id.") { $0.setBy },
+            .optional("expires_at", .time, "Absent: it lasts until it is lifted.") { $0.endsAt },
+            .optional("lifted_at", .time) { $0.lifting?.at },
+            .optional("lifted_by", .text(.keyID), "The API key's id.") { $0.lifting?.by },
+            .required(
+                "fence", .fence, "Whether the dispatchers' control stream has it, or that it is lifted; `none` where it expired."
+            ) { $0.fence },
+        ])
+}
+
+extension HoldScope {
+    fileprivate var isAll: Bool { lane == nil && notification == nil }
 }
 
 /// More holds would be in force at once than dispatchers are meant to remember.

@@ -43,6 +43,24 @@ package struct HoldRequest: Equatable, Sendable {
     }
 }
 
+extension HoldRequest {
+    static let ofApp = JSONSchema.request(
+        "NewHold", scope + [.omissible("notification", .uuid, "Or this notification of the app.")] + terms)
+    static let ofEveryApp = JSONSchema.request("NewGlobalHold", scope + terms)
+
+    private static let scope: [JSONSchema.Field] = [
+        .omissible("all", .boolean, "`true`: everything. Exactly one of these is given."),
+        .omissible("lane", .words(Lane.self), "Or this lane."),
+    ]
+    private static let terms: [JSONSchema.Field] = [
+        .required(
+            "reason", .string(maximumReasonBytes).example("wrong prices in the spring campaign"),
+            "For whoever finds it; at most 500 bytes."),
+        .omissible("expires_at", .time, "When it ends by itself, at most 30 days ahead; left out, it lasts until it is lifted."),
+        .omissible("ttl_seconds", .integer(ttlSeconds), "The same, from now on."),
+    ]
+}
+
 extension JSONObjectReader {
     /// `expires_at` or `ttl_seconds`.
     fileprivate mutating func end(now: Int64) -> Int64? {

@@ -1,5 +1,4 @@
 package import PushModel
-package import StrictJSON
 
 /// One accepted send request with everything that its jobs need.
 package struct Notification: Equatable, Sendable {
@@ -33,19 +32,20 @@ package struct NotificationReceipt: Equatable, Sendable {
     package var expiresAt: Int64
     package var warnings: [NotificationWarning] = []
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.plainField("id") { id.append(to: &$0) }
-            object.field("app", app.text)
-            object.field("state", (deliveries == 0 ? NotificationState.noTargets : isScheduled ? .scheduled : .accepted).rawValue)
-            object.field("lane", lane.rawValue)
-            object.field("push_type", pushType.rawValue)
-            object.field("deliveries", deliveries)
-            object.time("accepted_at", acceptedAt)
-            object.time("expires_at", expiresAt)
-            object.array("warnings") { array in
-                for warning in warnings { warning.write(to: &array) }
-            }
-        }
-    }
+    /// What its row says.
+    var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
+
+    static let response = ResponseSchema<NotificationReceipt>.object(
+        "Receipt",
+        [
+            .required("id", .uuid) { $0.id },
+            .required("app", .slug) { $0.app },
+            .required("state", .word) { $0.state },
+            .required("lane", .word) { $0.lane },
+            .required("push_type", .word) { $0.pushType },
+            .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer.") { $0.deliveries },
+            .required("accepted_at", .time) { $0.acceptedAt },
+            .required("expires_at", .time) { $0.expiresAt },
+            .required("warnings", .array(NotificationWarning.response), "Legal but doubtful.") { $0.warnings },
+        ])
 }

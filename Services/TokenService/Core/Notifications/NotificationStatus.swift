@@ -1,5 +1,4 @@
 package import PushModel
-package import StrictJSON
 
 /// What became of a notification, delivery by delivery. Times are UNIX milliseconds.
 package struct NotificationStatus: Equatable, Sendable {
@@ -64,72 +63,100 @@ package struct NotificationStatus: Equatable, Sendable {
 }
 
 extension NotificationStatus {
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("id", receipt.id.description)
-            object.field("app", receipt.app.text)
-            object.field("state", state)
-            object.field("lane", receipt.lane.rawValue)
-            object.field("push_type", receipt.pushType.rawValue)
-            object.name("to")
-            target.write(to: &object)
-            object.field("receipts", receipts.rawValue)
-            object.time("accepted_at", receipt.acceptedAt)
-            object.time("not_before", notBefore)
-            object.field("local_time", localTime)
-            object.time("expires_at", receipt.expiresAt)
-            object.time("completed_at", completedAt)
-            object.time("cancelled_at", cancelledAt)
-            object.field("cancel_reason", cancelReason)
-            object.object("counts") { counts in
-                counts.field("total", total)
-                counts.field("pending", pending)
-                for outcome in OutcomeClass.allCases { counts.field(outcome.rawValue, self.counts[outcome.rawValue] ?? 0) }
-            }
-            object.array("reasons") { array in
-                for reason in reasons { reason.write(to: &array) }
-            }
-            if deliveries.count < total { object.field("deliveries_truncated", true) }
-            object.array("deliveries") { array in
-                for delivery in deliveries { delivery.write(to: &array) }
-            }
-        }
-    }
+    static let response = ResponseSchema<NotificationStatus>.object(
+        "Notification",
+        [
+            .required("id", .uuid) { $0.receipt.id },
+            .required("app", .slug) { $0.receipt.app },
+            .required("state", .text(.notificationState)) { $0.state },
+            .required("lane", .word) { $0.receipt.lane },
+            .required("push_type", .word) { $0.receipt.pushType },
+            .required("to", NotificationAddress.response) { $0.target },
+            .required("receipts", .receipts) { $0.receipts },
+            .required("accepted_at", .time) { $0.receipt.acceptedAt },
+            .optional("not_before", .time) { $0.notBefore },
+            .optional("local_time", .text(.localTimeAsked)) { $0.localTime },
+            .required("expires_at", .time) { $0.receipt.expiresAt },
+            .optional("completed_at", .time) { $0.completedAt },
+            .optional("cancelled_at", .time) { $0.cancelledAt },
+            .optional("cancel_reason", .text(.cancelReason)) { $0.cancelReason },
+            .required("counts", counts, "Exact; the classes add up to the total.") { $0 },
+            .required(
+                "reasons", .array(Reason.response), "The same, told apart by status and reason; the most frequent first."
+            ) { $0.reasons },
+            .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed.") {
+                $0.deliveries.count < $0.total ? true : nil
+            },
+            .required("deliveries", .array(Delivery.hints), "At most 1000, pending ones first.") { $0.deliveries },
+        ])
+
+    private static let counts = ResponseSchema<NotificationStatus>.object(
+        nil,
+        [.required("total", .count) { $0.total }, .required("pending", .count) { $0.pending }]
+            + OutcomeClass.allCases.map { outcome in .required(outcome.rawValue, .count) { $0.counts[outcome.rawValue] ?? 0 } })
 }
 
 extension NotificationStatus.Reason {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("class", outcome)
-            object.field("status", status)
-            object.field("reason", reason)
-            object.field("count", count)
-        }
-    }
+    fileprivate static let response = ResponseSchema<NotificationStatus.Reason>.object(
+        "OutcomeCount",
+        [
+            .required("class", .text(.words(OutcomeClass.self))) { $0.outcome },
+            .optional("status", .integer(.integer.example(410)), "APNs' HTTP status.") { $0.status },
+            .optional("reason", .text(.outcomeReason.example("Unregistered"))) { $0.reason },
+            .required("count", .count) { $0.count },
+        ])
 }
 
 extension NotificationStatus.Delivery {
-    package func write(to writer: inout JSONWriter, tokens shown: TokenDisplay = .hints) {
-        writer.object { object in
-            object.field("id", id.description)
-            object.field("installation", installation.description)
-            if shown == .full { object.field("token", token?.hex) }
-            object.field("hint", token?.hint ?? "")
-            object.field("environment", environment)
-            object.field("state", outcome ?? "pending")
-            object.field("status", status)
-            object.field("reason", reason)
-            object.field("attempts", attempts)
-            if let lastAttempt {
-                object.object("last_attempt") { attempt in
-                    attempt.field("class", lastAttempt.outcome)
-                    attempt.field("status", lastAttempt.status)
-                    attempt.field("reason", lastAttempt.reason)
-                    attempt.time("at", lastAttempt.at)
-                    attempt.time("retry_at", lastAttempt.retryAt)
-                }
-            }
-            object.time("updated_at", updatedAt)
-        }
+    static let hints = response(.hints)
+    static let full = response(.full)
+
+    private static func response(_ shown: TokenDisplay) -> ResponseSchema<NotificationStatus.Delivery> {
+        .object(
+            "Delivery",
+            [
+                .required("id", .uuid, "Also the apns-id.") { $0.id },
+                .required("installation", .uuid) { $0.installation },
+                .optional("token", .deviceToken, "Only where `tokens=full` was asked for, and while it is stored.") {
+                    shown == .full ? $0.token : nil
+                },
+                .required("hint", .text(.tokenHint)) { $0.token?.hint ?? "" },
+                .required("environment", .text(.environment)) { $0.environment },
+                .required("state", .text(.words(DeliveryList.State.names))) { $0.outcome ?? "pending" },
+                .optional("status", .integer(.integer.example(200)), "APNs' HTTP status.") { $0.status },
+                .optional("reason", .text(.outcomeReason.example("Unregistered"))) { $0.reason },
+                .required("attempts", .count) { $0.attempts },
+                .optional("last_attempt", NotificationStatus.Attempt.response) { $0.lastAttempt },
+                .required("updated_at", .time) { $0.updatedAt },
+            ])
     }
+}
+
+extension NotificationStatus.Attempt {
+    fileprivate static let response = ResponseSchema<NotificationStatus.Attempt>.object(
+        "Attempt",
+        [
+            .required("class", .text(.words(OutcomeClass.self))) { $0.outcome },
+            .optional("status", .integer(.integer.example(429))) { $0.status },
+            .optional("reason", .text(.outcomeReason.example("TooManyRequests"))) { $0.reason },
+            .optional("at", .time) { $0.at },
+            .optional("retry_at", .time) { $0.retryAt },
+        ])
+}
+
+extension ResponseSchema where Value == NotificationRequest.Receipts {
+    static var receipts: ResponseSchema {
+        ResponseSchema(
+            schema: word.schema.described(
+                "What is kept of each delivery: `all` a receipt, `failures` exact counters and receipts of what failed."),
+            write: word.write)
+    }
+}
+
+extension JSONSchema {
+    static let notificationState = JSONSchema.words(NotificationState.self)
+    static let localTimeAsked = JSONSchema.string().example("2026-11-22T09:00").described("By the clock where each device is.")
+    static let cancelReason = JSONSchema.words(["cancelled", "superseded"])
+    static let outcomeReason = JSONSchema.string()
+        .described("APNs' word, or ours in `snake_case` where it was not asked or did not answer.")
 }

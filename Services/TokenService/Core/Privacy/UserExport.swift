@@ -23,15 +23,7 @@ package struct UserExport: Sendable {
     ) async throws {
         let quietHours = try await pool.session { session in try UserExportStore(session, app: app, user: user).quietHours() }
         var head = JSONWriter()
-        head.object { object in
-            object.field("app", app.slug.text)
-            object.field("user", user)
-            object.time("exported_at", UnixTime.milliseconds())
-            if let quietHours {
-                object.name("quiet_hours")
-                quietHours.write(to: &object)
-            }
-        }
+        Self.head.write((app.slug, user, quietHours), &head)
         try await writer.write(ByteBuffer(bytes: head.bytes.dropLast()))
         try await list("installations", from: first, to: &writer) { cursor in
             try await installations(user: user, app: app, after: cursor)
@@ -112,4 +104,27 @@ package struct UserExport: Sendable {
         }
         try await writer.write(ByteBuffer(bytes: bytes))
     }
+}
+
+extension UserExport {
+    static let request = JSONSchema.request("NoFields", [])
+
+    /// The whole document, which no one value stands for.
+    static let schema = JSONSchema.named(
+        "UserExport",
+        .answer(
+            headFields.flatMap(\.described) + [
+                .required("installations", .array(UserExportStore.installation.schema)),
+                .required("history", .array(UserExportStore.historyEntry.schema)),
+                .required("notifications", .array(UserExportStore.notificationSchema)),
+            ]))
+
+    private static let head = ResponseSchema.object(nil, headFields)
+
+    private static let headFields: [ResponseSchema<(app: AppSlug, user: String, quietHours: QuietHours?)>.Field] = [
+        .required("app", .slug) { $0.app },
+        .required("user", .text(.user)) { $0.user },
+        .required("exported_at", .time) { _ in UnixTime.milliseconds() },
+        .optional("quiet_hours", QuietHours.response) { $0.quietHours },
+    ]
 }

@@ -6,14 +6,14 @@ extension UserExportStore {
         WHERE app_id = $1 AND installation = ANY ($2::uuid[]) ORDER BY installation, id
         """
     static let history: PostgresStatement = """
-        SELECT id, installation, at, event, owner_epoch, owner, token_hint, environment, purpose, other_installation, status, reason,
-            apns_timestamp, delivery
+        SELECT id, at, event, owner_epoch, owner, token_id, token_hint, environment, purpose, other_installation, status, reason,
+            apns_timestamp, delivery, installation
         FROM installation_history WHERE app_id = $1 AND owner = $2 AND id > $3 ORDER BY id LIMIT $4
         """
     /// Installation by installation, each in the order of its index, from where the user came to it: what was before is somebody else's.
     static let ownerlessHistory: PostgresStatement = """
-        SELECT h.id, h.installation, h.at, h.event, h.owner_epoch, h.owner, h.token_hint, h.environment, h.purpose,
-            h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery
+        SELECT h.id, h.at, h.event, h.owner_epoch, h.owner, h.token_id, h.token_hint, h.environment, h.purpose,
+            h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery, h.installation
         FROM (SELECT id FROM installations WHERE app_id = $1 AND owner = $2 AND id >= $3 ORDER BY id) AS i
         CROSS JOIN LATERAL (
             SELECT * FROM installation_history h

@@ -41,14 +41,14 @@ struct UserExportStore {
         let owned = try session.execute(
             InstallationStore.ownedPage, [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.pageSize)]
         ).map { row in try row.id(0) }
-        var tokens: [PushID: [[UInt8]]] = [:]
+        var tokens: [PushID: [Token]] = [:]
         for row in try session.execute(Self.tokens, [.int64(app.id), .ids(owned)]) {
-            tokens[try row.id(0), default: []].append(try Self.token(row))
+            tokens[try row.id(0), default: []].append(try Token(row))
         }
         // Whoever was signed out since the page was read is not theirs any more.
         var page = Page()
         for record in try store.records(owned) where record.user.hasSameBytes(as: user) {
-            page.items.append(Self.installation(record, tokens: tokens[record.id] ?? []))
+            page.items.append(Self.json(Self.installation, (record, tokens[record.id] ?? [])))
         }
         if owned.count == Self.pageSize, let last = owned.last { page.next = Cursor(id: last) }
         return page
@@ -67,8 +67,9 @@ struct UserExportStore {
             }
         var page = Page()
         for row in rows {
-            page.items.append(try Self.historyEntry(row))
-            page.next = Cursor(id: try row.id(1), number: try row.int64(0), walk: cursor.walk)
+            let installation = try row.id(14)
+            page.items.append(Self.json(Self.historyEntry, try InstallationHistory.entry(row, of: installation, app: app)))
+            page.next = Cursor(id: installation, number: try row.int64(0), walk: cursor.walk)
         }
         if rows.count < Self.pageSize { page.next = cursor.walk == 1 ? nil : Cursor(walk: 1) }
         return page
@@ -82,7 +83,7 @@ struct UserExportStore {
         let rows = try session.execute(walks[cursor.walk], parameters)
         var page = Page()
         for row in rows {
-            page.items.append(try Self.notification(row, asked: user))
+            page.items.append(Self.json(Self.notification, try Sent(row, asked: user)))
             page.ids.append(try row.id(0))
             page.isToMany = try row.bool(12)
             page.next = Cursor(id: try row.id(0), walk: cursor.walk)
@@ -99,7 +100,7 @@ struct UserExportStore {
         let rows = try isToMany ? session.execute(Self.ownDeliveries, place + [.text(user)]) : session.execute(Self.deliveries, place)
         var page = Page()
         for row in rows {
-            page.items.append(try Self.delivery(row))
+            page.items.append(Self.json(Self.delivery, try Self.delivery(row)))
             page.next = Cursor(number: try row.int64(0))
         }
         if rows.count < Self.pageSize { page.next = nil }

@@ -21,12 +21,16 @@ package struct QuietHours: Equatable, Sendable {
         self.init(beginsAt: begin, endsAt: end)
     }
 
-    func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("begins_at", beginsAt)
-            object.field("ends_at", endsAt)
-        }
-    }
+    static let request = JSONSchema.request(
+        "NewQuietHours",
+        [
+            .required("begins_at", timeOfDay, "From then on nothing is sent."),
+            .required("ends_at", timeOfDay, "Then it is; another time than `begins_at`, on the next day where it is the earlier one."),
+        ])
+    static let response = ResponseSchema<QuietHours>.object(
+        "QuietHours",
+        [.required("begins_at", .text(timeOfDay)) { $0.beginsAt }, .required("ends_at", .text(timeOfDay)) { $0.endsAt }])
+    private static let timeOfDay = JSONSchema.string(pattern: "^([01][0-9]|2[0-3]):[0-5][0-9]$").example("22:00")
 }
 
 extension JSONObjectReader {

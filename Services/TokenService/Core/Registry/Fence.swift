@@ -1,4 +1,5 @@
 package import PushModel
+import StrictJSON
 
 /// "Installation X: epochs below n are over", written in the transaction that ended them.
 package struct Fence: Equatable, Sendable {
@@ -26,4 +27,14 @@ package enum FenceState: String, Sendable {
         default: .none
         }
     }
+}
+
+extension ResponseSchema where Value == FenceState {
+    static var fence: ResponseSchema { ResponseSchema(schema: .fence) { $1.value($0.rawValue) } }
+}
+
+extension JSONSchema {
+    static let fence = JSONSchema.words(["effective", "pending", "none"]).described(
+        "`effective`: every dispatcher can know that the previous owner's epoch is over; `pending`: the broker has not confirmed it yet; `none`: there never was one here. It speaks of this installation: that of one which a token left is told by the answer to the request that moved it, not by its repetition."
+    )
 }

@@ -27,3 +27,14 @@ extension JSONObjectReader {
         has(key) ? .set(optionalString(key, maximumBytes: maximumBytes)) : .untouched
     }
 }
+
+extension InstallationPatch {
+    static let request = JSONSchema.request(
+        "InstallationChange",
+        [
+            .optional("user", .user.orNull, "Who is signed in; null for nobody."),
+            .optional("tokens", RegisteredToken.list, "All its tokens, as in a registration."),
+            .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
+        ] + InstallationProfile.stated)
+}

@@ -1,6 +1,6 @@
 import OpenSSL
 package import PushModel
-package import StrictJSON
+import StrictJSON
 
 /// An installation as the API shows it. Times are UNIX milliseconds.
 package struct InstallationRecord: Equatable, Sendable {
@@ -68,27 +68,33 @@ extension InstallationRecord {
         return "\"" + Base64URL.encode(Array(Digest.sha256(bytes).prefix(12))) + "\""
     }
 
-    package func write(to writer: inout JSONWriter, app: AppSlug, tokens shown: TokenDisplay = .hints) {
-        writer.object { object in
-            object.field("app", app.text)
-            object.plainField("id") { id.append(to: &$0) }
-            if let user { object.field("user", user) } else { object.null("user") }
-            object.field("owner_epoch", ownerEpoch)
-            object.array("tokens") { array in
-                for token in tokens { token.write(to: &array, shown) }
-            }
-            object.time("throttled_until", throttledUntil)
-            object.time("registered_at", registeredAt)
-            object.time("created_at", createdAt)
-            object.field("locale", profile.locale)
-            object.field("time_zone", profile.timeZone)
-            object.field("app_version", profile.appVersion)
-            object.field("os_version", profile.osVersion)
-            object.field("device_model", profile.deviceModel)
-            object.field("tags", profile.tags)
-            object.field("fence", fence.rawValue)
-        }
+    static let hints = response(.hints)
+    static let full = response(.full)
+    static let pageHints = PageResponse.schema("Installations", "installations", of: hints)
+    static let pageFull = PageResponse.schema("Installations", "installations", of: full)
+
+    private static func response(_ shown: TokenDisplay) -> ResponseSchema<OfApp<InstallationRecord>> {
+        .object(
+            "Installation",
+            [
+                .required("app", .slug) { $0.app },
+                .required("id", .uuid) { $0.value.id },
+                .nullable("user", .text(.user), "Who is signed in; null for nobody.") { $0.value.user },
+                .required("owner_epoch", .count, ownerEpochMeaning) { $0.value.ownerEpoch },
+                .required("tokens", .array(Token.response(shown))) { $0.value.tokens },
+                .optional("throttled_until", .time, "APNs asked to leave it alone until then.") { $0.value.throttledUntil },
+                .required("registered_at", .time) { $0.value.registeredAt },
+                .required("created_at", .time) { $0.value.createdAt },
+                .all(InstallationProfile.texts) { $0.value.profile },
+                .required("tags", .array(.text(.tag))) { $0.value.profile.tags },
+                .required("fence", .fence) { $0.value.fence },
+            ])
     }
+
+    private static let ownerEpochMeaning = """
+        Starts at 1. Grows by one with every change of the user, when the installation is deregistered, and when another user takes its token: \
+        at once, or in the four days after a move of the token to another installation of its own user. Nothing of an earlier epoch is sent.
+        """
 }
 
 extension InstallationRecord.Token {
@@ -98,24 +104,28 @@ extension InstallationRecord.Token {
             registeredAt: token.registeredAt, retired: token.retired.map { .init(at: $0.at, reason: $0.reason.rawValue) })
     }
 
-    fileprivate func write(to writer: inout JSONWriter, _ shown: TokenDisplay) {
-        writer.object { object in
-            if shown == .full { object.field("token", token.hex) }
-            object.field("hint", token.hint)
-            object.field("environment", environment)
-            object.field("purpose", purpose)
-            object.field("state", retired == nil ? "active" : "retired")
-            object.time("registered_at", registeredAt)
-            object.time("retired_at", retired?.at)
-            object.field("retired_reason", retired?.reason)
-        }
+    fileprivate static func response(_ shown: TokenDisplay) -> ResponseSchema<InstallationRecord.Token> {
+        .object(
+            "Token",
+            [
+                .optional("token", .deviceToken, "Only where `tokens=full` was asked for.") { shown == .full ? $0.token : nil },
+                .required("hint", .text(.tokenHint)) { $0.token.hint },
+            ] + fields)
     }
+
+    /// All but which token it is.
+    static let fields: [ResponseSchema<InstallationRecord.Token>.Field] = [
+        .required("environment", .text(.environment)) { $0.environment },
+        .required("purpose", .text(.purpose)) { $0.purpose },
+        .required("state", .text(.words(["active", "retired"]))) { $0.retired == nil ? "active" : "retired" },
+        .required("registered_at", .time) { $0.registeredAt },
+        .optional("retired_at", .time) { $0.retired?.at },
+        .optional("retired_reason", .text(.words(["replaced", "removed", "deregistered", "gone", "rejected", "stale"]))) {
+            $0.retired?.reason
+        },
+    ]
 }
 
-extension JSONWriter {
-    /// A moment as RFC 3339 text; nothing at all where it is nil.
-    package mutating func time(_ name: String, _ milliseconds: Int64?) {
-        guard let milliseconds else { return }
-        plainField(name) { RFC3339.append(milliseconds: milliseconds, to: &$0) }
-    }
+extension JSONSchema {
+    static let tokenHint = JSONSchema.string().example("…2c3d4e").described("The token's last six digits.")
 }

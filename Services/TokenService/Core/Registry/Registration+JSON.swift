@@ -100,3 +100,57 @@ extension JSONObjectReader {
         return token
     }
 }
+
+extension Registration {
+    static let request = JSONSchema.request("Registration", fields)
+    static let bulkItem = JSONSchema.request("NamedRegistration", [.required("id", .uuid, "The installation's id.")] + fields)
+
+    private static let fields: [JSONSchema.Field] =
+        [
+            .required("user", .user.orNull, "Who is signed in; null for nobody."),
+            .required("tokens", RegisteredToken.list, "All its tokens, at most one per environment and purpose."),
+            .omissible("replaces", .deviceToken, "A token of an earlier installation of the same device, which is over."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user, or nobody, is signed in now."),
+        ] + InstallationProfile.stated
+}
+
+extension RegisteredToken {
+    static let list = JSONSchema.array(request, maximum: 20).unique
+
+    private static let request = JSONSchema.request(
+        "NewToken",
+        [
+            .required("token", .deviceToken), .omissible("environment", .environment.standard("production")),
+            .omissible("purpose", .purpose.standard("alert")),
+        ])
+
+    static let response = ResponseSchema<RegisteredToken>.object(
+        nil,
+        [
+            .required("token", .deviceToken) { $0.token },
+            .required("environment", .word) { $0.environment },
+            .required("purpose", .text(.purpose)) { $0.purpose.rawValue },
+        ])
+}
+
+extension InstallationProfile {
+    /// What a device tells of itself, but for its tags.
+    static let texts: [ResponseSchema<InstallationProfile>.Field] = [
+        .optional("locale", .text(.string(64).example("de_DE"))) { $0.locale },
+        .optional("time_zone", .text(.string(64).example("Europe/Berlin"))) { $0.timeZone },
+        .optional("app_version", .text(.string(64).example("4.2.0"))) { $0.appVersion },
+        .optional("os_version", .text(.string(64).example("26.1"))) { $0.osVersion },
+        .optional("device_model", .text(.string(64).example("iPhone18,1"))) { $0.deviceModel },
+    ]
+    static let stated =
+        texts.flatMap(\.described).map { JSONSchema.Field.omissible($0.name, $0.schema) } + [.omissible("tags", .array(.tag, maximum: 100))]
+}
+
+extension JSONSchema {
+    static let user = JSONSchema.string(StatedUser.maximumBytes).example("ada")
+    static let tag = JSONSchema.string(64).example("beta")
+    static let purpose = JSONSchema.words(Purpose.self).described("What the token is for; it decides the topic.")
+    static let deviceToken = JSONSchema.string(pattern: "^([0-9a-fA-F]{2}){1,256}$")
+        .example(.text(String(repeating: "0a1b2c3d", count: 8))).described("Hex, as the device got it from APNs.")
+    static let nextCursor = JSONSchema.string().orNull.example("AAAB").described("For the next page; null where this is the last.")
+}

@@ -15,7 +15,7 @@ extension DocumentNode {
     }
 
     /// As JSON on one line.
-    var json: String {
+    package var json: String {
         var writer = JSONWriter()
         writer.value(self)
         return String(decoding: writer.bytes, as: UTF8.self)

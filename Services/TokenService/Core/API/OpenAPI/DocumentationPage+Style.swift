@@ -1,6 +1,6 @@
 extension DocumentationPage {
     /// The page's only style; the Content-Security-Policy names its digest.
-    static let style = """
+    static let style: HTML = """
         :root{color-scheme:light dark;--ground:#fff;--panel:#f6f7f9;--text:#1d2330;--quiet:#5c6575;--line:#dde1e8;--link:#1c5fc4;
         --get:#1b7f4b;--post:#1c5fc4;--put:#8a5a00;--patch:#7a3fb0;--delete:#b3261e}
         @media (prefers-color-scheme:dark){:root{--ground:#14171c;--panel:#1c2027;--text:#e4e7ec;--quiet:#9aa4b2;--line:#313742;

@@ -1,6 +1,6 @@
 extension JSONSchema {
     /// As JSON Schema 2020-12.
-    var node: DocumentNode {
+    package var node: DocumentNode {
         guard case .map(let fields) = kindNode else { return kindNode }
         return .map(
             fields
@@ -34,7 +34,7 @@ extension JSONSchema {
             ])
         case .object(let fields, let isClosed): object(fields, isClosed: isClosed)
         case .dictionary(let element): .map(["type": type("object"), "additionalProperties": element.node])
-        case .reference(let name): orNull(.map(["$ref": .text("#/components/schemas/\(name)")]))
+        case .reference(let name, _): orNull(.map(["$ref": .text("#/components/schemas/\(name)")]))
         case .oneOf(let options): orNull(.map(["oneOf": .list(options.map(\.node))]))
         }
     }

@@ -15,8 +15,8 @@ package struct JSONSchema: Sendable {
         case object([Field], isClosed: Bool)
         /// Any names; all values alike.
         case dictionary(JSONSchema)
-        /// Of ``OpenAPIDocument/schemas``.
-        case reference(String)
+        /// What the document describes once, under this name, and refers to elsewhere.
+        case reference(String, JSONSchema)
         case oneOf([JSONSchema])
     }
 
@@ -64,6 +64,7 @@ extension JSONSchema {
         let schema = JSONSchema(.string(Text(pattern: pattern, minimum: maximum == nil ? nil : 1, maximum: maximum)))
         return maximum == nil || pattern != nil ? schema : schema.described("At most \(maximum ?? 0) bytes of UTF-8.")
     }
+    static func numbers(_ numbers: [Int64]) -> JSONSchema { JSONSchema(.numbers(numbers)) }
     static func words(_ words: [String]) -> JSONSchema { JSONSchema(.words(words)) }
     static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> JSONSchema {
         words(type.allCases.map(\.rawValue))
@@ -71,16 +72,15 @@ extension JSONSchema {
     static func array(_ element: JSONSchema, minimum: Int? = nil, maximum: Int? = nil) -> JSONSchema {
         JSONSchema(.array(element, minimum: minimum, maximum: maximum))
     }
-    package static func reference(_ name: String) -> JSONSchema { JSONSchema(.reference(name)) }
+    static func named(_ name: String, _ schema: JSONSchema) -> JSONSchema { JSONSchema(.reference(name, schema)) }
     static func dictionary(_ element: JSONSchema) -> JSONSchema { JSONSchema(.dictionary(element)) }
     static func oneOf(_ schemas: JSONSchema...) -> JSONSchema { JSONSchema(.oneOf(schemas)) }
 
     /// What a caller sends: a field that is not listed is refused.
-    static func request(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
     static func request(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: true)) }
-    static func answer(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
+    static func request(_ name: String, _ fields: [Field]) -> JSONSchema { named(name, request(fields)) }
     /// What the service answers: a client passes over fields that it does not know.
-    static func answer(_ fields: Field...) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
+    static func answer(_ fields: [Field]) -> JSONSchema { JSONSchema(.object(fields, isClosed: false)) }
 
     var unique: JSONSchema { with { $0.hasUniqueItems = true } }
     var orNull: JSONSchema { with { $0.isNullable = true } }
@@ -111,7 +111,7 @@ extension JSONSchema.Field {
 
 extension JSONSchema {
     /// The stated example, or one that is put together from the parts' examples.
-    package func example(in schemas: [String: JSONSchema]) -> DocumentNode {
+    package var example: DocumentNode {
         if let statedExample { return statedExample }
         switch kind {
         case .anything: return .map([DocumentField]())
@@ -121,11 +121,28 @@ extension JSONSchema {
         case .boolean: return true
         case .words(let words): return .text(words.first ?? "")
         case .numbers(let numbers): return .integer(numbers.first ?? 0)
-        case .array(let element, _, _): return .list([element.example(in: schemas)])
-        case .object(let fields, _): return .map(fields.map { DocumentField($0.name, $0.schema.example(in: schemas)) })
-        case .dictionary(let element): return .map([DocumentField("name", element.example(in: schemas))])
-        case .reference(let name): return schemas[name]?.example(in: schemas) ?? .null
-        case .oneOf(let options): return options.first?.example(in: schemas) ?? .null
+        case .array(let element, _, _): return .list([element.example])
+        case .object(let fields, _): return .map(fields.map { DocumentField($0.name, $0.schema.example) })
+        case .dictionary(let element): return .map([DocumentField("name", element.example)])
+        case .reference(_, let schema): return schema.example
+        case .oneOf(let options): return options.first?.example ?? .null
         }
+    }
+}
+
+extension JSONSchema {
+    /// What the document describes under names of its own: this schema, and those within it.
+    var named: [String: JSONSchema] {
+        switch kind {
+        case .reference(let name, let schema): schema.named.merging([name: schema]) { $1 }
+        case .array(let element, _, _), .dictionary(let element): element.named
+        case .object(let fields, _): Self.named(in: fields.map(\.schema))
+        case .oneOf(let options): Self.named(in: options)
+        default: [:]
+        }
+    }
+
+    static func named(in schemas: some Sequence<JSONSchema>) -> [String: JSONSchema] {
+        schemas.reduce(into: [:]) { all, schema in all.merge(schema.named) { $1 } }
     }
 }

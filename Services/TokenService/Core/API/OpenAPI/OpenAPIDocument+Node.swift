@@ -95,7 +95,7 @@ extension OpenAPIDocument {
                     .map([
                         "schema": body.schema.node,
                         // An example of lines would have to be a text, which the schema of one line does not describe.
-                        "example": type.hasSuffix("json") && !body.isLines ? body.schema.example(in: schemas) : nil,
+                        "example": type.hasSuffix("json") && !body.isLines ? body.schema.example : nil,
                     ]))
             })
     }
@@ -119,7 +119,7 @@ extension OpenAPIDocument {
                 "application/problem+json": .map([
                     "schema": .map([
                         "allOf": .list([
-                            JSONSchema.reference("Problem").node,
+                            problem.node,
                             .map(["properties": .map(["code": .map(["enum": .texts(codes.map(\.rawValue))])])]),
                         ])
                     ])

@@ -102,17 +102,19 @@ package struct OperationBody: Sendable {
     /// Whether a body with some bad items is taken, because each item has its own fate.
     package var isItemwise = false
 
-    static func json(_ name: String, isRequired: Bool = true) -> OperationBody {
-        OperationBody(mediaTypes: ["application/json"], schema: .reference(name), isRequired: isRequired)
+    static func json(_ schema: JSONSchema, isRequired: Bool = true) -> OperationBody {
+        OperationBody(mediaTypes: ["application/json"], schema: schema, isRequired: isRequired)
     }
 
-    static func mergePatch(_ name: String) -> OperationBody {
-        OperationBody(mediaTypes: ["application/merge-patch+json", "application/json"], schema: .reference(name))
+    static func json<Value>(_ response: ResponseSchema<Value>) -> OperationBody { json(response.schema) }
+
+    static func mergePatch(_ schema: JSONSchema) -> OperationBody {
+        OperationBody(mediaTypes: ["application/merge-patch+json", "application/json"], schema: schema)
     }
 
     /// One JSON value per line.
-    static func lines(_ name: String, _ description: String) -> OperationBody {
-        OperationBody(mediaTypes: [Self.linesType], schema: .reference(name), isRequired: false, description: description, isItemwise: true)
+    static func lines(_ schema: JSONSchema, _ description: String) -> OperationBody {
+        OperationBody(mediaTypes: [Self.linesType], schema: schema, isRequired: false, description: description, isItemwise: true)
     }
 
     static func text(_ mediaType: String) -> OperationBody {

@@ -1,29 +1,22 @@
 extension Resource {
     static let operations = Resource(
         "Operations", "For the machines that run the service; they need no key and show no data.",
-        operations: [health, readiness, metrics, description, page],
-        schemas: [
-            "Health": .answer(
-                .required("status", .words(["ok"])), .required("version", .string().example("1.0.0")),
-                .required("commit", .string().example("unknown"))),
-            "Readiness": .answer(.required("ready", .boolean), .required("checks", .dictionary(.reference("ReadinessCheck")))),
-            "ReadinessCheck": .answer(.required("ok", .boolean), .required("detail", .string())),
-        ])
+        [health, readiness, metrics, description, page])
 
     private static let health = Operation(
-        .health, "health", "Whether the process runs", answers: [Answer(200, "It does.", .json("Health"))])
+        .health, "health", "Whether the process runs", answers: [Answer(200, "It does.", .json(healthSchema))])
 
     private static let readiness = Operation(
         .readiness, "readiness", "Whether it can do its work",
-        answers: [Answer(200, "It can.", .json("Readiness")), Answer(503, "It cannot now.", .json("Readiness"))])
+        answers: [Answer(200, "It can.", .json(readinessSchema)), Answer(503, "It cannot now.", .json(readinessSchema))])
 
     private static let metrics = Operation(
         .metrics, "metrics", "Metrics", "Prometheus text format.", answers: [Answer(200, "All metrics.", .text("text/plain"))])
 
     private static let description = Operation(
-        .description, "description", "This description", "OpenAPI 3.1 in YAML.", parameters: [Parameter.ifNoneMatch],
+        .description, "description", "This description", "OpenAPI 3.1 in JSON.", parameters: [Parameter.ifNoneMatch],
         answers: [
-            Answer(200, "The description.", OperationBody(mediaTypes: ["application/yaml"], schema: .anything), headers: [entityTag]),
+            Answer(200, "The description.", .json(JSONSchema.anything), headers: [entityTag]),
             unchanged,
         ])
 
@@ -34,4 +27,20 @@ extension Resource {
 
     private static let entityTag = Answer.Header.always("ETag", .string().example("\"4f2a\""), "Changes with the content.")
     private static let unchanged = Answer(304, "As before.", headers: [entityTag])
+
+    // Observability writes these two, for every service alike.
+    private static let healthSchema = JSONSchema.named(
+        "Health",
+        .answer([
+            .required("status", .words(["ok"])), .required("version", .string().example("1.0.0")),
+            .required("commit", .string().example("unknown")),
+        ]))
+    private static let readinessSchema = JSONSchema.named(
+        "Readiness",
+        .answer([
+            .required("ready", .boolean),
+            .required(
+                "checks",
+                .dictionary(.named("ReadinessCheck", .answer([.required("ok", .boolean), .required("detail", .string())])))),
+        ]))
 }

@@ -1,6 +1,5 @@
 package import Postgres
 package import PushModel
-package import StrictJSON
 
 /// `DELETE /v1/apps/{app}/notifications/{id}`: the row first, then the control stream (DESIGN.md section 8, promise 6).
 package struct Cancellation: Sendable {
@@ -54,13 +53,18 @@ package struct Cancelled: Equatable, Sendable {
     package var stopped: CancellationStore.Stopped
     package var fence: FenceState
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("id", stopped.id.description)
-            object.field("state", stopped.state.rawValue)
-            object.field("stoppable", stopped.cancelledAt == nil ? 0 : stopped.pending)
-            if stopped.isCutShort { object.field("not_expanded", true) }
-            object.field("fence", fence.rawValue)
-        }
-    }
+    static let response = ResponseSchema<Cancelled>.object(
+        "Cancellation",
+        [
+            .required("id", .uuid) { $0.stopped.id },
+            .required("state", .word, "`completed`, `expired` or `no_targets` where it was too late.") { $0.stopped.state },
+            .required(
+                "stoppable", .count,
+                "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."
+            ) { $0.stopped.cancelledAt == nil ? 0 : $0.stopped.pending },
+            .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed.") {
+                $0.stopped.isCutShort ? true : nil
+            },
+            .required("fence", .fence, "Whether the dispatchers' control stream has it.") { $0.fence },
+        ])
 }

@@ -1,5 +1,4 @@
 package import PushModel
-package import StrictJSON
 
 /// What happened to one notification for one user, in order, from the match to Apple's answer.
 package struct Explanation: Equatable, Sendable {
@@ -51,21 +50,23 @@ package struct Explanation: Equatable, Sendable {
         package var until: Int64?
     }
 
-    package func write(to writer: inout JSONWriter, app: AppSlug) {
-        writer.object { object in
-            object.field("id", notification.description)
-            object.field("app", app.text)
-            object.field("user", user)
-            object.field("state", state.rawValue)
-            object.field("receipts", receipts.rawValue)
-            object.field("verdict", verdict.rawValue)
-            object.field("explanation", summary)
-            object.array("steps") { array in
-                for step in steps { step.write(to: &array) }
-            }
-            if isCutShort { object.field("is_cut_short", true) }
-        }
-    }
+    static let response = ResponseSchema<OfApp<Explanation>>.object(
+        "Explanation",
+        [
+            .required("id", .uuid) { $0.value.notification },
+            .required("app", .slug) { $0.app },
+            .required("user", .text(.user)) { $0.value.user },
+            .required("state", .word) { $0.value.state },
+            .required("receipts", .receipts) { $0.value.receipts },
+            .required("verdict", .word) { $0.value.verdict },
+            .required("explanation", .text(.string().example("Sent: APNs accepted it for 2 of 2 tokens of ada.")), "One sentence.") {
+                $0.value.summary
+            },
+            .required("steps", .array(Step.response), "In order of time.") { $0.value.steps },
+            .optional("is_cut_short", .boolean, "The user has more devices, or the notification more deliveries, than were looked at.") {
+                $0.value.isCutShort ? true : nil
+            },
+        ])
 }
 
 extension Explanation {
@@ -111,24 +112,34 @@ extension Explanation {
 }
 
 extension Explanation.Step {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            if let at { object.time("at", at) } else { object.null("at") }
-            object.field("what", what.rawValue)
-            object.field("why", why)
-            guard detail != Explanation.Detail() else { return }
-            object.object("detail") { object in
-                object.field("installation", detail.installation?.description)
-                object.field("delivery", detail.delivery?.description)
-                object.field("hint", detail.hint)
-                object.field("environment", detail.environment)
-                object.field("class", detail.outcome)
-                object.field("status", detail.status)
-                object.field("reason", detail.reason)
-                object.field("attempts", detail.attempts)
-                object.field("hold", detail.hold?.description)
-                object.time("until", detail.until)
-            }
-        }
-    }
+    fileprivate static let response = ResponseSchema<Explanation.Step>.object(
+        "ExplanationStep",
+        [
+            .nullable("at", .time, "Null where it is not recorded.") { $0.at },
+            .required("what", .word) { $0.what },
+            .required("why", .text(.string().example("APNs accepted it.")), "For people.") { $0.why },
+            .optional("detail", Explanation.Detail.response) { $0.detail == Explanation.Detail() ? nil : $0.detail },
+        ])
+}
+
+extension Explanation.Detail {
+    fileprivate static let response = ResponseSchema<Explanation.Detail>.object(
+        "ExplanationDetail",
+        [
+            .optional("installation", .uuid) { $0.installation },
+            .optional("delivery", .uuid, "Also the apns-id.") { $0.delivery },
+            .optional("hint", .text(.tokenHint)) { $0.hint },
+            .optional("environment", .text(.environment)) { $0.environment },
+            .optional("class", .text(.words(OutcomeClass.self))) { $0.outcome },
+            .optional("status", .integer(.integer.example(410)), "APNs' HTTP status.") { $0.status },
+            .optional(
+                "reason", .text(.outcomeReason.example("Unregistered")),
+                "APNs' word, or ours in `snake_case`; of a step about the device or a hold, why."
+            ) { $0.reason },
+            .optional("attempts", .count) { $0.attempts },
+            .optional(
+                "hold", .uuid, "Of a step `held`: the hold that keeps it back; each that is in force has a step of its own."
+            ) { $0.hold },
+            .optional("until", .time) { $0.until },
+        ])
 }

@@ -59,3 +59,20 @@ package struct DeliveryList: Hashable, Sendable {
         ["deliveries", "\(app.id)", notification.description, state?.text, reason, installation?.description]
     }
 }
+
+extension DeliveryList {
+    static let hints = response(NotificationStatus.Delivery.hints)
+    static let full = response(NotificationStatus.Delivery.full)
+
+    private static func response(
+        _ delivery: ResponseSchema<NotificationStatus.Delivery>
+    ) -> ResponseSchema<(page: Page, nextCursor: String?)> {
+        .object(
+            "Deliveries",
+            [
+                .required("receipts", .receipts) { $0.page.receipts },
+                .required("deliveries", .array(delivery)) { $0.page.deliveries },
+                .nextCursor { $0.nextCursor },
+            ])
+    }
+}

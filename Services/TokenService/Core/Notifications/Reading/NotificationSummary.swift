@@ -1,5 +1,4 @@
 package import PushModel
-package import StrictJSON
 
 /// One notification in a list. Times are UNIX milliseconds.
 package struct NotificationSummary: Equatable, Sendable {
@@ -21,29 +20,29 @@ package struct NotificationSummary: Equatable, Sendable {
     package var total: Int
     package var pending: Int
 
-    package func write(to writer: inout JSONWriter, app: AppSlug) {
-        writer.object { object in
-            object.field("id", id.description)
-            object.field("app", app.text)
-            object.field("state", state.rawValue)
-            object.field("lane", lane.rawValue)
-            object.field("push_type", pushType.rawValue)
-            object.name("to")
-            target.write(to: &object)
-            object.field("receipts", receipts.rawValue)
-            object.time("accepted_at", acceptedAt)
-            object.time("not_before", notBefore)
-            object.field("local_time", localTime)
-            object.time("expires_at", expiresAt)
-            object.time("completed_at", completedAt)
-            object.time("cancelled_at", cancelledAt)
-            object.field("cancel_reason", cancelReason)
-            object.object("counts") { counts in
-                counts.field("total", total)
-                counts.field("pending", pending)
-            }
-        }
-    }
+    static let page = PageResponse.schema("Notifications", "notifications", of: response)
+    private static let response = ResponseSchema<OfApp<NotificationSummary>>.object(
+        "NotificationSummary",
+        [
+            .required("id", .uuid) { $0.value.id },
+            .required("app", .slug) { $0.app },
+            .required("state", .word) { $0.value.state },
+            .required("lane", .word) { $0.value.lane },
+            .required("push_type", .word) { $0.value.pushType },
+            .required("to", NotificationAddress.response) { $0.value.target },
+            .required("receipts", .receipts) { $0.value.receipts },
+            .required("accepted_at", .time) { $0.value.acceptedAt },
+            .optional("not_before", .time) { $0.value.notBefore },
+            .optional("local_time", .text(.localTimeAsked)) { $0.value.localTime },
+            .required("expires_at", .time) { $0.value.expiresAt },
+            .optional("completed_at", .time) { $0.value.completedAt },
+            .optional("cancelled_at", .time) { $0.value.cancelledAt },
+            .optional("cancel_reason", .text(.cancelReason)) { $0.value.cancelReason },
+            .required("counts", counts, "Deliveries so far.") { $0.value },
+        ])
+
+    private static let counts = ResponseSchema<NotificationSummary>.object(
+        nil, [.required("total", .count) { $0.total }, .required("pending", .count) { $0.pending }])
 }
 
 /// Whom a notification names; of a list, how many. Tokens are never told.
@@ -73,16 +72,22 @@ package enum NotificationAddress: Equatable, Sendable {
         }
     }
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("kind", kind.rawValue)
-            switch self {
-            case .user(let name): object.field("user", name)
-            case .installation(let id): object.field("installation", id.description)
-            case .users(let count), .installations(let count), .tokens(let count): object.field("count", count)
-            case .tags(let expression): object.field("tags", expression)
-            case .all: break
-            }
+    static let response = ResponseSchema<NotificationAddress>.object(
+        "Address",
+        [
+            .required("kind", .word) { $0.kind },
+            .optional("user", .text(.user)) { if case .user(let name) = $0 { name } else { nil } },
+            .optional("installation", .uuid) { if case .installation(let id) = $0 { id } else { nil } },
+            .optional("count", .count, "Of a list: how many it names.") { $0.count },
+            .optional("tags", .text(.string().example("ios-17 AND NOT muted")), "The expression.") {
+                if case .tags(let expression) = $0 { expression } else { nil }
+            },
+        ])
+
+    private var count: Int? {
+        switch self {
+        case .users(let count), .installations(let count), .tokens(let count): count
+        case .user, .installation, .tags, .all: nil
         }
     }
 }

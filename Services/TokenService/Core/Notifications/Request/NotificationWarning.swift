@@ -1,5 +1,3 @@
-package import StrictJSON
-
 /// Something in a request that is legal but doubtful. It is accepted all the same.
 package struct NotificationWarning: Equatable, Sendable {
     package enum Code: String, CaseIterable, Sendable {
@@ -27,13 +25,13 @@ package struct NotificationWarning: Equatable, Sendable {
         self.pointer = pointer
     }
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("pointer", pointer)
-            object.field("code", code.rawValue)
-            object.field("detail", code.detail)
-        }
-    }
+    static let response = ResponseSchema<NotificationWarning>.object(
+        nil,
+        [
+            .required("pointer", .text(.string().example("/ttl_seconds")), "Where: a JSON pointer into the request.") { $0.pointer },
+            .required("code", .word) { $0.code },
+            .required("detail", .text(), "For people.") { $0.code.detail },
+        ])
 }
 
 extension NotificationWarning.Code {

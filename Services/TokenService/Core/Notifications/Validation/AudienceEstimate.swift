@@ -1,5 +1,4 @@
 import PushModel
-package import StrictJSON
 
 /// How many devices a target would reach at this moment, and why not the others.
 package struct AudienceEstimate: Equatable, Sendable {
@@ -35,23 +34,25 @@ package struct AudienceEstimate: Equatable, Sendable {
     /// How many would be sent to, some of them later.
     package var reachable: Int { devices.reduce(0) { $0 + ($1.key.effect == .notSent ? 0 : $1.value) } }
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("devices", reachable)
-            object.field("deliveries", deliveries)
-            object.field("is_lower_bound", isLowerBound)
-            object.array("reasons") { array in
-                for reason in Reason.allCases where reason != .ready && devices[reason, default: 0] > 0 {
-                    array.object { object in
-                        object.field("reason", reason.rawValue)
-                        object.field("effect", reason.effect.rawValue)
-                        object.field("devices", devices[reason, default: 0])
-                        object.field("detail", reason.detail)
-                    }
-                }
-            }
-        }
-    }
+    static let response = ResponseSchema<AudienceEstimate>.object(
+        "Audience",
+        [
+            .required("devices", .count, "Would be sent to, some of them later.") { $0.reachable },
+            .required("deliveries", .count, "Tokens: a device may have one in each environment.") { $0.deliveries },
+            .required("is_lower_bound", .boolean, "Not everything was looked at: there may be more.") { $0.isLowerBound },
+            .required("reasons", .array(reason), "Why devices would not be sent to, or not at once.") { estimate in
+                Reason.allCases.filter { $0 != .ready }.map { ($0, estimate.devices[$0, default: 0]) }.filter { $0.1 > 0 }
+            },
+        ])
+
+    private static let reason = ResponseSchema<(reason: Reason, devices: Int)>.object(
+        "AudienceReason",
+        [
+            .required("reason", .text(.words(Reason.self).example("no_token"))) { $0.reason.rawValue },
+            .required("effect", .text(.words(Effect.self).example("not_sent"))) { $0.reason.effect.rawValue },
+            .required("devices", .count) { $0.devices },
+            .required("detail", .text(.string().example("there is no such installation")), "For people.") { $0.reason.detail },
+        ])
 }
 
 extension AudienceEstimate.Reason {

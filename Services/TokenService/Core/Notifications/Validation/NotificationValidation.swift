@@ -1,5 +1,4 @@
 import PushModel
-package import StrictJSON
 
 /// What a request would do, without doing it.
 package struct NotificationValidation: Equatable, Sendable {
@@ -13,44 +12,51 @@ package struct NotificationValidation: Equatable, Sendable {
         self.audience = audience
     }
 
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("push_type", request.pushType.rawValue)
-            object.field("topic", request.pushType.purpose.topic(bundleID: bundleID))
-            object.field("bundle_id", bundleID)
-            object.field("priority", request.priority)
-            object.field("lane", request.lane.rawValue)
-            object.field("collapse_id", request.collapseID)
-            object.field("apns_expiration", request.apnsExpiration)
-            object.field("on_unknown", request.onUnknown.rawValue)
-            writeTiming(to: &object)
-            object.field("supersede_key", request.supersedeKey)
-            if case .tags(let expression) = request.target { object.field("tags", expression.description) }
-            object.array("payloads") { array in
-                writePayload(request.content.payload, locale: nil, to: &array)
-                for variant in request.content.variants { writePayload(variant.payload, locale: variant.locale, to: &array) }
-            }
-            object.array("warnings") { array in
-                for warning in request.warnings { warning.write(to: &array) }
-            }
-            object.name("audience")
-            audience.write(to: &object)
-        }
+    static let response = ResponseSchema<NotificationValidation>.object(
+        "Validation",
+        [
+            .required("push_type", .word) { $0.request.pushType },
+            .required("topic", .text(.string().example("com.example.shop"))) {
+                $0.request.pushType.purpose.topic(bundleID: $0.bundleID)
+            },
+            .required("bundle_id", .text(.string().example("com.example.shop"))) { $0.bundleID },
+            .required("priority", .integer(.numbers([10, 5, 1]))) { $0.request.priority },
+            .required("lane", .word) { $0.request.lane },
+            .optional("collapse_id", .text()) { $0.request.collapseID },
+            .required("apns_expiration", .count, "UNIX seconds; 0 for one try.") { $0.request.apnsExpiration },
+            .required("on_unknown", .word, "As stated, or as the push type has it.") { $0.request.onUnknown },
+            .optional("not_before", .time) { $0.request.timing.notBefore },
+            .optional("local_time", .text(.localTime)) { $0.request.timing.localTime?.description },
+            .required("expires_at", .time) { $0.request.expiresAt },
+            .optional("lifetime_seconds", .count, "With a local time: how long after it is due in its time zone.") {
+                $0.request.timing.lifetime.map { $0 / 1000 }
+            },
+            .optional("supersede_key", .text()) { $0.request.supersedeKey },
+            .optional("tags", .text(.string().example("beta AND NOT muted")), "The expression as it was understood.") {
+                if case .tags(let expression) = $0.request.target { expression.description } else { nil }
+            },
+            .required("payloads", .array(Payload.response), "The default first, then the locales.") { $0.payloads },
+            .required("warnings", .array(NotificationWarning.response), "Legal but doubtful.") { $0.request.warnings },
+            .required("audience", AudienceEstimate.response) { $0.audience },
+        ])
+
+    private struct Payload {
+        let locale: String?
+        let bytes: [UInt8]
+        let pushType: PushType
+
+        static let response = ResponseSchema<Payload>.object(
+            "RenderedPayload",
+            [
+                .nullable("locale", .text(.string().example("de")), "Null for the default.") { $0.locale },
+                .required("bytes", .count) { $0.bytes.count },
+                .required("maximum_bytes", .integer(.count.example(4096))) { $0.pushType.maximumPayloadBytes },
+                .required("payload", .raw(.dictionary(.anything)), "As APNs would get it.") { $0.bytes },
+            ])
     }
 
-    private func writeTiming(to object: inout JSONWriter) {
-        object.time("not_before", request.timing.notBefore)
-        object.field("local_time", request.timing.localTime?.description)
-        object.time("expires_at", request.expiresAt)
-        object.field("lifetime_seconds", request.timing.lifetime.map { $0 / 1000 })
-    }
-
-    private func writePayload(_ payload: [UInt8], locale: String?, to array: inout JSONWriter) {
-        array.object { object in
-            if let locale { object.field("locale", locale) } else { object.null("locale") }
-            object.field("bytes", payload.count)
-            object.field("maximum_bytes", request.pushType.maximumPayloadBytes)
-            object.field("payload", raw: payload)
-        }
+    private var payloads: [Payload] {
+        [Payload(locale: nil, bytes: request.content.payload, pushType: request.pushType)]
+            + request.content.variants.map { Payload(locale: $0.locale, bytes: $0.payload, pushType: request.pushType) }
     }
 }

@@ -1,41 +1,58 @@
 import PushModel
-package import StrictJSON
+import StrictJSON
 
-extension InstallationHistory.Page {
-    package func write(to writer: inout JSONWriter, list: HistoryList, app: App) {
-        writer.object { object in
-            object.field("app", app.slug.text)
-            object.field("id", list.installation.description)
-            object.field("reachable", reachability.isReachable)
-            object.field("reachable_purposes", reachability.purposes)
-            object.field("explanation", reachability.explanation)
-            object.array("entries") { array in
-                for entry in entries { entry.write(to: &array) }
-            }
-            if let next { object.field("next_cursor", list.cursor(after: next, app: app)) } else { object.null("next_cursor") }
-        }
+extension InstallationHistory {
+    /// One page, and of which list it is.
+    struct Answer {
+        let app: App
+        let list: HistoryList
+        let page: Page
     }
+
+    static let response = ResponseSchema<Answer>.object(
+        "History",
+        [
+            .required("app", .slug) { $0.app.slug },
+            .required("id", .uuid) { $0.list.installation },
+            .required("reachable", .boolean, "Whether a notification to its user would be sent to it now.") {
+                $0.page.reachability.isReachable
+            },
+            .required("reachable_purposes", .array(.text(.purpose))) { $0.page.reachability.purposes },
+            .required("explanation", .text(.string().example("It can be reached: somebody is signed in and it has an active token."))) {
+                $0.page.reachability.explanation
+            },
+            .required("entries", .array(HistoryEntry.response)) { $0.page.entries },
+            .nextCursor { answer in answer.page.next.map { answer.list.cursor(after: $0, app: answer.app) } },
+        ])
 }
 
 extension HistoryEntry {
-    package func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.time("at", at)
-            object.field("event", event.rawValue)
-            object.field("user", owner)
-            object.field("owner_epoch", ownerEpoch)
-            if let token {
-                object.object("token") { object in
-                    object.field("hint", token.hint)
-                    object.field("environment", token.environment)
-                    object.field("purpose", token.purpose)
-                }
-            }
-            object.field("other_installation", otherInstallation?.description)
-            object.field("status", status)
-            object.field("reason", reason)
-            object.time("apns_timestamp", apnsTimestamp)
-            object.field("delivery", delivery?.description)
-        }
-    }
+    static let response = ResponseSchema<HistoryEntry>.object(
+        "HistoryEntry",
+        [
+            .required("at", .time) { $0.at },
+            .required("event", .word) { $0.event },
+            .optional("user", .text(.user), "Who was, or became, signed in.") { $0.owner },
+            .optional("owner_epoch", .count) { $0.ownerEpoch },
+            .optional("token", Token.response) { $0.token },
+        ] + causes)
+
+    /// In a user's export, the last fields of it as well.
+    static let causes: [ResponseSchema<HistoryEntry>.Field] = [
+        .optional("other_installation", .uuid, "Where a token came from or went to.") { $0.otherInstallation },
+        .optional("status", .integer(.integer.example(410)), "APNs' HTTP status.") { $0.status },
+        .optional("reason", .text(.string().example("Unregistered"))) { $0.reason },
+        .optional("apns_timestamp", .time, "Since when APNs has known that the token is over.") { $0.apnsTimestamp },
+        .optional("delivery", .uuid) { $0.delivery },
+    ]
+}
+
+extension HistoryEntry.Token {
+    static let response = ResponseSchema<HistoryEntry.Token>.object(
+        "TokenName",
+        [
+            .required("hint", .text(.tokenHint)) { $0.hint },
+            .required("environment", .text(.environment)) { $0.environment },
+            .required("purpose", .text(.purpose)) { $0.purpose },
+        ])
 }

@@ -12,7 +12,7 @@ package struct TokenSearch: Sendable {
 
 /// An installation that a token belonged to, and until when.
 package struct FormerHolder: Equatable, Sendable {
-    package enum Reason: String, Sendable { case moved, deregistered }
+    package enum Reason: String, CaseIterable, Sendable { case moved, deregistered }
 
     package var installation: PushID
     package var environment: String
@@ -39,15 +39,33 @@ extension InstallationStore {
     }
 }
 
-extension FormerHolder {
-    func write(to writer: inout JSONWriter) {
-        writer.object { object in
-            object.field("id", installation.description)
-            object.field("environment", environment)
-            object.field("purpose", purpose)
-            object.field("reason", reason.rawValue)
-            object.time("until", until)
-            object.field("moved_to", movedTo?.description)
-        }
+extension TokenSearch {
+    static let named: [JSONSchema.Field] = [
+        .required("token", .deviceToken), .omissible("environment", .environment, "Where it is left out: both."),
+    ]
+    static let request = JSONSchema.request("NamedToken", named)
+    static let hints = response(InstallationRecord.hints)
+    static let full = response(InstallationRecord.full)
+
+    private static func response(_ record: ResponseSchema<OfApp<InstallationRecord>>) -> ResponseSchema<OfApp<TokenSearch>> {
+        .object(
+            "TokenHolders",
+            [
+                .required("installations", .array(record)) { found in found.value.records.map { OfApp(app: found.app, value: $0) } },
+                .required("former_holders", .array(FormerHolder.response)) { $0.value.former },
+            ])
     }
+}
+
+extension FormerHolder {
+    static let response = ResponseSchema<FormerHolder>.object(
+        "FormerHolder",
+        [
+            .required("id", .uuid, "The installation's.") { $0.installation },
+            .required("environment", .text(.environment)) { $0.environment },
+            .required("purpose", .text(.purpose)) { $0.purpose },
+            .required("reason", .word) { $0.reason },
+            .required("until", .time) { $0.until },
+            .optional("moved_to", .uuid, "Where it went, as far as is known.") { $0.movedTo },
+        ])
 }

@@ -1,18 +1,20 @@
 import PushModel
 
 /// What a sender says: the body of sending and of validating.
-extension Resource {
-    static let newNotification = JSONSchema.request(
-        .required("to", .reference("Target")),
-        .omissible("content", .reference("Content"), "What to show, in typed fields. Either this or payload."),
+extension NotificationRequest {
+    static let schema = JSONSchema.named("NewNotification", body.example(example))
+
+    private static let body = JSONSchema.request([
+        .required("to", targetSchema),
+        .omissible("content", contentSchema, "What to show, in typed fields. Either this or payload."),
         .omissible("payload", payload, "The whole APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
         .omissible(
-            "locales", .dictionary(.reference("Variant")),
+            "locales", .dictionary(variantSchema),
             "By language tag (BCP 47, any case): what devices of that locale get instead; `de` is for de-AT too. Whole, not merged. At most 100."
         ),
         .omissible(
             "push_type", .words(PushType.self), "Derived from the content where that is certain: alert, background or liveactivity."),
-        .omissible("priority", JSONSchema(.numbers([10, 5, 1])), "Which ones are allowed depends on the push type."),
+        .omissible("priority", .numbers([10, 5, 1]), "Which ones are allowed depends on the push type."),
         .omissible(
             "collapse_id", .string(64).example("order-4711"),
             "A later one of the same id replaces this one. At most 64 bytes, no control characters, no blank at either end."
@@ -36,7 +38,7 @@ extension Resource {
             "Only to one user or one installation: older notifications to them with this key are stopped, as far as they were not sent yet. At most 64 bytes, no control characters."
         ),
         .omissible(
-            "receipts", .words(NotificationRequest.Receipts.self),
+            "receipts", .words(Receipts.self),
             "One receipt for each delivery, or for failures alone; by itself as the audience is small or large."),
         .omissible(
             "on_unknown", .words(PushJob.OnUnknown.self),
@@ -44,36 +46,43 @@ extension Resource {
             What to do when a request left and APNs' answer got lost: resend it until an answer comes; resend_once, at once and only within \
             5 seconds of the 202; drop it. By itself: drop for a Live Activity's start, because two activities would show; resend_once for \
             voip and pushtotalk, because a late ring is worse than none; resend for all else.
-            """)
-    ).example(
-        .map([
-            "to": .map(["user": "ada"]),
-            "content": .map(["alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default"]),
-            "collapse_id": "order-4711", "ttl_seconds": 3600,
-        ]))
+            """),
+    ])
+
+    private static let example = DocumentNode.map([
+        "to": .map(["user": "ada"]),
+        "content": contentExample,
+        "collapse_id": "order-4711", "ttl_seconds": 3600,
+    ])
 
     private static let payload = JSONSchema.dictionary(.anything).example(.map(["aps": .map(["alert": "Your order is packed"])]))
 
     /// Exactly one.
-    static let target = JSONSchema.oneOf(
-        .request(.required("user", user, "Every device that this user is signed in on.")),
-        .request(.required("users", .array(user, minimum: 1, maximum: 1000), "Whoever is named twice is meant once.")),
-        .request(.required("installation", .uuid)),
-        .request(.required("installations", .array(.uuid, minimum: 1, maximum: 1000))),
-        .request(.required("tokens", .array(.deviceToken, minimum: 1, maximum: 1000))),
-        .request(
-            .required(
-                "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
-                "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags.")),
-        .request(.required("all", JSONSchema.boolean.example(true), "Every installation of the app; true.")))
+    private static let targetSchema = JSONSchema.named(
+        "Target",
+        .oneOf(
+            .request([.required("user", .user, "Every device that this user is signed in on.")]),
+            .request([.required("users", .array(.user, minimum: 1, maximum: 1000), "Whoever is named twice is meant once.")]),
+            .request([.required("installation", .uuid)]),
+            .request([.required("installations", .array(.uuid, minimum: 1, maximum: 1000))]),
+            .request([.required("tokens", .array(.deviceToken, minimum: 1, maximum: 1000))]),
+            .request([
+                .required(
+                    "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
+                    "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags.")
+            ]),
+            .request([.required("all", .boolean.example(true), "Every installation of the app; true.")])))
 
-    static let variant = JSONSchema.request(.omissible("content", .reference("Content")), .omissible("payload", payload))
+    private static let variantSchema = JSONSchema.request(
+        "Variant", [.omissible("content", contentSchema), .omissible("payload", payload)])
 
     /// Apple's fields under our spelling; each goes where APNs wants it.
-    static let content = JSONSchema.request(
-        .omissible("alert", .oneOf(.string(), .reference("Alert"))),
+    private static let contentSchema = JSONSchema.named("Content", content.example(contentExample))
+
+    private static let content = JSONSchema.request([
+        .omissible("alert", .oneOf(.string(), alertSchema)),
         .omissible("badge", .count, "0 removes it."),
-        .omissible("sound", .oneOf(.string().example("default"), .reference("CriticalSound")), "A file of the app, or default."),
+        .omissible("sound", .oneOf(.string().example("default"), criticalSoundSchema), "A file of the app, or default."),
         .omissible("category", .string().example("MESSAGE")),
         .omissible("thread_id", .string().example("order-4711"), "Groups notifications."),
         .omissible("interruption_level", .words(["active", "passive", "time-sensitive", "critical"])),
@@ -93,21 +102,30 @@ extension Resource {
         .omissible("attributes_type", .string(), "With the event start, as the rest:"),
         .omissible("attributes", .dictionary(.anything)), .omissible("input_push_token", .boolean),
         .omissible("input_push_channel", .string()),
-        .omissible("custom", .dictionary(.anything), "Keys of the app's own, which stand beside aps.")
-    ).example(.map(["alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default"]))
+        .omissible("custom", .dictionary(.anything), "Keys of the app's own, which stand beside aps."),
+    ])
+    private static let contentExample = DocumentNode.map([
+        "alert": .map(["title": "Your order is packed", "body": "It leaves tonight"]), "sound": "default",
+    ])
 
-    static let alert = JSONSchema.request(
+    private static let alertSchema = JSONSchema.named("Alert", alert.example(.map(["title": "Your order is packed"])))
+
+    private static let alert = JSONSchema.request([
         .omissible("title", .string().example("Your order is packed")), .omissible("subtitle", .string()), .omissible("body", .string()),
         .omissible("launch_image", .string()), .omissible("title_loc_key", .string()), .omissible("title_loc_args", .array(.string())),
         .omissible("subtitle_loc_key", .string()), .omissible("subtitle_loc_args", .array(.string())), .omissible("loc_key", .string()),
-        .omissible("loc_args", .array(.string()))
-    ).example(.map(["title": "Your order is packed"]))
+        .omissible("loc_args", .array(.string())),
+    ])
 
-    static let criticalSound = JSONSchema.request(
-        .required("name", .string().example("default")), .required("critical", JSONSchema.boolean.example(true)),
-        .omissible("volume", .number.example(.number(0.8)), "0 to 1."))
+    private static let criticalSoundSchema = JSONSchema.request(
+        "CriticalSound",
+        [
+            .required("name", .string().example("default")), .required("critical", .boolean.example(true)),
+            .omissible("volume", .number.example(.number(0.8)), "0 to 1."),
+        ])
 }
 
 extension JSONSchema {
-    static let localTime = JSONSchema(.string(Text(pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$"))).example("2026-11-22T09:00")
+    static let localTime = JSONSchema.string(pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$")
+        .example("2026-11-22T09:00")
 }

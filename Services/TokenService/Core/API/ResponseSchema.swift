@@ -1,0 +1,124 @@
+import PushModel
+import StrictJSON
+
+/// A JSON value of an answer: its JSON schema, which the API's document shows, and the way to write it.
+///
+/// An object's fields stand in one list, from which both are made: neither can say something that the other does not.
+struct ResponseSchema<Value>: Sendable {
+    let schema: JSONSchema
+    let write: @Sendable (Value, inout JSONWriter) -> Void
+
+    /// One field of an object, or the fields of one part of the value.
+    struct Field: Sendable {
+        let described: [JSONSchema.Field]
+        let write: @Sendable (Value, inout JSONWriter) -> Void
+    }
+
+    /// - Parameter name: The document describes the object once, under this name; without one, wherever it stands.
+    static func object(_ name: String? = nil, _ fields: [Field]) -> ResponseSchema {
+        let object = JSONSchema.answer(fields.flatMap(\.described))
+        return ResponseSchema(schema: name.map { .named($0, object) } ?? object) { value, writer in
+            writer.object { object in
+                for field in fields { field.write(value, &object) }
+            }
+        }
+    }
+
+    /// - Parameter schema: Where the list has more to say than what its elements are.
+    static func array<Element>(
+        _ element: ResponseSchema<Element>, _ schema: JSONSchema? = nil
+    ) -> ResponseSchema where Value == [Element] {
+        ResponseSchema(schema: schema ?? .array(element.schema)) { elements, writer in
+            writer.array { array in
+                for value in elements { element.write(value, &array) }
+            }
+        }
+    }
+}
+
+extension ResponseSchema.Field {
+    static func required<Part>(
+        _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part
+    ) -> Self {
+        Self(described: [.required(name, type.schema, description)]) { value, writer in
+            writer.name(name)
+            type.write(part(value), &writer)
+        }
+    }
+
+    /// Left out where the part is nil.
+    static func optional<Part>(
+        _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part?
+    ) -> Self {
+        Self(described: [.optional(name, type.schema, description)]) { value, writer in
+            guard let part = part(value) else { return }
+            writer.name(name)
+            type.write(part, &writer)
+        }
+    }
+
+    /// Always there, null where the part is nil.
+    static func nullable<Part>(
+        _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part?
+    ) -> Self {
+        Self(described: [.required(name, type.schema.orNull, description)]) { value, writer in
+            guard let part = part(value) else { return writer.null(name) }
+            writer.name(name)
+            type.write(part, &writer)
+        }
+    }
+
+    /// The fields of a part stand among those of the object.
+    static func all<Part>(_ fields: [ResponseSchema<Part>.Field], _ part: @escaping @Sendable (Value) -> Part) -> Self {
+        Self(described: fields.flatMap(\.described)) { value, writer in
+            let part = part(value)
+            for field in fields { field.write(part, &writer) }
+        }
+    }
+}
+
+// MARK: Values
+
+extension ResponseSchema where Value == String {
+    static func text(_ schema: JSONSchema = .string()) -> ResponseSchema { ResponseSchema(schema: schema) { $1.value($0) } }
+}
+
+extension ResponseSchema where Value == Bool {
+    static var boolean: ResponseSchema { ResponseSchema(schema: .boolean) { $1.value($0) } }
+}
+
+extension ResponseSchema where Value: FixedWidthInteger & SignedInteger & SendableMetatype {
+    static var count: ResponseSchema { integer(.count) }
+    static func integer(_ schema: JSONSchema) -> ResponseSchema { ResponseSchema(schema: schema) { $1.value($0) } }
+}
+
+extension ResponseSchema where Value == Int64 {
+    /// UNIX milliseconds, as RFC 3339 text.
+    static var time: ResponseSchema {
+        ResponseSchema(schema: .time) { time, writer in writer.plainString { RFC3339.append(milliseconds: time, to: &$0) } }
+    }
+}
+
+extension ResponseSchema where Value == PushID {
+    static var uuid: ResponseSchema { ResponseSchema(schema: .uuid) { id, writer in writer.plainString { id.append(to: &$0) } } }
+}
+
+extension ResponseSchema where Value == AppSlug {
+    static var slug: ResponseSchema { ResponseSchema(schema: .slug) { $1.value($0.text) } }
+}
+
+extension ResponseSchema where Value == DeviceToken {
+    static var deviceToken: ResponseSchema {
+        ResponseSchema(schema: .deviceToken) { token, writer in writer.plainString { token.appendHex(to: &$0) } }
+    }
+}
+
+extension ResponseSchema where Value: RawRepresentable<String> & CaseIterable & SendableMetatype {
+    /// The raw value of an enumeration's case.
+    static var word: ResponseSchema { ResponseSchema(schema: .words(Value.self)) { $1.value($0.rawValue) } }
+}
+
+extension ResponseSchema where Value == [UInt8] {
+    /// Bytes that are JSON already.
+    static func raw(_ schema: JSONSchema) -> ResponseSchema { ResponseSchema(schema: schema) { $1.raw($0) } }
+}

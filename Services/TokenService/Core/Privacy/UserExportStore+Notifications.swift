@@ -1,0 +1,90 @@
+import Postgres
+import PushModel
+import StrictJSON
+
+/// Notifications and their deliveries as JSON objects.
+extension UserExportStore {
+    /// A notification without its deliveries, which are pages of their own.
+    struct Sent {
+        let id: PushID
+        let user: String?
+        /// Of a list of users, only the one who asks.
+        let users: [String]?
+        let installation: PushID?
+        let state: String
+        let lane: String
+        let pushType: String
+        let topic: String
+        let collapseID: String?
+        /// Checked when it was accepted, and kept as it came.
+        let payload: [UInt8]
+        let acceptedAt: Int64
+        let expiresAt: Int64
+        let completedAt: Int64?
+
+        init(_ row: PostgresRow, asked: String) throws {
+            id = try row.id(0)
+            user = try row.optionalText(1)
+            installation = try row.optionalID(2)
+            state = try row.text(3)
+            lane = try row.text(4)
+            pushType = try row.text(5)
+            topic = try row.text(6)
+            collapseID = try row.optionalText(7)
+            payload = try row.bytes(8)
+            acceptedAt = try row.timestampMilliseconds(9)
+            expiresAt = try row.timestampMilliseconds(10)
+            completedAt = try row.optionalTimestampMilliseconds(11)
+            users = try row.bool(12) ? [asked] : nil
+        }
+    }
+
+    static let notification = ResponseSchema.object(nil, notificationFields)
+
+    static let notificationSchema = JSONSchema.named(
+        "ExportedNotification",
+        .answer(notificationFields.flatMap(\.described) + [.required("deliveries", .array(delivery.schema))]))
+
+    private static let notificationFields: [ResponseSchema<Sent>.Field] = [
+        .required("id", .uuid) { $0.id },
+        .required("to", address) { $0 },
+        .required("state", .text(.notificationState)) { $0.state },
+        .required("lane", .text(.words(Lane.self))) { $0.lane },
+        .required("push_type", .text(.words(PushType.self))) { $0.pushType },
+        .required("topic", .text(.string().example("com.example.shop"))) { $0.topic },
+        .optional("collapse_id", .text(.string(64).example("order-4711"))) { $0.collapseID },
+        .required("accepted_at", .time) { $0.acceptedAt },
+        .required("expires_at", .time) { $0.expiresAt },
+        .optional("completed_at", .time) { $0.completedAt },
+        .required("payload", .raw(.dictionary(.anything).example(.map(["aps": .map(["alert": "Your order is packed"])])))) { $0.payload },
+    ]
+
+    private static let address = ResponseSchema<Sent>.object(
+        nil,
+        [
+            .optional("user", .text(.user)) { $0.user },
+            .optional("users", .array(.text(.user)), "Of a list, this user alone.") { $0.users },
+            .optional("installation", .uuid) { $0.installation },
+        ])
+
+    /// Its token is no part of the document: the installations' are in it.
+    static func delivery(_ row: PostgresRow) throws -> NotificationStatus.Delivery {
+        NotificationStatus.Delivery(
+            id: try row.id(1), installation: try row.id(2), token: nil, environment: try row.text(3), outcome: try row.optionalText(4),
+            status: try row.optionalInt32(5).map { Int($0) }, reason: try row.optionalText(6), attempts: Int(try row.int32(7)),
+            updatedAt: try row.timestampMilliseconds(8))
+    }
+
+    static let delivery = ResponseSchema<NotificationStatus.Delivery>.object(
+        nil,
+        [
+            .required("id", .uuid) { $0.id },
+            .required("installation", .uuid) { $0.installation },
+            .required("environment", .text(.environment)) { $0.environment },
+            .required("state", .text(.words(DeliveryList.State.names))) { $0.outcome ?? "pending" },
+            .optional("status", .integer(.integer.example(200))) { $0.status },
+            .optional("reason", .text(.string().example("Unregistered"))) { $0.reason },
+            .required("attempts", .count) { $0.attempts },
+            .required("updated_at", .time) { $0.updatedAt },
+        ])
+}
