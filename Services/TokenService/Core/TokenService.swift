@@ -119,8 +119,9 @@ package struct TokenService: Sendable {
         let streams = StreamLimit(limits, metrics: metrics)
         metrics.observe(streams)
         let router = APIRouter(
-            gate: Gate(authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey)),
-            shedding: shedding, metrics: metrics, logger: logger)
+            admission: AdmissionMiddleware(
+                authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
+                shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, logger: logger)))
         router.mount(operations)
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
         metrics.observe(registration)

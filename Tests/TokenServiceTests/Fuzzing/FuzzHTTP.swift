@@ -7,7 +7,7 @@ import NIOHTTPTypesHTTP1
 
 @testable import TokenService
 
-/// HTTP/1.1 as the service reads it: the parser with our limits, and the connection's guard.
+/// HTTP/1.1 as the service reads it: the parser with our limits, and the connection's handler.
 ///
 /// However the bytes are cut, they are the same requests; and a request that was taken, written plainly, is that one request again: nobody
 /// could have read it as two, or as another one.
@@ -57,9 +57,8 @@ enum FuzzHTTP {
             withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
             withEncoderConfiguration: .init(),
             withDecoderLimitConfiguration: limits)
-        try pipeline.addHandler(OldVersionGuard())
+        try pipeline.addHandler(ConnectionHandler(bodyTimeout: .seconds(30)))
         try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
-        try pipeline.addHandler(ConnectionGuard(bodyTimeout: .seconds(30)))
         try pipeline.addHandler(recorder)
     }
 }

@@ -10,13 +10,28 @@ struct LoopChannel: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
     private let base: HTTP1Channel
+    private let bodyTimeout: Duration
 
-    init(_ base: HTTP1Channel) { self.base = base }
+    static func server(_ limits: RequestLimits) -> HTTPServerBuilder {
+        let configuration = HTTP1Channel.Configuration(
+            idleTimeout: TimeAmount(limits.idleTimeout),
+            httpDecoderConfiguration: .init(
+                maxHeaderFieldSize: RequestLimits.headerFieldBytes, maxHeaderListSize: RequestLimits.headerListBytes,
+                maxHeaderFieldCount: RequestLimits.headerFields))
+        return HTTPServerBuilder { responder in
+            let base = HTTP1Channel(
+                responder: { (request, writer: consuming ResponseWriter, channel) in
+                    try await responder(request.askingForItsBody(on: channel), writer, channel)
+                }, configuration: configuration)
+            return LoopChannel(base: base, bodyTimeout: limits.bodyTimeout)
+        }
+    }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        base.setup(channel: channel, logger: logger).flatMapThrowing { value in
+        base.setup(channel: channel, logger: logger).flatMapThrowing { [bodyTimeout] value in
             let pipeline = channel.pipeline.syncOperations
-            try pipeline.addHandler(OldVersionGuard(), position: .before(pipeline.handler(type: HTTP1ToHTTPServerCodec.self)))
+            let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
+            try pipeline.addHandler(ConnectionHandler(bodyTimeout: bodyTimeout), position: .before(codec))
             return value
         }
     }
@@ -24,18 +39,6 @@ struct LoopChannel: ServerChildChannel {
     func handle(value: Value, logger: Logger) async {
         let loop = value.channel.eventLoop
         await withTaskExecutorPreference(EventLoopExecutor { loop.execute($0) }) { await base.handle(value: value, logger: logger) }
-    }
-}
-
-extension LoopChannel {
-    static func server(_ limits: RequestLimits) -> HTTPServerBuilder {
-        HTTPServerBuilder { responder in
-            LoopChannel(
-                HTTP1Channel(
-                    responder: { (request, writer: consuming ResponseWriter, channel) in
-                        try await responder(request.askingForItsBody(on: channel), writer, channel)
-                    }, configuration: limits.connection))
-        }
     }
 }
 

@@ -2,8 +2,8 @@ import HTTPTypes
 import HummingbirdCore
 import NIOCore
 
-/// The body of a request whose client waits for `100 Continue` with it (RFC 9110, section 10.1.1): the first who reads it says so to
-/// ``ConnectionGuard``. A request that is refused by its head is never told to send the rest.
+/// The body of a request whose client waits for `100 Continue` with it (RFC 9110, section 10.1.1): the first read reports it to
+/// ``ConnectionHandler``, which answers `100 Continue`. The client of a request that is refused by its head sends no body.
 struct AwaitedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -14,7 +14,7 @@ struct AwaitedBody: AsyncSequence, Sendable {
 
     struct AsyncIterator: AsyncIteratorProtocol {
         var base: HummingbirdCore.RequestBody.AsyncIterator
-        /// Until it was told.
+        /// Until the first read is reported.
         var channel: (any Channel)?
 
         @concurrent mutating func next() async throws -> ByteBuffer? {
@@ -29,7 +29,7 @@ struct AwaitedBody: AsyncSequence, Sendable {
 struct BodyIsWanted: Sendable {}
 
 extension HTTPRequest {
-    /// Whether its client waits to be told before it sends the body.
+    /// Whether its client waits for `100 Continue` before it sends the body.
     var awaitsContinue: Bool { headerFields[.expect]?.lowercased() == "100-continue" }
 }
 

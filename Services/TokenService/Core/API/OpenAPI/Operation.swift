@@ -35,7 +35,7 @@ package struct Operation: Sendable {
     private var impliedProblems: [ProblemCode] {
         // The process's own routes cannot fail: they read memory.
         guard !route.scopes.isEmpty else { return [] }
-        var problems = ProblemCode.gate
+        var problems = ProblemCode.admission
         if route.isOfApp { problems.append(.notFound) }
         if pathParameters.contains(where: { $0.schema.isUUID }) { problems.append(.invalidID) }
         if pathParameters.contains(where: { !$0.schema.isUUID && $0.name != "app" }) || pathParameters.contains(where: { $0.name == "id" })

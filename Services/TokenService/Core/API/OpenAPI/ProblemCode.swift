@@ -46,8 +46,8 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case overloaded
     case shuttingDown = "shutting_down"
 
-    /// What everything behind the gate can answer, whatever it does.
-    static let gate: [ProblemCode] = [
+    /// What everything behind ``AdmissionMiddleware`` can answer, whatever it does.
+    static let admission: [ProblemCode] = [
         .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
         .shuttingDown,
     ]

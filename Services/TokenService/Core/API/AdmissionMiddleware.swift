@@ -1,0 +1,67 @@
+import HTTPTypes
+import Hummingbird
+import PushModel
+
+/// Stands before the handler of every route that needs a key. The cheapest check comes first: is there room, who calls, does its rate allow it, may it
+/// do this.
+struct AdmissionMiddleware: Sendable {
+    let authenticator: Authenticator
+    let apps: AppStore
+    let rates: RequestRates
+    let shedding: LoadShedding
+    let metrics: TokenServiceMetrics
+    let observation: RequestObservation
+
+    func answer(
+        _ request: Request, _ context: APIRequestContext, _ route: APIRoute, _ handler: APIRouter.Handler
+    ) async throws -> Response {
+        if let reason = shedding.begin() {
+            metrics.shed(reason)
+            throw APIError.overloaded
+        }
+        defer { shedding.end() }
+        guard let key = Self.key(of: request), let caller = try await authenticator.caller(key) else { throw APIError.unauthenticated }
+        guard let quota = rates.take(caller) else {
+            return try await handler(authorized(request, context, caller, route))
+        }
+        var response: Response
+        do {
+            guard quota.isWithin else {
+                metrics.rateLimited()
+                throw APIError.rateLimited(quota)
+            }
+            response = try await handler(authorized(request, context, caller, route))
+        } catch {
+            // Made here, so that a refusal says as well how often the key may still call.
+            response = observation.refusal(error, context)
+        }
+        quota.write(to: &response.headers)
+        return response
+    }
+
+    /// - Throws: ``APIError`` 403 without the scope, 404 for an app that is unknown or not this key's.
+    private func authorized(
+        _ request: Request, _ context: APIRequestContext, _ caller: Caller, _ route: APIRoute
+    ) async throws -> APICall {
+        guard route.scopes.contains(where: caller.scopes.contains) else { throw APIError.forbidden(route.scopes) }
+        if route.isAdministrative, caller.app != nil {
+            throw APIError(.forbidden, "forbidden", "Not allowed with this key", "this needs a key that is bound to no app")
+        }
+        var app: App?
+        if route.isOfApp {
+            guard let slug = context.parameters.get("app").flatMap({ AppSlug($0) }), caller.mayUse(slug) else { throw APIError.notFound }
+            app = try await apps.app(slug)
+            guard app != nil else { throw APIError.notFound }
+        }
+        return APICall(request: request, parameters: context.parameters, caller: caller, app: app, rates: rates)
+    }
+
+    private static func key(of request: Request) -> APIKeyText? {
+        guard let header = request.headers.text(.authorization) else { return nil }
+        let scheme = header.utf8.prefix { $0 != UInt8(ascii: " ") }
+        guard scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
+        let key = header[scheme.endIndex...].utf8.drop { $0 == UInt8(ascii: " ") }
+        guard !key.contains(UInt8(ascii: " ")) else { return nil }
+        return APIKeyText(Substring(key))
+    }
+}

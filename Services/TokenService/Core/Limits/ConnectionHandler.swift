@@ -1,0 +1,167 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+
+/// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's event loop.
+///
+/// Costs an ordinary request, whose body comes with its head, a few comparisons: a timer runs only while a body is incomplete.
+final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// For how long the client may go on sending after its connection was closed towards it. A close while bytes of it are on their way could
+    /// cost it the answer (RFC 9112 section 9.6).
+    private static let lingering = TimeAmount.seconds(2)
+
+    private var state: ConnectionState
+    private var bodyTimer: Scheduled<Void>?
+    /// Runs while the client takes nothing of what is written.
+    private var drainTimer: Scheduled<Void>?
+    private var lingerTimer: Scheduled<Void>?
+
+    init(bodyTimeout: Duration) { state = ConnectionState(bodyTimeout: TimeAmount(bodyTimeout)) }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(var head):
+            let actions = state.headArrived(ConnectionState.Request(head))
+            guard actions.contains(.forwardAsLast) else { return read(data, actions, context) }
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+            read(wrapInboundOut(.head(head)), actions, context)
+        case .body(let bytes): read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
+        case .end: read(data, state.bodyEnded(), context)
+        }
+    }
+
+    private func read(_ part: NIOAny, _ actions: ConnectionState.Actions, _ context: ChannelHandlerContext) {
+        if actions.forwards { context.fireChannelRead(part) }
+        perform(actions, context)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        perform(state.readCompleted(at: .now()), context)
+        context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        state.readWanted(at: .now())
+        context.read()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError else { return context.fireErrorCaught(error) }
+        perform(state.parserFailed(), context, fault: error)
+    }
+
+    // MARK: Answers
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(var head):
+            let actions = state.answerBegins(
+                isSuccess: (200..<300).contains(head.status.code), hasCoding: head.headers.contains(name: "Transfer-Encoding"))
+            if actions.contains(.sendContinue) { sendContinue(context) }
+            guard actions.contains(.forwardAsLast) else { return context.write(data, promise: promise) }
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body: context.write(data, promise: promise)
+        case .end:
+            let actions = state.answerEnds()
+            if actions.forwards { context.write(data, promise: promise) } else { promise?.succeed() }
+            perform(actions, context)
+        }
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is BodyIsWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+        promise?.succeed()
+        if state.bodyWanted().contains(.sendContinue) { sendContinue(context) }
+    }
+
+    private func sendContinue(_ context: ChannelHandlerContext) {
+        context.writeAndFlush(wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: .continue))), promise: nil)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        drainTimer?.cancel()
+        drainTimer = context.channel.isWritable ? nil : after(state.bodyTimeout, context) { _ in context.close(promise: nil) }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Actions
+
+    private func perform(_ actions: ConnectionState.Actions, _ context: ChannelHandlerContext, fault: HTTPParserError = .unknown) {
+        if actions.contains(.stopTimer) { stop(&bodyTimer) }
+        if actions.contains(.startTimer) { bodyTimer = after(state.wait, context) { $0.bodyTimerFired(context) } }
+        if actions.contains(.failBody) { context.fireErrorCaught(BodyTimedOut()) }
+        if actions.contains(.refuse) { write(fault == .headerOverflow ? .headersTooLarge : .malformedHTTP, context) }
+        if actions.contains(.passFault) { context.fireErrorCaught(fault) }
+        if actions.contains(.closeOutput) { close(.output, context) }
+        if actions.contains(.close) { close(.all, context) }
+    }
+
+    private func bodyTimerFired(_ context: ChannelHandlerContext) {
+        bodyTimer = nil
+        if context.channel.isActive { perform(state.timerFired(at: .now()), context) }
+    }
+
+    private func write(_ refusal: APIError, _ context: ChannelHandlerContext) {
+        let problem = refusal.body()
+        let headers: HTTPHeaders = [
+            "Content-Type": "application/problem+json", "Content-Length": "\(problem.count)", "Connection": "close",
+        ]
+        let status = HTTPResponseStatus(statusCode: refusal.status.code, reasonPhrase: refusal.status.reasonPhrase)
+        context.write(wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: status, headers: headers))), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(context.channel.allocator.buffer(bytes: problem)))), promise: nil)
+        context.write(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    private func close(_ mode: CloseMode, _ context: ChannelHandlerContext) {
+        context.flush()
+        context.close(mode: mode, promise: nil)
+    }
+
+    // MARK: The end
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event as? ChannelEvent == .outputClosed { lingerTimer = after(Self.lingering, context) { _ in context.close(promise: nil) } }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stopTimers()
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { stopTimers() }
+
+    private func stopTimers() {
+        stop(&bodyTimer)
+        stop(&drainTimer)
+        stop(&lingerTimer)
+    }
+
+    private func stop(_ timer: inout Scheduled<Void>?) {
+        timer?.cancel()
+        timer = nil
+    }
+
+    private func after(
+        _ amount: TimeAmount, _ context: ChannelHandlerContext, _ body: @escaping (ConnectionHandler) -> Void
+    ) -> Scheduled<Void> {
+        context.eventLoop.assumeIsolated().scheduleTask(in: amount) { [weak self] in
+            if let self { body(self) }
+        }
+    }
+}
+
+extension ConnectionState.Actions {
+    fileprivate var forwards: Bool { !isDisjoint(with: [.forward, .forwardAsLast]) }
+}
+
+/// The client stopped sending in the middle of a body.
+struct BodyTimedOut: Error {}

@@ -1,0 +1,199 @@
+import NIOCore
+
+/// The rules for one HTTP/1.1 connection: a value that takes events and returns actions.
+///
+/// A request that is too large, or not plainly one request, is refused; a client that is too slow to send is not waited for; a body that nobody
+/// wants is not asked for. ``ConnectionHandler`` applies the actions.
+struct ConnectionState {
+    /// What to do now, in the order in which it stands here.
+    struct Actions: OptionSet {
+        let rawValue: UInt16
+
+        /// Write `100 Continue`.
+        static let sendContinue = Actions(rawValue: 1)
+        /// Pass on what arrived, or what is written.
+        static let forward = Actions(rawValue: 1 << 1)
+        /// With `Connection: close` among its fields.
+        static let forwardAsLast = Actions(rawValue: 1 << 2)
+        static let stopTimer = Actions(rawValue: 1 << 3)
+        /// Call ``ConnectionState/timerFired(at:)`` after ``ConnectionState/wait``.
+        static let startTimer = Actions(rawValue: 1 << 4)
+        /// Report to whoever reads the body that it did not come in time.
+        static let failBody = Actions(rawValue: 1 << 5)
+        /// Answer in the service's place: the head is too large, or the bytes are not plainly one request.
+        static let refuse = Actions(rawValue: 1 << 6)
+        /// Let the server above answer the fault and close.
+        static let passFault = Actions(rawValue: 1 << 7)
+        /// Towards the client; what it still sends is read.
+        static let closeOutput = Actions(rawValue: 1 << 8)
+        static let close = Actions(rawValue: 1 << 9)
+    }
+
+    /// What the rules need of a request.
+    struct Request: Equatable {
+        /// Two servers in a row could disagree on what it is, or where it ends.
+        var isAmbiguous = false
+        /// Nothing can follow on the connection.
+        var isLast = false
+        /// Its client waits for `100 Continue` before it sends the body.
+        var awaitsContinue = false
+    }
+
+    /// So many bytes must arrive within each ``bodyTimeout``.
+    static let portion = 65_536
+    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read.
+    static let maximumThrownAway = 16 << 20
+
+    let bodyTimeout: TimeAmount
+    /// Until the timer is to fire.
+    private(set) var wait = TimeAmount.zero
+
+    private var requestsBegun = 0
+    private var answersEnded = 0
+    private var isBodyArriving = false
+    private var portionBytes = 0
+    private var thrownAway = 0
+    private var deadline = NIODeadline.distantFuture
+    /// Since when the service does not want to read: that time is not the client's.
+    private var pausedAt: NIODeadline?
+    private var isTimerRunning = false
+    /// The answer that is being written is to HEAD and of a stream: the encoder would end it with a chunk.
+    private var endsWithHead = false
+    /// The connection ends with the answer.
+    private var isEnding = false
+    /// The request after whose answer nothing is read.
+    private var lastRequest = Int.max
+    /// The request whose client waits for `100 Continue`, as long as nothing of its body has come.
+    private var hesitant: Int?
+    /// The last request was refused before its body, which may still come, or not: what the client does next is the connection's end.
+    private var endsWithBody = false
+    /// What comes after a fault in the framing is no request.
+    private var isDeaf = false
+
+    init(bodyTimeout: TimeAmount) { self.bodyTimeout = bodyTimeout }
+
+    private var isAnswered: Bool { requestsBegun == answersEnded }
+
+    // MARK: Requests
+
+    mutating func headArrived(_ request: Request) -> Actions {
+        if isDeaf { return [] }
+        if request.isAmbiguous {
+            defer { isDeaf = true }
+            return parserFailed()
+        }
+        requestsBegun += 1
+        hesitant = request.awaitsContinue ? requestsBegun : nil
+        isBodyArriving = true
+        portionBytes = 0
+        thrownAway = 0
+        deadline = .distantFuture
+        guard request.isLast else { return .forward }
+        lastRequest = min(lastRequest, requestsBegun)
+        // The only way to say it that the server above understands.
+        return .forwardAsLast
+    }
+
+    mutating func bodyArrived(_ bytes: Int, at now: NIODeadline) -> Actions {
+        if isDeaf { return [] }
+        hesitant = nil
+        portionBytes += bytes
+        if portionBytes >= Self.portion {
+            portionBytes = 0
+            if deadline != .distantFuture { deadline = now + bodyTimeout }
+        }
+        guard isAnswered else { return .forward }
+        thrownAway += bytes
+        return thrownAway > Self.maximumThrownAway ? [.forward, .close] : .forward
+    }
+
+    mutating func bodyEnded() -> Actions {
+        if isDeaf { return [] }
+        hesitant = nil
+        isBodyArriving = false
+        isDeaf = endsWithBody
+        isTimerRunning = false
+        return endsWithBody && isAnswered ? [.forward, .stopTimer, .close] : [.forward, .stopTimer]
+    }
+
+    /// All that had come was passed on.
+    mutating func readCompleted(at now: NIODeadline) -> Actions {
+        guard isBodyArriving else { return [] }
+        pausedAt = now
+        if deadline == .distantFuture { deadline = now + bodyTimeout }
+        return isTimerRunning ? [] : startTimer(bodyTimeout)
+    }
+
+    /// The service wants to read on.
+    mutating func readWanted(at now: NIODeadline) {
+        guard let pausedAt else { return }
+        if deadline != .distantFuture { deadline = deadline + (now - pausedAt) }
+        self.pausedAt = nil
+    }
+
+    mutating func timerFired(at now: NIODeadline) -> Actions {
+        isTimerRunning = false
+        guard isBodyArriving else { return [] }
+        if pausedAt != nil { return startTimer(bodyTimeout) }
+        if now < deadline { return startTimer(deadline - now) }
+        isEnding = true
+        // Whoever reads the body gets the error, and answers.
+        return isAnswered ? .close : .failBody
+    }
+
+    private mutating func startTimer(_ amount: TimeAmount) -> Actions {
+        isTimerRunning = true
+        wait = amount
+        return .startTimer
+    }
+
+    // MARK: Answers
+
+    /// - Parameter hasCoding: The answer has a `Transfer-Encoding` already: it is to HEAD, and of unknown length.
+    mutating func answerBegins(isSuccess: Bool, hasCoding: Bool) -> Actions {
+        var actions: Actions = []
+        if hesitant == answersEnded + 1 {
+            hesitant = nil
+            // The answer begins, and nobody has asked for the body. One that means well is written while the body is read.
+            if isSuccess {
+                actions = .sendContinue
+            } else {
+                lastRequest = min(lastRequest, requestsBegun)
+                endsWithBody = true
+            }
+        }
+        endsWithHead = hasCoding
+        let last = isEnding ? requestsBegun : lastRequest
+        return actions.union(answersEnded + 1 >= last ? .forwardAsLast : .forward)
+    }
+
+    mutating func answerEnds() -> Actions {
+        answersEnded += 1
+        let actions: Actions = endsWithHead ? [] : .forward
+        guard isEnding || endsWithBody, isAnswered else { return actions }
+        return actions.union(isEnding || !isBodyArriving ? .close : .closeOutput)
+    }
+
+    /// The service reads the body of the request that it is answering.
+    mutating func bodyWanted() -> Actions {
+        guard hesitant == answersEnded + 1 else { return [] }
+        hesitant = nil
+        return .sendContinue
+    }
+
+    // MARK: Faults
+
+    /// Requests that came whole are answered first.
+    mutating func parserFailed() -> Actions {
+        // What follows a refusal is not even a fault.
+        if isEnding { return isDeaf ? [] : .passFault }
+        if !isAnswered {
+            isEnding = true
+            return .passFault
+        }
+        if endsWithBody { return .close }
+        isEnding = true
+        isDeaf = true
+        return [.refuse, .close]
+    }
+}
