@@ -25,9 +25,8 @@ struct APIDescriptionTests {
         #expect(served.sorted() == OpenAPIDocument.operations.map { Self.name($0.route) }.sorted())
     }
 
-    @Test func everyOperationIsOneRouteOfTheTableWithItsScopes() throws {
+    @Test func everyRouteIsOneOperationWithItsScopes() throws {
         let routes = APIRoute.all + APIRoute.open
-        #expect(OpenAPIDocument.operations.map { Self.name($0.route) }.sorted() == routes.map(Self.name).sorted())
         #expect(Set(OpenAPIDocument.operations.map(\.id)).count == routes.count)
         let document = try Self.document()
         for route in routes {

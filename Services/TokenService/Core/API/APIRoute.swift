@@ -85,19 +85,8 @@ package struct APIRoute: Hashable, Sendable {
     package static let descriptionPage = APIRoute(.get, "/docs")
 
     /// Open to whoever may reach the port: they show no data.
-    package static let open: [APIRoute] = [health, readiness, metrics, description, descriptionPage]
+    package static let open = OpenAPIDocument.operations.map(\.route).filter(\.scopes.isEmpty)
 
-    /// Everything behind the gate.
-    package static let all: [APIRoute] = [
-        createApp, listApps, readApp, changeApp, createKey, listKeys, rotateKey, revokeKey, register, change,
-        registerMany, importInstallations, exportInstallations, readInstallation, readHistory, listInstallations,
-        searchToken, listUserInstallations, deregister, deregisterToken, logOut, logOutToken, logOutUser,
-        setQuietHours, readQuietHours, removeQuietHours, eraseUser,
-        exportUser, listQuarantine, restoreQuarantine, send, validate, cancelNotification, readNotification,
-        listNotifications, listDeliveries, explainNotification,
-        listDeadLetters, readDeadLetter, replayDeadLetters, dropDeadLetters,
-        setHold, listHolds, readHold, liftHold, setGlobalHold, listAllHolds, readAnyHold, liftAnyHold,
-        createWebhook, listWebhooks, readWebhook, changeWebhook, deleteWebhook, rotateWebhook, pingWebhook, listWebhookMessages,
-        redeliverWebhookMessages,
-    ]
+    /// Everything that needs a key.
+    package static let all = OpenAPIDocument.operations.map(\.route).filter { !$0.scopes.isEmpty }
 }
