@@ -451,7 +451,7 @@ inline JobPublisher_publishConfirmed() {
 }
 
 /* Confirmed: the letter goes. */
-inline DeadLetterDesk_replay() {
+inline DeadLetterService_replay() {
     queue[0].letter = false;
     replaying = NOTHING
 }
@@ -470,7 +470,7 @@ inline dead_letters() {
     if
     :: step(replays > 0 && queue[0].letter && replaying == NOTHING, DeadLetterStore_reopen())
     :: step(replaying == HANDED_ON, JobPublisher_publishConfirmed())
-    :: step(replaying == UNCONFIRMED, DeadLetterDesk_replay())
+    :: step(replaying == UNCONFIRMED, DeadLetterService_replay())
     fi
 }
 #endif

@@ -70,7 +70,7 @@ package struct TokenService: Sendable {
             configuration, apps: apps, keys: keys,
             authenticator: Authenticator(store: keys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool, outbox: outbox,
             events: events,
-            deadLetters: DeadLetterDesk(
+            deadLetters: DeadLetterService(
                 broker: configuration.broker, topology: topology, replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs)),
             metrics: metrics, operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
@@ -110,7 +110,7 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, authenticator: Authenticator, pool: PostgresPool,
-        outbox: Outbox, events: EventStream, deadLetters: DeadLetterDesk, metrics: TokenServiceMetrics, operations: OperationsRoutes,
+        outbox: Outbox, events: EventStream, deadLetters: DeadLetterService, metrics: TokenServiceMetrics, operations: OperationsRoutes,
         logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
     ) -> some Service {
         let limits = configuration.limits
@@ -143,8 +143,8 @@ package struct TokenService: Sendable {
             privacy: PrivacyController(
                 erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams, metrics: metrics,
                 logger: logger),
-            deadLetters: DeadLettersController(desk: deadLetters, metrics: metrics, logger: logger),
-            holds: HoldsController(pool: pool, desk: outbox.holds),
+            deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger),
+            holds: HoldsController(pool: pool, holds: outbox.holds),
             webhooks: WebhooksController(pool: pool, events: events, terms: configuration.webhooks)
         ).bind(to: router)
         routes = router.routes

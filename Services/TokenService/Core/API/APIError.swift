@@ -62,12 +62,12 @@ extension APIError {
         .badRequest, "http_error", "The request is not valid",
         "the bytes are not plainly one HTTP/1.1 request with one valid Host; the connection is closed")
 
-    static func rateLimited(_ standing: TokenBucket.Standing) -> APIError {
+    static func rateLimited(_ quota: TokenBucket.Quota) -> APIError {
         var error = APIError(
             .tooManyRequests, "rate_limited", "Too many requests",
-            "this key may make \(standing.limit) requests per second of each instance of the service")
+            "this key may make \(quota.limit) requests per second of each instance of the service")
         error.isRetryable = true
-        error.retryAfterSeconds = standing.retryAfterSeconds
+        error.retryAfterSeconds = quota.retryAfterSeconds
         return error
     }
 

@@ -5,7 +5,7 @@ import StrictJSON
 
 /// `/v1/admin/dead-letters`
 struct DeadLettersController: Sendable {
-    let desk: DeadLetterDesk
+    let letters: DeadLetterService
     let metrics: TokenServiceMetrics
     let logger: Logger
 
@@ -19,12 +19,12 @@ struct DeadLettersController: Sendable {
     @Sendable private func list(_ call: APICall) async throws -> Response {
         try call.allowQuery(["limit", "app", "reason", "lane", "notification"])
         let limit = try PageQuery.limit(call)
-        let list = try await desk.list(try Self.filter(call), limit: limit)
-        return JSONAnswer.response(.ok, DeadLetterDesk.list, list)
+        let list = try await letters.list(try Self.filter(call), limit: limit)
+        return JSONAnswer.response(.ok, DeadLetterService.list, list)
     }
 
     @Sendable private func read(_ call: APICall) async throws -> Response {
-        let list = try await desk.list(DeadLetterFilter(ids: [try call.id("id")]), limit: 1)
+        let list = try await letters.list(DeadLetterFilter(ids: [try call.id("id")]), limit: 1)
         guard let letter = list.letters.first else { throw APIError.notFound }
         return JSONAnswer.response(.ok, DeadLetter.inFull, letter)
     }
@@ -34,18 +34,18 @@ struct DeadLettersController: Sendable {
             let extending = body.optionalInteger("extend_seconds", in: DeadLetterFilter.extensionSeconds)
             return DeadLetterFilter(&body).map { ($0, extending) }
         }
-        let replayed = try await desk.replay(filter, extending: extending)
+        let replayed = try await letters.replay(filter, extending: extending)
         metrics.deadLetters(replayed: replayed.letters)
         logger.notice("Dead letters were replayed", metadata: [LogKey.count: "\(replayed.letters)"])
-        return JSONAnswer.response(.ok, DeadLetterDesk.replayed, replayed)
+        return JSONAnswer.response(.ok, DeadLetterService.replayed, replayed)
     }
 
     @Sendable private func drop(_ call: APICall) async throws -> Response {
         let filter = try await call.body().object { DeadLetterFilter(&$0) }
-        let dropped = try await desk.drop(filter)
+        let dropped = try await letters.drop(filter)
         metrics.deadLetters(dropped: dropped.letters)
         logger.notice("Dead letters were dropped", metadata: [LogKey.count: "\(dropped.letters)"])
-        return JSONAnswer.response(.ok, DeadLetterDesk.dropped, dropped)
+        return JSONAnswer.response(.ok, DeadLetterService.dropped, dropped)
     }
 
     private static func filter(_ call: APICall) throws -> DeadLetterFilter {

@@ -7,7 +7,7 @@ import StrictJSON
 /// `/v1/apps/{app}/holds` and, over every app, `/v1/admin/holds`
 struct HoldsController: Sendable {
     let pool: PostgresPool
-    let desk: HoldDesk
+    let holds: HoldService
 
     func bind(to router: APIRouter) {
         router.on(.setHold) { call in try await set(call, app: try call.app()) }
@@ -23,7 +23,7 @@ struct HoldsController: Sendable {
     private func set(_ call: APICall, app: App?) async throws -> Response {
         let now = UnixTime.milliseconds()
         let request = try await call.body().object { HoldRequest(&$0, app: app?.slug, now: now) }
-        let hold = try await desk.set(request, app: app, by: call.caller.keyID)
+        let hold = try await holds.set(request, app: app, by: call.caller.keyID)
         let place = app.map { "/v1/apps/\($0.slug)/holds" } ?? "/v1/admin/holds"
         return JSONAnswer.response(.created, Hold.response, hold, headers: [.location: "\(place)/\(hold.id)"])
     }
@@ -53,7 +53,7 @@ struct HoldsController: Sendable {
     }
 
     private func lift(_ call: APICall, app: App?) async throws -> Response {
-        guard let hold = try await desk.lift(try call.id("id"), app: app, by: call.caller.keyID) else { throw APIError.notFound }
+        guard let hold = try await holds.lift(try call.id("id"), app: app, by: call.caller.keyID) else { throw APIError.notFound }
         return JSONAnswer.response(.ok, Hold.response, hold)
     }
 }

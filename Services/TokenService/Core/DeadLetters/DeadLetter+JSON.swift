@@ -76,7 +76,7 @@ extension DeadLetter {
     ]
 }
 
-extension DeadLetterDesk {
+extension DeadLetterService {
     static let list = ResponseSchema<List>.object(
         "DeadLetters",
         [

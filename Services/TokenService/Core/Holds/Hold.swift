@@ -17,7 +17,7 @@ package struct Hold: Equatable, Sendable {
     package var lifting: Lifting?
     package var state: State
     /// Whether the control stream has what the state says.
-    package var isTold: Bool
+    package var isPublished: Bool
 
     package struct Lifting: Equatable, Sendable {
         package var at: Int64
@@ -27,7 +27,7 @@ package struct Hold: Equatable, Sendable {
     package var fence: FenceState {
         switch state {
         case .expired: .none
-        case .live, .lifted: isTold ? .effective : .pending
+        case .live, .lifted: isPublished ? .effective : .pending
         }
     }
 

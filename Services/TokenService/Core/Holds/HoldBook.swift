@@ -38,9 +38,9 @@ package final class HoldBook: Sendable {
     var added: Int { contents.withLock { $0.added } }
 
     /// - Parameter moment: ``added`` from before these were read: where one was added meanwhile they may lack it, and the next reading counts.
-    func replace(with told: [HoldStore.Told], since moment: Int) {
+    func replace(with holds: [HoldStore.Entry], since moment: Int) {
         var fresh: [Scope: Int64] = [:]
-        for item in told where item.hold.state == .live { Self.add(item.hold, app: item.app, to: &fresh) }
+        for item in holds where item.hold.state == .live { Self.add(item.hold, app: item.app, to: &fresh) }
         contents.withLock { [fresh] contents in
             if contents.added == moment { contents.ends = fresh }
         }

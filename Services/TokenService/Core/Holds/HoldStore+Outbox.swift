@@ -46,7 +46,7 @@ extension HoldStore {
                     AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification = m.id)
                 ORDER BY h.ends_at DESC, h.id LIMIT 1
             ) AS o
-            -- What is over has only to be told.
+            -- What is over has only to be published.
             WHERE m.id = ANY ($1::uuid[]) AND m.cancelled_at IS NULL AND m.completed_at IS NULL AND m.expires_at > now()
         ) AS h
         WHERE n.id = h.notification RETURNING n.id

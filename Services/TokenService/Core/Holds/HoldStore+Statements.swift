@@ -40,9 +40,9 @@ extension HoldStore {
         ) AS held WHERE $2::text IS NULL OR state = $2
         ORDER BY id DESC LIMIT $4
         """
-    /// One that was set or lifted a moment ago is being told by whoever did that. Every day again: the control stream forgets after 74 hours,
+    /// One that was set or lifted a moment ago is being published by whoever did that. Every day again: the control stream forgets after 74 hours,
     /// dispatchers after 73.
-    static let toTell: PostgresStatement = """
+    static let toPublish: PostgresStatement = """
         SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity'), h.lifted_at, h.lifted_by,
             CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' ELSE 'live' END,
             CASE WHEN h.lifted_at IS NOT NULL THEN h.lift_published_at IS NOT NULL ELSE h.published_at IS NOT NULL END, h.app_id,
@@ -56,11 +56,11 @@ extension HoldStore {
         ) AS h LEFT JOIN apps a ON a.id = h.app_id
         ORDER BY h.id
         """
-    static let markTold: PostgresStatement = """
+    static let markPublished: PostgresStatement = """
         WITH locked AS (SELECT id FROM holds WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
         UPDATE holds h SET published_at = now() FROM locked WHERE h.id = locked.id
         """
-    static let markLiftTold: PostgresStatement = """
+    static let markLiftPublished: PostgresStatement = """
         WITH locked AS (SELECT id FROM holds WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE)
         UPDATE holds h SET lift_published_at = now() FROM locked WHERE h.id = locked.id AND h.lift_published_at IS NULL
         """

@@ -62,7 +62,7 @@ package struct HoldStore {
     }
 
     /// A hold as this process's memory and the control stream need it.
-    package struct Told: Sendable {
+    package struct Entry: Sendable {
         package var hold: Hold
         package var app: App.ID?
         /// The control stream does not have it, or has had it for long.
@@ -70,20 +70,20 @@ package struct HoldStore {
     }
 
     /// Every hold in force, and every one that is lifted of which the control stream does not know.
-    package func toTell() throws -> [Told] {
-        try session.execute(Self.toTell).map { row in
-            Told(hold: try Self.hold(row), app: try row.optionalInt64(12), isDue: try row.bool(13))
+    package func toPublish() throws -> [Entry] {
+        try session.execute(Self.toPublish).map { row in
+            Entry(hold: try Self.hold(row), app: try row.optionalInt64(12), isDue: try row.bool(13))
         }
     }
 
-    package func markTold(_ holds: [PushID]) throws {
+    package func markPublished(_ holds: [PushID]) throws {
         guard !holds.isEmpty else { return }
-        try session.execute(Self.markTold, [.ids(holds.sorted())])
+        try session.execute(Self.markPublished, [.ids(holds.sorted())])
     }
 
-    package func markLiftTold(_ holds: [PushID]) throws {
+    package func markLiftPublished(_ holds: [PushID]) throws {
         guard !holds.isEmpty else { return }
-        try session.execute(Self.markLiftTold, [.ids(holds.sorted())])
+        try session.execute(Self.markLiftPublished, [.ids(holds.sorted())])
     }
 
     /// Columns: ``columns``.
@@ -97,6 +97,6 @@ package struct HoldStore {
         if let at = try row.optionalTimestampMilliseconds(8), let by = try row.optionalText(9) { lifting = Hold.Lifting(at: at, by: by) }
         return Hold(
             id: try row.id(0), scope: scope, reason: try row.text(4), setAt: try row.timestampMilliseconds(5), setBy: try row.text(6),
-            endsAt: try row.optionalTimestampMilliseconds(7), lifting: lifting, state: state, isTold: try row.bool(11))
+            endsAt: try row.optionalTimestampMilliseconds(7), lifting: lifting, state: state, isPublished: try row.bool(11))
     }
 }

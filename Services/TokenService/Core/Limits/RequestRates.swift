@@ -15,7 +15,7 @@ final class RequestRates: Sendable {
     init(defaultRate: Int) { self.defaultRate = defaultRate }
 
     /// - Returns: nil for a key without a limit.
-    func take(_ caller: Caller) -> TokenBucket.Standing? {
+    func take(_ caller: Caller) -> TokenBucket.Quota? {
         withBucket(of: caller) { bucket, now in bucket.take(at: now) }
     }
 
@@ -46,7 +46,7 @@ final class RequestRates: Sendable {
     }
 }
 
-extension TokenBucket.Standing {
+extension TokenBucket.Quota {
     private static let limitName = HTTPField.Name("RateLimit-Limit")
     private static let remainingName = HTTPField.Name("RateLimit-Remaining")
     private static let resetName = HTTPField.Name("RateLimit-Reset")

@@ -13,8 +13,8 @@ struct TokenBucket: Equatable, Sendable {
     /// - Parameter rate: From 1 to 1,000,000.
     init(rate: Int) { self.rate = rate }
 
-    /// What the caller is told.
-    struct Standing: Equatable, Sendable {
+    /// What the answer says of the limit.
+    struct Quota: Equatable, Sendable {
         let isWithin: Bool
         let limit: Int
         let remaining: Int
@@ -25,12 +25,12 @@ struct TokenBucket: Equatable, Sendable {
     }
 
     /// Takes one request's share, if it is there.
-    mutating func take(at now: Int64) -> Standing {
+    mutating func take(at now: Int64) -> Quota {
         let ahead = max(fullAt, now) - now
         let isWithin = ahead + interval <= capacity
         if isWithin { fullAt = now + ahead + interval }
         let taken = isWithin ? ahead + interval : ahead
-        return Standing(
+        return Quota(
             isWithin: isWithin, limit: rate, remaining: Int(max(0, capacity - taken) / interval), resetSeconds: Self.seconds(taken),
             retryAfterSeconds: isWithin ? 0 : max(1, Self.seconds(ahead + interval - capacity)))
     }

@@ -9,7 +9,7 @@ package struct Outbox: Sendable {
     package let jobs: JobPublisher
     package let fences: FencePublisher
     package let cancellation: Cancellation
-    package let holds: HoldDesk
+    package let holds: HoldService
     package let relay: Relay
     /// Wakes the relay.
     package let pulse: RelayPulse
@@ -34,7 +34,7 @@ package struct Outbox: Sendable {
         cancellation = Cancellation(pool: pool, control: control, relay: pulse)
         let walks = WalkWatch(metrics: metrics)
         metrics.observe(walks)
-        holds = HoldDesk(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
+        holds = HoldService(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
             settlements: settlements, window: window, backlog: backlog, pulse: pulse,

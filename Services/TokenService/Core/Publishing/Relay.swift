@@ -22,7 +22,7 @@ package final class Relay: Service {
     private let jobs: JobPublisher
     private let fences: FencePublisher
     private let cancellation: Cancellation
-    private let holds: HoldDesk
+    private let holds: HoldService
     private let settlements: PublishSettlements
     private let window: RelayWindow
     private let backlog: PublishBacklog
@@ -46,7 +46,8 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldDesk, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, pulse: RelayPulse, timing: Timing,
+        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, pulse: RelayPulse,
+        timing: Timing,
         walkPage: Int, watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool

@@ -15,7 +15,7 @@ extension Resource {
             .query("limit", .integer(1...1000).standard(100), "Letters to show."), .query("app", .slug, "Of this app."),
             .query("reason", DeadLetter.reason, "Given up for this reason."), .query("lane", .words(Lane.self), "Of this lane."),
             .query("notification", .uuid, "Of this notification."),
-        ], answers: [Answer(200, "Counts of all that the filters meet, and the oldest of them.", .json(DeadLetterDesk.list))],
+        ], answers: [Answer(200, "Counts of all that the filters meet, and the oldest of them.", .json(DeadLetterService.list))],
         problems: ProblemCode.query + [.outOfRange, .invalidID] + busy)
 
     private static let read = Operation(
@@ -28,11 +28,11 @@ extension Resource {
         Every delivery is resolved anew: it goes to the device only where the user it was for is still signed in, and to the token that the \
         installation has now; under the same id, so that a copy that arrived after all is replaced. At most 500 letters a call; repeatable.
         """,
-        request: .json(DeadLetterFilter.replay), answers: [Answer(200, "What became of each.", .json(DeadLetterDesk.replayed))],
+        request: .json(DeadLetterFilter.replay), answers: [Answer(200, "What became of each.", .json(DeadLetterService.replayed))],
         problems: busy)
 
     private static let drop = Operation(
         .dropDeadLetters, "dropDeadLetters", "Drop dead letters for good", "At most 500 a call.", request: .json(DeadLetterFilter.request),
-        answers: [Answer(200, "Dropped.", .json(DeadLetterDesk.dropped))], problems: busy)
+        answers: [Answer(200, "Dropped.", .json(DeadLetterService.dropped))], problems: busy)
 
 }

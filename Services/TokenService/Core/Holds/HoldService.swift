@@ -3,8 +3,8 @@ package import Postgres
 package import PushModel
 
 /// Sets and lifts holds: the row first, then the control stream, then the answer. What a process that died has left over, and what has to be
-/// told again, the relay's rounds do.
-package struct HoldDesk: Sendable {
+/// published again, the relay's rounds do.
+package struct HoldService: Sendable {
     /// Of each table, in a round: what is given back is published before more is.
     private static let releaseBatch = 1000
 
@@ -34,7 +34,7 @@ package struct HoldDesk: Sendable {
             try HoldStore(session: session).insert(request, app: app, by: key, id: id)
         }
         book.add(hold, app: app?.id)
-        hold.isTold = await tell([hold])
+        hold.isPublished = await publish([hold])
         logger.notice("A hold was set", metadata: Self.metadata(hold, key: key))
         return hold
     }
@@ -44,8 +44,8 @@ package struct HoldDesk: Sendable {
     /// - Throws: `PostgresError`; then nothing was lifted.
     package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold? {
         let lifted = try await pool.transaction { session in try HoldStore(session: session).lift(id, app: app, by: key) }
-        guard var hold = lifted, hold.state == .lifted, !hold.isTold else { return lifted }
-        hold.isTold = await tell([hold])
+        guard var hold = lifted, hold.state == .lifted, !hold.isPublished else { return lifted }
+        hold.isPublished = await publish([hold])
         logger.notice("A hold was lifted", metadata: Self.metadata(hold, key: key))
         // Gives back what waits in the outbox.
         relay.beat()
@@ -55,21 +55,21 @@ package struct HoldDesk: Sendable {
     // MARK: The relay's part
 
     /// Brings ``book`` up to date.
-    /// - Returns: what has to be told and released.
-    func review() async throws -> [HoldStore.Told] {
+    /// - Returns: what has to be published and released.
+    func review() async throws -> [HoldStore.Entry] {
         let moment = book.added
-        let told = try await pool.session { session in try HoldStore(session: session).toTell() }
-        book.replace(with: told, since: moment)
-        return told
+        let holds = try await pool.session { session in try HoldStore(session: session).toPublish() }
+        book.replace(with: holds, since: moment)
+        return holds
     }
 
-    /// Tells what the control stream does not have or has had for long, and gives back what lifted holds kept.
-    func keep(_ told: [HoldStore.Told]) async throws {
-        let due = told.filter(\.isDue).map(\.hold)
-        if !due.isEmpty, await tell(due) {
-            logger.info("Holds were told again", metadata: [LogKey.count: "\(due.count)"])
+    /// Publishes what the control stream does not have or has had for long, and gives back what lifted holds kept.
+    func keep(_ holds: [HoldStore.Entry]) async throws {
+        let due = holds.filter(\.isDue).map(\.hold)
+        if !due.isEmpty, await publish(due) {
+            logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
         }
-        for item in told where item.hold.state == .lifted {
+        for item in holds where item.hold.state == .lifted {
             let id = item.hold.id
             let released = try await pool.transaction { session in
                 try HoldStore(session: session).release(id, limit: Self.releaseBatch)
@@ -82,25 +82,25 @@ package struct HoldDesk: Sendable {
     func putAside(_ number: Int) { metrics.putAside(number) }
 
     /// - Returns: whether the broker has confirmed all of them.
-    private func tell(_ holds: [Hold]) async -> Bool {
+    private func publish(_ holds: [Hold]) async -> Bool {
         let now = UnixTime.milliseconds()
         let confirmed = await control.publish(
             holds.map { hold in
                 if let lifting = hold.lifting { return .unhold(id: hold.id, at: lifting.at) }
                 return .hold(id: hold.id, scope: hold.scope, endsAt: hold.endsAt, at: now)
             })
-        let told = zip(holds, confirmed).filter(\.1).map(\.0)
+        let published = zip(holds, confirmed).filter(\.1).map(\.0)
         do {
             try await pool.session { session in
                 let store = HoldStore(session: session)
-                try store.markTold(told.filter { $0.lifting == nil }.map(\.id))
-                try store.markLiftTold(told.filter { $0.lifting != nil }.map(\.id))
+                try store.markPublished(published.filter { $0.lifting == nil }.map(\.id))
+                try store.markLiftPublished(published.filter { $0.lifting != nil }.map(\.id))
             }
         } catch {
-            // The hold is set or lifted all the same; the relay tells it once more.
-            logger.failed("It could not be written down that holds were told", error)
+            // The hold is set or lifted all the same; the relay publishes it once more.
+            logger.failed("It could not be written down that holds were published", error)
         }
-        return told.count == holds.count
+        return published.count == holds.count
     }
 
     private static func metadata(_ hold: Hold, key: String) -> Logger.Metadata {

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Reads, replays and drops dead letters. They stay in the broker's queue, in their order, until they are dropped or their replay is
 /// confirmed; whatever dies in between leaves them there.
-package struct DeadLetterDesk: Sendable {
+package struct DeadLetterService: Sendable {
     /// Letters that one call looks at; what lies behind them comes up as these go.
     package static let maximumSeen = 20_000
     /// Letters that one call replays or drops: an answer must not take long. Whoever wants more calls again.
