@@ -118,6 +118,20 @@ package struct JSONWriter {
         needsComma = false
     }
 
+    /// A field's name as ``encoded(name:)`` gives it; the value must follow.
+    package mutating func name(encoded: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: encoded)
+        needsComma = false
+    }
+
+    /// A field's name in quotes, and the colon: for a name that is written again and again.
+    package static func encoded(name: String) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.name(name)
+        return writer.bytes
+    }
+
     package mutating func field(_ name: String, _ value: String) {
         self.name(name)
         self.value(value)
@@ -140,36 +154,6 @@ package struct JSONWriter {
     package mutating func field(_ name: String, _ value: Double) {
         self.name(name)
         self.value(value)
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: String?) {
-        if let value { field(name, value) }
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: Int64?) {
-        if let value { field(name, value) }
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: Int?) {
-        if let value { field(name, Int64(value)) }
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: (some FixedWidthInteger & SignedInteger)?) {
-        if let value { field(name, Int64(value)) }
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: Bool?) {
-        if let value { field(name, value) }
-    }
-
-    /// Nothing at all where the value is nil.
-    package mutating func field(_ name: String, _ value: Double?) {
-        if let value { field(name, value) }
     }
 
     package mutating func field(_ name: String, raw json: [UInt8]) { field(name, raw: json[...]) }

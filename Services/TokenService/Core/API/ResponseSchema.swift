@@ -40,8 +40,9 @@ extension ResponseSchema.Field {
     static func required<Part>(
         _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part
     ) -> Self {
-        Self(described: [.required(name, type.schema, description)]) { value, writer in
-            writer.name(name)
+        let encoded = JSONWriter.encoded(name: name)
+        return Self(described: [.required(name, type.schema, description)]) { value, writer in
+            writer.name(encoded: encoded)
             type.write(part(value), &writer)
         }
     }
@@ -50,9 +51,10 @@ extension ResponseSchema.Field {
     static func optional<Part>(
         _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part?
     ) -> Self {
-        Self(described: [.optional(name, type.schema, description)]) { value, writer in
+        let encoded = JSONWriter.encoded(name: name)
+        return Self(described: [.optional(name, type.schema, description)]) { value, writer in
             guard let part = part(value) else { return }
-            writer.name(name)
+            writer.name(encoded: encoded)
             type.write(part, &writer)
         }
     }
@@ -61,10 +63,10 @@ extension ResponseSchema.Field {
     static func nullable<Part>(
         _ name: String, _ type: ResponseSchema<Part>, _ description: String? = nil, _ part: @escaping @Sendable (Value) -> Part?
     ) -> Self {
-        Self(described: [.required(name, type.schema.orNull, description)]) { value, writer in
-            guard let part = part(value) else { return writer.null(name) }
-            writer.name(name)
-            type.write(part, &writer)
+        let encoded = JSONWriter.encoded(name: name)
+        return Self(described: [.required(name, type.schema.orNull, description)]) { value, writer in
+            writer.name(encoded: encoded)
+            if let part = part(value) { type.write(part, &writer) } else { writer.null() }
         }
     }
 
