@@ -103,11 +103,16 @@ final class OwnedProgram: Sendable {
         }
     }
 
-    /// Ends it for good: SIGTERM or what is said, and SIGKILL where that takes too long.
+    /// Ends it for good: SIGTERM or what is said, and SIGKILL where that takes too long. Then SIGKILL for what is left of its process group, as
+    /// a node that its script had just started. `Process` makes each program the leader of a group of its own.
     /// - Returns: whether it went within its time.
     @discardableResult
     func stop(_ number: Int32 = SIGTERM, patience: Duration = .seconds(25)) async -> Bool {
-        state.withLock { $0.isWanted = false }
+        let group = state.withLock { state in
+            state.isWanted = false
+            return state.process?.processIdentifier
+        }
+        defer { if let group { kill(-group, SIGKILL) } }
         signal(SIGCONT)
         guard signal(number) != nil else { return true }
         if await isGone(within: patience) { return true }
