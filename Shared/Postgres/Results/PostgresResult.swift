@@ -17,7 +17,7 @@ final class PostgresResult: @unchecked Sendable {
     /// Rows inserted, updated, deleted, moved, fetched or selected; 0 where the command has none.
     var affectedRows: Int { Int(String(cString: PQcmdTuples(handle))) ?? 0 }
 
-    /// Compares bytes: PostgreSQL's names of columns are lower case unless somebody quoted them.
+    /// Compares bytes: PostgreSQL's names of columns are lower case unless the statement quotes them.
     func index(ofColumn name: StaticString) -> Int? {
         (0..<columnCount).first { column in
             guard let found = PQfname(handle, Int32(column)) else { return false }

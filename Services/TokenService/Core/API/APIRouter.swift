@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import Observability
 
-/// Binds every route of the table to its handler, behind ``AdmissionMiddleware``. Confined to whoever builds the service.
+/// Binds every route of the table to its handler, behind ``AdmissionMiddleware``. Only the service's start uses it.
 final class APIRouter {
     typealias Handler = @Sendable (APICall) async throws -> Response
 

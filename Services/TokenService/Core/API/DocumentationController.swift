@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import OpenSSL
 
-/// `/openapi.json` and `/docs`: the API's description, open to whoever may reach the port. The content is made once.
+/// `/openapi.json` and `/docs`: the API's description, open to every client that reaches the port. The service makes the content once.
 struct DocumentationController: Sendable {
     private static let description = Page(text: OpenAPIDocument.text, type: "application/json", policy: "default-src 'none'")
     private static let page = Page(

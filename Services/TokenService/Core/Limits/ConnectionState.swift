@@ -18,7 +18,7 @@ struct ConnectionState {
         static let stopTimer = Actions(rawValue: 1 << 3)
         /// Call ``ConnectionState/timerFired(at:)`` after ``ConnectionState/wait``.
         static let startTimer = Actions(rawValue: 1 << 4)
-        /// Report to whoever reads the body that it did not come in time.
+        /// Report to the body's reader that it did not come in time.
         static let failBody = Actions(rawValue: 1 << 5)
         /// Answer in the service's place: the head is too large, or the bytes are not plainly one request.
         static let refuse = Actions(rawValue: 1 << 6)
@@ -154,7 +154,7 @@ struct ConnectionState {
         var actions: Actions = []
         if hesitant == answersEnded + 1 {
             hesitant = nil
-            // The answer begins, and nobody has asked for the body. One that means well is written while the body is read.
+            // The answer begins, and the service has not asked for the body. One that means well is written while the body is read.
             if isSuccess {
                 actions = .sendContinue
             } else {
