@@ -166,20 +166,23 @@ struct HousekeepingTests {
     }
 
     @Test func onlyOneProcessKeepsHouseAtATime() async throws {
-        try await RunningService.run(Self.still) { running in
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is EventFeed })) { running in
             _ = try await running.client.makeApp()
             // Held by one that lives: its lease is in the future.
-            try await running.execute("UPDATE housekeeping SET holder = gen_random_uuid(), free_from = now() + interval '1 hour'")
+            try await running.execute(
+                "UPDATE leases SET holder = gen_random_uuid(), free_from = now() + interval '1 hour' WHERE name = 'housekeeping'")
             try await running.fill(user: "ada", count: 5)
             try await running.execute("UPDATE installation_history SET at = now() - interval '91 days'")
-            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { _ in
+            try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"], without: { $0 is EventFeed })) { _ in
                 _ = try await eventually {
-                    try await running.count("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'UPDATE housekeeping SET holder%'") > 0
-                        ? true : nil
+                    try await running.count(
+                        """
+                        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UPDATE leases SET holder%'
+                        """) > 0 ? true : nil
                 }
                 #expect(try await running.count("SELECT count(*) FROM installation_history") == 10)
                 // It died; the lease runs out.
-                try await running.execute("UPDATE housekeeping SET free_from = now()")
+                try await running.execute("UPDATE leases SET free_from = now() WHERE name = 'housekeeping'")
                 _ = try await eventually { try await running.count("SELECT count(*) FROM installation_history") == 0 ? true : nil }
             }
         }
@@ -193,7 +196,7 @@ struct HousekeepingTests {
             try await running.execute("UPDATE installation_history SET at = now() - interval '89 days' WHERE id > 11000")
             var removed: [Int] = []
             while removed.last != 0 {
-                removed.append(try await running.pool.transaction { try Retention(session: $0).removeHistory(olderThan: 90).removed })
+                removed.append(try await running.pool.transaction { try Retention(session: $0).sweep(.history(days: 90)).removed })
             }
             #expect(removed == [5000, 5000, 1000, 0])
             #expect(try await running.count("SELECT count(*) FROM installation_history") == 1000)

@@ -43,7 +43,7 @@ package struct TokenService: Sendable {
         let outbox = Outbox(
             configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
-        metrics.observe(outbox.holds.book)
+        metrics.observe(outbox.holds.cache)
         let brakes = BrakeWatch()
         metrics.observe(brakes)
 
@@ -55,7 +55,7 @@ package struct TokenService: Sendable {
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.directory,
+            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
             metrics: metrics, logger: logger)
 
         let apps = AppStore(pool: pool)
@@ -136,7 +136,7 @@ package struct TokenService: Sendable {
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(
-                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.pulse, holds: outbox.holds.book),
+                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache),
                 cancellation: outbox.cancellation, metrics: metrics),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),

@@ -50,13 +50,13 @@ package struct TokenServiceConfiguration: Sendable {
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
         walkPage = try config.integer("walk.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
+        webhooks = try WebhookTerms(config, logger: logger)
         housekeeping = Housekeeper.Terms(
             interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),
             historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),
             retiredTokenDays: try config.integer("retiredToken.retentionDays", default: 90, in: 1...3650),
-            receiptDays: try config.integer("receipt.retentionDays", default: 30, in: 1...3650))
-        webhooks = try WebhookTerms(config, logger: logger)
-        housekeeping.webhookDays = webhooks.retentionDays
+            receiptDays: try config.integer("receipt.retentionDays", default: 30, in: 1...3650),
+            webhookDays: webhooks.retentionDays)
     }
 
     /// How much is logged; read before the logger exists.

@@ -124,7 +124,7 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     /// The holds that are in force.
-    func observe(_ holds: HoldBook) {
+    func observe(_ holds: HoldCache) {
         registry.observe(MetricName.holds, "Scopes on which a hold is in force, as this process saw them last.") { Double(holds.count) }
     }
 
@@ -156,8 +156,8 @@ package struct TokenServiceMetrics: Sendable {
         count(MetricName.retentionRemoved, [("kind", kind.rawValue)], by: number)
     }
 
-    func toldEvents(_ number: Int, of feed: EventFeed.Name) {
-        count(MetricName.eventsTold, [("log", feed.log.rawValue), ("sink", feed.sink.rawValue)], by: number)
+    func publishedEvents(_ number: Int, of feed: EventFeed.Name) {
+        count(MetricName.eventsPublished, [("log", feed.log.rawValue), ("sink", feed.sink.rawValue)], by: number)
     }
     func webhookAttempt(_ result: WebhookResult) { count(MetricName.webhookAttempts, [("result", result.rawValue)]) }
     func webhookMessageFailed() { count(MetricName.webhookMessagesFailed, []) }
@@ -169,17 +169,15 @@ package struct TokenServiceMetrics: Sendable {
     }
 
     /// How far behind events and webhooks are.
-    func observe(_ events: EventGauge, _ webhooks: WebhookGauge) {
-        for log in EventLog.allCases {
-            for sink in EventSink.Kind.allCases {
-                registry.observe(
-                    MetricName.eventsWaiting, "Rows of a log that this process is still to read.",
-                    dimensions: [("log", log.rawValue), ("sink", sink.rawValue)]
-                ) { Double(events.waiting(EventFeed.Name(log: log, sink: sink))) }
-            }
+    func observe(_ feeds: [EventFeed], _ dispatcher: WebhookDispatcher) {
+        for feed in feeds {
+            registry.observe(
+                MetricName.eventsWaiting, "Rows of a log that this process is still to read.",
+                dimensions: [("log", feed.name.log.rawValue), ("sink", feed.name.sink.rawValue)]
+            ) { Double(feed.waitingCount) }
         }
         registry.observe(MetricName.webhookLag, "For how long the webhook message that is due longest has waited, in seconds.") {
-            webhooks.lag
+            dispatcher.lag
         }
     }
 
@@ -220,7 +218,7 @@ package struct TokenServiceMetrics: Sendable {
         (MetricName.retentionRemoved, "Rows removed because their retention was over, by kind."),
         (MetricName.deadLettersReplayed, "Dead letters that were replayed and are gone."),
         (MetricName.deadLettersDropped, "Dead letters that were dropped."),
-        (MetricName.eventsTold, "State changes that were told, by log and sink."),
+        (MetricName.eventsPublished, "State changes that were published, by log and sink."),
         (MetricName.webhookAttempts, "Attempts to deliver a message to a webhook, by result."),
         (MetricName.webhookMessagesFailed, "Messages to webhooks that were given up after their last attempt."),
         (MetricName.webhooksDisabled, "Webhooks that were disabled because of what they did, by reason."),

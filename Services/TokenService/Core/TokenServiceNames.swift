@@ -73,7 +73,7 @@ package enum MetricName {
     package static let changesWaiting = "push_token_service_changes_waiting"
     package static let changesPerCommit = "push_token_service_changes_per_commit"
     package static let commitsRepeated = "push_token_service_commits_repeated_total"
-    package static let eventsTold = "push_token_service_events_told_total"
+    package static let eventsPublished = "push_token_service_events_published_total"
     package static let eventsWaiting = "push_token_service_events_waiting"
     package static let webhookAttempts = "push_token_service_webhook_attempts_total"
     package static let webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
@@ -122,7 +122,7 @@ package enum MetricName {
         retentionRemoved,
         deadLettersReplayed,
         deadLettersDropped,
-        eventsTold,
+        eventsPublished,
         eventsWaiting,
         webhookAttempts,
         webhookMessagesFailed,

@@ -32,8 +32,7 @@ struct EventContractTests {
             return PushEvent.ping(id: id, webhook: webhook, app: 1, slug: slug, at: time)
         }
         let event = try #require(HistoryEntry.Event.allCases.first { $0.topic == topic })
-        return InstallationChange(try entry(event, installation)).event(
-            id: PushEvent.id(of: .installations, row: 4712, at: time), slug: slug)
+        return try entry(event, installation).event(id: PushEvent.id(of: .installations, row: 4712, at: time), slug: slug)
     }
 
     private static func entry(_ event: HistoryEntry.Event, _ installation: PushID) throws -> HistoryEntry {

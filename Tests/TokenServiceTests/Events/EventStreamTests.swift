@@ -223,7 +223,7 @@ struct EventStreamTests {
             try await Self.stream(#""installations""#, running)
             try await shop.register(installation(2), user: "somebody", token: token(2))
             // One, or two: that of the first installation too, if the feed had not got so far yet.
-            let told = ["1", "2"].map { #"push_token_service_events_told_total{log="installations",sink="broker"} \#($0)\#n"# }
+            let told = ["1", "2"].map { #"push_token_service_events_published_total{log="installations",sink="broker"} \#($0)\#n"# }
             _ = try await eventually { told.contains { running.metrics.render().contains($0) } ? true : nil }
             try await Self.settleOne(running, shop)
             #expect(!running.metrics.render().contains("push_token_service_outcomes_undecodable_total 1"))

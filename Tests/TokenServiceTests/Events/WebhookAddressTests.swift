@@ -29,11 +29,11 @@ struct WebhookAddressTests {
             let outcome = await attempt.post(Self.message("https://\(host):\(receiver.port)/"))
             guard case .refused(let words) = outcome else {
                 Issue.record("\(outcome)")
-                return await clients.close()
+                return clients.close()
             }
             #expect(words.hasPrefix("address_not_allowed"))
             #expect(await attempt.post(Self.message("http://\(host):\(receiver.port)/")) == .refused("url_not_allowed: \(WebhookURL.rule)"))
-            await clients.close()
+            clients.close()
             #expect(receiver.received.waiting.isEmpty)
         }
     }
@@ -49,9 +49,9 @@ struct WebhookAddressTests {
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("https://mixed.example/"))
         guard case .refused = outcome else {
             Issue.record("\(outcome)")
-            return await clients.close()
+            return clients.close()
         }
-        await clients.close()
+        clients.close()
     }
 
     /// Nobody asks for the name a second time: `.invalid` leads nowhere (RFC 6761), and still the checked address is reached.
@@ -63,7 +63,7 @@ struct WebhookAddressTests {
                 resolve: { _, port in try SocketAddress.resolve(host: "127.0.0.1", port: port) })
             let outcome = await WebhookAttempt(clients: clients, terms: terms).post(
                 Self.message("http://rebinding.invalid:\(receiver.port)/x"))
-            await clients.close()
+            clients.close()
             #expect(outcome == .delivered(204))
             #expect(try await receiver.received.next().header("host") == "rebinding.invalid:\(receiver.port)")
         }
@@ -85,7 +85,7 @@ struct WebhookAddressTests {
                 #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .delivered(204))
                 #expect(try await receiver.received.next().header("host") == "several.invalid:\(receiver.port)")
             }
-            await clients.close()
+            clients.close()
             #expect(asked.withLock { $0 } == 1, "the address that answered is kept")
         }
     }
@@ -97,7 +97,7 @@ struct WebhookAddressTests {
             resolve: { _, port in try ["127.0.0.2", "127.0.0.3"].flatMap { try SocketAddress.resolve(host: $0, port: port) } })
         let port = try FreePorts.choose(1)[0]
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("http://several.invalid:\(port)/x"))
-        await clients.close()
+        clients.close()
         guard case .failed(status: nil, error: let error, retryAfter: _) = outcome else {
             Issue.record("\(outcome)")
             return
@@ -112,7 +112,7 @@ struct WebhookAddressTests {
                 let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
                 let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message(receiver.url))
-                await clients.close()
+                clients.close()
                 #expect(outcome == .failed(status: 302, error: "redirect_not_followed"))
                 #expect(target.received.waiting.isEmpty)
             }

@@ -149,7 +149,8 @@ struct WebhookFailureTests {
     /// The process that had it died: whoever finds it when the lease is over sends it under the same id.
     @Test func whatADeadProcessHadIsSentAgain() async throws {
         try await WebhookReceiver.run { receiver in
-            try await RunningService.run(.init(settings: WebhookWorld.options().settings, without: { $0 is WebhookCourier })) { running in
+            try await RunningService.run(.init(settings: WebhookWorld.options().settings, without: { $0 is WebhookDispatcher })) {
+                running in
                 let world = try await WebhookWorld(running, url: receiver.url, events: ["*"])
                 let ping = try await world.ping()
                 let claimed = try await running.pool.transaction { session in
@@ -164,7 +165,7 @@ struct WebhookFailureTests {
                 let terms = try Self.terms(WebhookWorld.options().settings)
                 let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, terms: terms).post(try #require(claimed.first))
-                await clients.close()
+                clients.close()
                 #expect(outcome == .delivered(204))
                 try await running.execute("UPDATE webhook_messages SET due_at = now()")
                 try await running.another(WebhookWorld.options()) { _ in

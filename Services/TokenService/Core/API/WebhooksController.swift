@@ -33,7 +33,7 @@ struct WebhooksController: Sendable {
             let webhook = try await pool.transaction { session in
                 try WebhookStore(session: session).create(new, secret: secret, app: app)
             }
-            events.directory.forget()
+            events.subscriptions.forget()
             return JSONAnswer.response(.created, Webhook.response, (webhook, secret))
         } catch is WebhookStore.TooMany {
             throw APIError(
@@ -64,8 +64,8 @@ struct WebhooksController: Sendable {
         let change = try await call.body().object { $0.webhookChange(allowsHTTP: terms.isInsecure) }
         if let url = change.url { try await check(url) }
         let webhook = try await pool.transaction { session in try WebhookStore(session: session).change(id, change, app: app) }
-        events.directory.forget()
-        events.pulse.beat()
+        events.subscriptions.forget()
+        events.wakeUp.signal()
         return try Self.answer(webhook)
     }
 
@@ -74,7 +74,7 @@ struct WebhooksController: Sendable {
         guard try await pool.transaction({ session in try WebhookStore(session: session).delete(id, app: app) }) else {
             throw APIError.notFound
         }
-        events.directory.forget()
+        events.subscriptions.forget()
         return JSONAnswer.noContent
     }
 
@@ -109,7 +109,7 @@ struct WebhooksController: Sendable {
         guard found.disabledReason == nil else {
             throw APIError(.conflict, "webhook_disabled", "The webhook is disabled", "enable it first; nothing was sent")
         }
-        events.pulse.beat()
+        events.wakeUp.signal()
         return JSONAnswer.response(.accepted, Webhook.ping, event.id)
     }
 
@@ -150,7 +150,7 @@ struct WebhooksController: Sendable {
             return try store.find(id, app: app) == nil ? nil : try store.redeliver(ids, of: id, limit: Self.maximumRedelivered)
         }
         guard let redelivered else { throw APIError.notFound }
-        events.pulse.beat()
+        events.wakeUp.signal()
         return JSONAnswer.response(.ok, Webhook.redelivered, redelivered)
     }
 }

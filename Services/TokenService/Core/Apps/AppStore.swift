@@ -74,7 +74,7 @@ package final class AppStore: Sendable {
                 }
             }
             _ = try session.execute(Self.update, [.text(slug.text)] + Self.values(properties))
-            try session.execute(WebhookStore.tellNotifications, [.int64(app.id)])
+            try WebhookStore(session: session).noteInterest(of: app.id)
             return .changed(try Self.app(session.execute(Self.select, [.text(slug.text)]).only()))
         }
     }

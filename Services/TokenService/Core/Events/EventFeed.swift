@@ -2,184 +2,166 @@ package import Logging
 package import Postgres
 import PushModel
 import ServiceLifecycle
+import Synchronization
 
-/// Reads one log for one sink, in batches, and remembers in the database how far: at least once, and the same ids again after a crash.
-/// Every process has one; the one with the lease reads, and the others wait for it to run out.
+/// Reads one log for one sink in batches, and records in the database how far. It publishes every event at least once: after a crash the same
+/// ids again. Every process runs the feed; the one with its lease reads.
 ///
-/// Numbers of a log are given before their transaction commits, so a lower one may appear after a higher one. Therefore it is read no
-/// further than to what was there when every transaction that could still have held a lower number has ended.
+/// Numbers of a log are given before their transaction commits, so a lower one may appear after a higher one. The feed reads a number only
+/// when every transaction has ended that was open when it first saw it.
 package final class EventFeed: Service {
-    /// Which feed: a row of `event_feeds`.
-    package struct Name: Hashable, Sendable {
+    /// A row of `event_feeds`.
+    package struct Name: Sendable {
         package let log: EventLog
         package let sink: EventSink.Kind
-
-        package init(log: EventLog, sink: EventSink.Kind) {
-            self.log = log
-            self.sink = sink
-        }
-
-        var values: [PostgresValue] { [.text(log.rawValue), .text(sink.rawValue)] }
     }
 
-    static let leaseSeconds = 30.0
     private static let batch = 500
-    /// Rows that one round looks at, whoever they are of.
+    /// Rows that one round looks at, of all apps.
     private static let stride: Int64 = 50_000
-    /// From one look to the next: with nothing to read, and while something waits to be read.
-    private static let rest = Duration.milliseconds(500)
-    private static let haste = Duration.milliseconds(50)
-    /// Of whoever does not have the lease.
-    private static let wait = Duration.seconds(5)
+    /// Between two rounds: with nothing to read, with rows that cannot be read yet, without the lease.
+    private static let idlePause = Duration.milliseconds(500)
+    private static let shortPause = Duration.milliseconds(50)
+    private static let leaselessPause = Duration.seconds(5)
 
     package let name: Name
     private let pool: PostgresPool
     private let sink: EventSink
-    private let gauge: EventGauge
+    private let lease: Lease
     private let metrics: TokenServiceMetrics
     private let logger: Logger
-    private let holder = PushID.random()
+    private let waiting = Atomic<Int64>(0)
 
-    package init(
-        name: Name, pool: PostgresPool, sink: EventSink, gauge: EventGauge, metrics: TokenServiceMetrics, logger: Logger
-    ) {
+    package init(name: Name, pool: PostgresPool, sink: EventSink, metrics: TokenServiceMetrics, logger: Logger) {
         self.name = name
         self.pool = pool
         self.sink = sink
-        self.gauge = gauge
         self.metrics = metrics
         self.logger = logger
+        lease = Lease("events_\(name.log.rawValue)_\(name.sink.rawValue)", seconds: 30)
     }
 
-    /// Of the process that has the lease.
-    private struct Reading {
-        var position: Int64
-        var renewed = ContinuousClock.now
-        /// Everything up to here is committed or never will be.
-        var settled: Int64 = 0
-        /// What becomes settled once the transactions of its view have ended.
-        var pending: EventStore.Horizon?
-        var last: Int64 = 0
+    /// Rows that this process has still to read; none while another process has the lease.
+    var waitingCount: Int64 { waiting.load(ordering: .relaxed) }
 
-        /// - Returns: whether something waits that cannot be read yet.
-        mutating func see(_ horizon: EventStore.Horizon) {
-            if let pending, horizon.ended >= pending.begun {
-                settled = pending.last
-                self.pending = nil
+    /// What the process with the lease knows.
+    private struct Reader {
+        /// Rows up to here are done.
+        var position: Int64
+        /// Rows up to here are committed, or never will be.
+        var readable: Int64
+        /// Rows up to its `last` become readable when the transactions of its snapshot have ended.
+        var horizon: EventStore.Horizon?
+        var last: Int64
+        var renewed = ContinuousClock.now
+
+        init(position: Int64) { (self.position, readable, last) = (position, position, position) }
+
+        mutating func see(_ latest: EventStore.Horizon) {
+            if let horizon, latest.oldestOpen >= horizon.next {
+                readable = max(readable, horizon.last)
+                self.horizon = nil
             }
-            if pending == nil, horizon.last > settled { pending = horizon }
-            last = max(horizon.last, position)
+            if horizon == nil, latest.last > readable { horizon = latest }
+            last = max(latest.last, position)
         }
     }
 
     package func run() async throws {
         await cancelWhenGracefulShutdown {
-            var pause = Self.rest
-            var reading: Reading?
+            var pause = Self.idlePause
+            var reader: Reader?
             while await Pause.of(pause) {
                 do {
-                    pause = try await self.round(&reading)
+                    pause = try await self.round(&reader)
                 } catch is CancellationError {
                     break
-                } catch is LeaseLost {
-                    reading = nil
-                    pause = Self.wait
                 } catch {
-                    if !Task.isCancelled { self.report(error) }
-                    reading = nil
-                    pause = Self.wait
+                    if !(error is LeaseLost), !Task.isCancelled { self.report(error) }
+                    reader = nil
+                    pause = Self.leaselessPause
                 }
             }
-            if reading != nil { await self.letGo() }
+            if reader != nil { await self.lease.release(in: self.pool, logger: self.logger) }
         }
     }
 
-    private func round(_ reading: inout Reading?) async throws -> Duration {
-        guard var now = try await held(reading) else {
-            reading = nil
-            gauge.set(name, waiting: nil)
-            return Self.wait
+    private func round(_ reader: inout Reader?) async throws -> Duration {
+        reader = try await renewed(reader)
+        guard var now = reader else {
+            waiting.store(0, ordering: .relaxed)
+            return Self.leaselessPause
         }
         let (horizon, interest) = try await pool.session { [name, sink] session in
             (try EventStore(session: session).horizon(of: name.log), try sink.interest(in: name.log, session))
         }
         now.see(horizon)
-        if interest.isEmpty {
-            // Nobody listens: whoever begins to is told what happens from then on, and of some seconds before.
-            if now.settled > now.position, ContinuousClock.now - now.renewed > .seconds(5) || now.settled > now.position + Self.stride {
-                try await advance(&now, to: now.settled)
-            }
-            gauge.set(name, waiting: 0)
-            reading = now
-            return Self.rest
+        var hasMore = false
+        if !interest.apps.isEmpty {
+            hasMore = try await read(&now, interest)
+        } else if ContinuousClock.now - now.renewed > .seconds(5) {
+            // Nobody wants events: whoever asks for them gets those from then on, and of some seconds before.
+            try await advance(&now, to: now.readable)
         }
-        let isBehind = try await read(&now, interest)
-        gauge.set(name, waiting: now.last - now.position)
-        reading = now
-        return isBehind ? .zero : now.last > now.position ? Self.haste : Self.rest
+        reader = now
+        waiting.store(interest.apps.isEmpty ? 0 : now.last - now.position, ordering: .relaxed)
+        return hasMore ? .zero : waitingCount > 0 ? Self.shortPause : Self.idlePause
     }
 
-    /// - Returns: whether there is more to read at once.
-    private func read(_ now: inout Reading, _ interest: EventSink.Interest) async throws -> Bool {
-        let (position, end) = (now.position, min(now.settled, now.position + Self.stride))
+    /// - Returns: whether more can be read at once.
+    private func read(_ now: inout Reader, _ interest: EventSink.Interest) async throws -> Bool {
+        let (position, end) = (now.position, min(now.readable, now.position + Self.stride))
         guard end > position else { return false }
-        let read = try await pool.session { [name] session in
-            try EventStore(session: session).read(name.log, after: position, upTo: end, apps: interest.apps, limit: Self.batch)
+        let entries = try await pool.session { [name] session in
+            try EventStore(session: session).entries(of: name.log, after: position, upTo: end, apps: interest.apps, limit: Self.batch)
         }
-        let target = read.events.count < Self.batch ? end : read.positions.last ?? end
-        guard try await sink.publish(read.events) else { return false }
-        var split = BatchSplit(read.events.count)
+        guard try await sink.publish(entries.map(\.event)) else { return false }
+        let target = entries.count < Self.batch ? end : entries.last?.position ?? end
+        var split = BatchSplit(entries.count)
         while let part = split.next() {
-            let reached = part.upperBound < read.events.count ? read.positions[part.upperBound - 1] : target
-            let events = Array(read.events[part])
+            let reached = part.upperBound < entries.count ? entries[part.upperBound - 1].position : target
+            let events = entries[part].map(\.event)
             do {
                 try await advance(&now, to: reached) { [sink] session in try sink.store(events, for: interest, session) }
                 sink.stored(events.count)
-                metrics.toldEvents(events.count, of: name)
+                metrics.publishedEvents(events.count, of: name)
             } catch {
                 guard Refusal(error) != .absence, !(error is LeaseLost) else { throw error }
                 if split.split(part) { continue }
-                // In order: behind one that the database takes later, nothing is told. One that it never takes is left out.
+                // Events keep their order: an event that the database may store later stops those behind it, one that it never stores is left out.
                 guard Refusal(error) == .values else { throw error }
                 report(error)
                 try await advance(&now, to: reached)
             }
         }
-        if read.events.isEmpty { try await advance(&now, to: target) }
-        return target < now.settled
+        if entries.isEmpty { try await advance(&now, to: target) }
+        return target < now.readable
     }
 
-    private func held(_ reading: Reading?) async throws -> Reading? {
-        if let reading, ContinuousClock.now - reading.renewed < .seconds(Self.leaseSeconds / 3) { return reading }
-        let position = try await pool.session { [name, holder] session in try EventStore(session: session).take(name, holder: holder) }
-        guard let position else { return nil }
-        guard var reading else { return Reading(position: position) }
-        reading.renewed = .now
-        return reading
+    private func renewed(_ reader: Reader?) async throws -> Reader? {
+        if let reader, ContinuousClock.now - reader.renewed < .seconds(lease.seconds) / 3 { return reader }
+        return try await pool.transaction { [name, lease] session in
+            guard try lease.take(in: session) else { return nil }
+            guard var reader else { return Reader(position: try EventStore(session: session).position(of: name)) }
+            reader.renewed = .now
+            return reader
+        }
     }
 
     private func advance(
-        _ now: inout Reading, to position: Int64, _ store: @escaping @Sendable (PostgresSession) throws -> Void = { _ in }
+        _ now: inout Reader, to position: Int64, _ store: @escaping @Sendable (PostgresSession) throws -> Void = { _ in }
     ) async throws {
-        try await pool.transaction { [name, holder] session in
-            try EventStore(session: session).advance(name, to: position, holder: holder)
+        try await pool.transaction { [name, lease] session in
+            try lease.renew(in: session)
+            try EventStore(session: session).advance(name, to: position)
             try store(session)
         }
         now.position = position
         now.renewed = .now
     }
 
-    /// So that another process need not wait for the lease to run out. In a task of its own: at shutdown this one is cancelled.
-    private func letGo() async {
-        do {
-            try await Task { [pool, name, holder] in
-                try await pool.session { session in try EventStore(session: session).release(name, holder: holder) }
-            }.value
-        } catch { report(error) }
-    }
-
     private func report(_ error: any Error) {
         logger.failed(
-            "Events could not be told", error, [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"])
+            "Events could not be published", error, [LogKey.eventLog: "\(name.log.rawValue)", LogKey.eventSink: "\(name.sink.rawValue)"])
     }
 }

@@ -1,121 +1,132 @@
-package import Postgres
-package import PushModel
+import Postgres
+import PushModel
 
-/// The SQL of the event feeds.
-package struct EventStore {
-    private let session: PostgresSession
+/// The tables that events are read from, and how far each feed has read them.
+struct EventStore {
+    let session: PostgresSession
 
-    package init(session: PostgresSession) { self.session = session }
-
-    /// How far a log goes, as one view of the database sees it.
-    package struct Horizon: Equatable, Sendable {
-        /// The highest number that is there.
-        package var last: Int64
+    /// How far a log goes, in one snapshot of the database.
+    struct Horizon: Sendable {
+        /// The highest number.
+        var last: Int64
         /// Every transaction before this one has ended.
-        package var ended: Int64
-        /// No transaction from this one on had begun to write.
-        package var begun: Int64
+        var oldestOpen: Int64
+        /// No transaction from this one on has begun to write.
+        var next: Int64
     }
 
-    // MARK: Leases
-
-    /// Takes the feed, or renews the lease.
-    /// - Returns: how far it was read; nil where another process reads it.
-    package func take(_ feed: EventFeed.Name, holder: PushID) throws -> Int64? {
-        try session.execute(Self.take, feed.values + [.id(holder), .double(EventFeed.leaseSeconds)]).first.map { row in try row.int64(0) }
+    /// One event, and the number of its row.
+    struct Entry: Sendable {
+        var position: Int64
+        var event: PushEvent
     }
 
-    /// - Throws: ``LeaseLost`` where another process has taken the feed over: what was told is told again there.
-    package func advance(_ feed: EventFeed.Name, to position: Int64, holder: PushID) throws {
-        let moved = try session.execute(Self.advance, feed.values + [.id(holder), .int64(position), .double(EventFeed.leaseSeconds)])
-        guard moved.affected == 1 else { throw LeaseLost() }
+    func position(of feed: EventFeed.Name) throws -> Int64 {
+        try session.execute("SELECT position FROM event_feeds WHERE log = \(feed.log) AND sink = \(feed.sink)").only()["position"]
     }
 
-    package func release(_ feed: EventFeed.Name, holder: PushID) throws {
-        try session.execute(Self.release, feed.values + [.id(holder)])
+    func advance(_ feed: EventFeed.Name, to position: Int64) throws {
+        try session.execute("UPDATE event_feeds SET position = \(position) WHERE log = \(feed.log) AND sink = \(feed.sink)")
     }
 
-    // MARK: Reading
-
-    package func horizon(of log: EventLog) throws -> Horizon {
-        let row = try session.execute(log == .notifications ? Self.notificationHorizon : Self.installationHorizon).only()
-        return Horizon(last: try row.int64(0), ended: try row.int64(1), begun: try row.int64(2))
+    func horizon(of log: EventLog) throws -> Horizon {
+        let row = try session.execute(
+            """
+            SELECT CASE \(log)
+                    WHEN 'notifications' THEN (SELECT max(id) FROM notification_events)
+                    ELSE (SELECT max(id) FROM installation_history) END AS last,
+                pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_open,
+                pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next
+            """
+        ).only()
+        return Horizon(last: try row["last"] ?? 0, oldestOpen: try row["oldest_open"], next: try row["next"])
     }
 
-    /// Apps that want this log on the exchange.
-    package func streamingApps(_ log: EventLog) throws -> [App.ID] {
-        try session.execute(Self.streamingApps, [.text(log.rawValue)]).map { row in try row.int64(0) }
+    /// The apps whose events of this log go to the exchange of outcomes.
+    func streamingApps(_ log: EventLog) throws -> [App.ID] {
+        try session.execute("SELECT id FROM apps WHERE \(log) = ANY (event_stream)").column("id")
     }
 
-    package struct Read: Sendable {
-        package var events: [PushEvent] = []
-        /// The number of each.
-        package var positions: [Int64] = []
-    }
-
-    /// What those apps' events are after one number and up to another, at most `limit`.
-    package func read(_ log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> Read {
-        let parameters: [PostgresValue] = [.int64(position), .int64(end), .int64Array(apps), .int64(Int64(limit))]
+    /// The events of those apps after one number and up to another, at most `limit`.
+    func entries(of log: EventLog, after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
         switch log {
-        case .notifications: return try notifications(session.execute(Self.notificationRows, parameters))
-        case .installations: return try installations(session.execute(Self.installationRows, parameters))
+        case .notifications: try notifications(after: position, upTo: end, apps: apps, limit: limit)
+        case .installations: try installations(after: position, upTo: end, apps: apps, limit: limit)
         }
     }
 
-    private func notifications(_ rows: PostgresRows) throws -> Read {
-        let counts = try counts(of: rows.filter { try NotificationChange.isLast($0.text(4)) }.map { row in try row.id(3) })
-        var read = Read()
-        for row in rows {
-            let (number, at, id, event) = (try row.int64(0), try row.timestampMilliseconds(5), try row.id(3), try row.text(4))
-            // Of a walked one, before the walk.
-            let isUnresolved = try row.bool(11) && ["accepted", "scheduled"].contains(event)
+    /// An event of a notification that was erased or removed is left out.
+    private func notifications(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
+        let rows = try session.execute(
+            """
+            SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total, n.is_walked
+            FROM notification_events e JOIN apps a ON a.id = e.app_id JOIN notifications n ON n.id = e.notification
+            WHERE e.id > \(position) AND e.id <= \(end) AND e.app_id = ANY (\(apps)) ORDER BY e.id LIMIT \(limit)
+            """)
+        let counts = try counts(of: rows.filter { try NotificationChange.isLast($0["event"]) }.map { try $0["notification"] })
+        return try rows.map { row in
+            let (id, event): (PushID, String) = (try row["notification"], try row["event"])
+            // A walked notification has no total before its walk.
+            let isResolved = try !(row["is_walked"] as Bool && ["accepted", "scheduled"].contains(event))
+            let total: Int32 = try row["total"]
             let change = NotificationChange(
-                notification: id, event: event, lane: try row.text(6), pushType: try row.text(7),
-                acceptedAt: try row.timestampMilliseconds(8), expiresAt: try row.timestampMilliseconds(9),
-                total: isUnresolved ? nil : Int(try row.int32(10)),
-                counts: NotificationChange.isLast(event) ? counts[id] ?? [:] : nil)
-            read.events.append(
-                change.event(
-                    id: PushEvent.id(of: .notifications, row: number, at: at), app: try row.int64(1), slug: try Self.slug(row, 2), at: at))
-            read.positions.append(number)
+                notification: id, event: event, lane: try row["lane"], pushType: try row["push_type"],
+                acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"),
+                total: isResolved ? Int(total) : nil, counts: NotificationChange.isLast(event) ? counts[id] ?? [:] : nil)
+            let (position, at): (Int64, Int64) = (try row["id"], try row.milliseconds("at"))
+            return Entry(
+                position: position,
+                event: change.event(
+                    id: PushEvent.id(of: .notifications, row: position, at: at), app: try row["app_id"], slug: try row["slug"], at: at))
         }
-        return read
     }
 
-    private func counts(of ids: [PushID]) throws -> [PushID: [String: Int]] {
-        guard !ids.isEmpty else { return [:] }
+    /// Final deliveries by class.
+    private func counts(of notifications: [PushID]) throws -> [PushID: [String: Int]] {
+        guard !notifications.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT n.id, d.class, d.count FROM notifications n
+            CROSS JOIN LATERAL (
+                SELECT class, count(*) AS count FROM deliveries WHERE notification = n.id AND class IS NOT NULL GROUP BY class
+            ) AS d
+            WHERE n.id = ANY (\(notifications)) AND n.receipts = 'all'
+            UNION ALL
+            SELECT n.id, c.class, sum(c.count)::bigint FROM notifications n JOIN notification_counts c ON c.notification = n.id
+            WHERE n.id = ANY (\(notifications)) AND n.receipts = 'failures' AND c.count > 0 GROUP BY n.id, c.class
+            """)
         var counts: [PushID: [String: Int]] = [:]
-        for row in try session.execute(Self.counts, [.ids(ids)]) {
-            counts[try row.id(0), default: [:]][try row.text(1)] = Int(try row.int64(2))
-        }
+        for row in rows { counts[try row["id"], default: [:]][try row["class"]] = try row["count"] as Int }
         return counts
     }
 
-    private func installations(_ rows: PostgresRows) throws -> Read {
-        var read = Read()
-        for row in rows {
-            guard let event = HistoryEntry.Event(rawValue: try row.text(4)) else { throw CorruptRow(table: "installation_history") }
-            let number = try row.int64(0)
-            var entry = HistoryEntry(app: try row.int64(1), installation: try row.id(3), event: event, at: try row.timestampMilliseconds(5))
-            entry.ownerEpoch = try row.optionalInt64(6)
-            if let hint = try row.optionalText(7), let environment = try row.optionalText(8), let purpose = try row.optionalText(9) {
+    private func installations(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
+        try session.execute(
+            """
+            SELECT h.id, h.app_id, a.slug, h.installation, h.event, h.at, h.owner_epoch, h.token_hint, h.environment, h.purpose,
+                h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery
+            FROM installation_history h JOIN apps a ON a.id = h.app_id
+            WHERE h.id > \(position) AND h.id <= \(end) AND h.app_id = ANY (\(apps)) ORDER BY h.id LIMIT \(limit)
+            """
+        ).map { row in
+            var entry = HistoryEntry(
+                app: try row["app_id"], installation: try row["installation"], event: try row["event"], at: try row.milliseconds("at"))
+            entry.ownerEpoch = try row["owner_epoch"]
+            if let hint: String = try row["token_hint"], let environment: String = try row["environment"],
+                let purpose: String = try row["purpose"]
+            {
                 entry.token = HistoryEntry.Token(id: nil, hint: hint, environment: environment, purpose: purpose)
             }
-            entry.otherInstallation = try row.optionalID(10)
-            entry.status = try row.optionalInt32(11)
-            entry.reason = try row.optionalText(12)
-            entry.apnsTimestamp = try row.optionalTimestampMilliseconds(13)
-            entry.delivery = try row.optionalID(14)
-            read.events.append(
-                InstallationChange(entry).event(
-                    id: PushEvent.id(of: .installations, row: number, at: entry.at), slug: try Self.slug(row, 2)))
-            read.positions.append(number)
+            entry.otherInstallation = try row["other_installation"]
+            entry.status = try row["status"]
+            entry.reason = try row["reason"]
+            entry.apnsTimestamp = try row.milliseconds("apns_timestamp")
+            entry.delivery = try row["delivery"]
+            let position: Int64 = try row["id"]
+            let id = PushEvent.id(of: .installations, row: position, at: entry.at)
+            return Entry(position: position, event: entry.event(id: id, slug: try row["slug"]))
         }
-        return read
-    }
-
-    private static func slug(_ row: PostgresRow, _ column: Int) throws -> AppSlug {
-        guard let slug = AppSlug(try row.text(column)) else { throw CorruptRow(table: "apps") }
-        return slug
     }
 }
+
+extension HistoryEntry.Event: PostgresDecodable {}

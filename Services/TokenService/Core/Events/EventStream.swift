@@ -3,11 +3,11 @@ import Logging
 import Postgres
 package import ServiceLifecycle
 
-/// Everything that tells others what happens, put together.
+/// Everything that publishes events, put together.
 package struct EventStream: Sendable {
-    package let directory: WebhookDirectory
-    /// Wakes the courier.
-    package let pulse: WebhookPulse
+    package let subscriptions: WebhookSubscriptions
+    /// Wakes the dispatcher of webhooks.
+    package let wakeUp: WakeUp
     /// In the order in which they start.
     package let services: [any Service]
 
@@ -15,20 +15,17 @@ package struct EventStream: Sendable {
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, topology: Topology,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
-        let pulse = WebhookPulse()
-        self.pulse = pulse
-        directory = WebhookDirectory(pool: pool, pulse: pulse)
-        let (events, webhooks) = (EventGauge(), WebhookGauge())
-        metrics.observe(events, webhooks)
-        let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(pulse))]
+        let wakeUp = WakeUp()
+        self.wakeUp = wakeUp
+        subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
+        let dispatcher = WebhookDispatcher(pool: pool, terms: configuration.webhooks, wakeUp: wakeUp, metrics: metrics, logger: logger)
+        let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
         let feeds = sinks.flatMap { kind, sink in
             EventLog.allCases.map { log in
-                EventFeed(
-                    name: EventFeed.Name(log: log, sink: kind), pool: pool, sink: sink, gauge: events, metrics: metrics, logger: logger)
+                EventFeed(name: EventFeed.Name(log: log, sink: kind), pool: pool, sink: sink, metrics: metrics, logger: logger)
             }
         }
-        services =
-            [WebhookCourier(pool: pool, terms: configuration.webhooks, pulse: pulse, gauge: webhooks, metrics: metrics, logger: logger)]
-            + feeds
+        metrics.observe(feeds, dispatcher)
+        services = [dispatcher] + feeds
     }
 }

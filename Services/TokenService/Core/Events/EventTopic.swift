@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What the token service and the dispatchers tell the world: `<kind>.<event>`, the second half of a routing key, and what webhooks
+/// What the events of the token service and the dispatchers are about: `<kind>.<event>`, the second half of a routing key, and what webhooks
 /// are filtered by. `push.<topic>.v1` is the CloudEvents type, but for outcomes (``OutcomeEvent/type``).
 package enum EventTopic {
     package static let notifications = [
@@ -11,8 +11,15 @@ package enum EventTopic {
     package static let deliveries = OutcomeClass.allCases.map { delivery($0) }
     package static let ping = "webhook.ping"
 
-    /// Every one that can be asked for.
+    /// Every topic that a webhook can ask for.
     package static let all = notifications + installations + deliveries
+
+    static func of(_ log: EventLog) -> [String] {
+        switch log {
+        case .notifications: notifications
+        case .installations: installations
+        }
+    }
 
     package static func delivery(_ outcome: OutcomeClass) -> String { "delivery.\(outcome.rawValue)" }
 }

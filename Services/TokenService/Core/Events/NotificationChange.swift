@@ -11,9 +11,9 @@ package struct NotificationChange: Sendable {
     /// UNIX milliseconds, as are the others.
     package var acceptedAt: Int64
     package var expiresAt: Int64
-    /// Deliveries that were made so far; nil until they are.
+    /// Deliveries that exist; nil before the notification has any.
     package var total: Int?
-    /// Deliveries by class, where it is over.
+    /// Final deliveries by class, where the event is the last.
     package var counts: [String: Int]?
 
     package init(
@@ -30,7 +30,7 @@ package struct NotificationChange: Sendable {
         self.counts = counts
     }
 
-    /// Whether nothing follows and the counts are final.
+    /// Whether no event follows, so that the counts are final.
     package static func isLast(_ event: String) -> Bool { ["completed", "expired", "no_targets"].contains(event) }
 
     package func event(id: PushID, app: App.ID, slug: AppSlug, at time: Int64) -> PushEvent {

@@ -6,7 +6,7 @@ package struct PushEvent: Sendable {
     package static let contentType = "application/cloudevents+json"
     package static let source = "/push/token-service"
 
-    /// The same however often it is told.
+    /// The same however often the event is published.
     package let id: PushID
     package let topic: String
     package let app: App.ID
@@ -55,7 +55,7 @@ package struct PushEvent: Sendable {
         return writer.bytes
     }
 
-    /// What a webhook is tried with.
+    /// An event that its owner sends to try a webhook.
     package static func ping(id: PushID, webhook: PushID, app: App.ID, slug: AppSlug, at time: Int64) -> PushEvent {
         PushEvent(id: id, topic: EventTopic.ping, app: app, slug: slug, subject: "webhooks/\(webhook)", time: time) { writer in
             writer.plainField("webhook", webhook.append)
@@ -70,7 +70,7 @@ package struct PushEvent: Sendable {
     }
 }
 
-/// Where state changes stand in the database, each in ascending order of a number.
+/// A table of state changes, whose rows are numbered in ascending order.
 package enum EventLog: String, CaseIterable, Sendable {
     case notifications, installations
 

@@ -11,14 +11,14 @@ package struct AudienceWalk: Sendable {
 
     private let pool: PostgresPool
     private let jobs: JobPublisher
-    private let holds: HoldBook
+    private let holds: HoldCache
     private let installationsOfPage: Int
     private let lease: Duration
     private let watch: WalkWatch
     private let logger: Logger
 
     package init(
-        pool: PostgresPool, jobs: JobPublisher, holds: HoldBook, page: Int, lease: Duration, watch: WalkWatch, logger: Logger
+        pool: PostgresPool, jobs: JobPublisher, holds: HoldCache, page: Int, lease: Duration, watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool
         self.jobs = jobs

@@ -7,6 +7,8 @@ package struct Hold: Equatable, Sendable {
     }
 
     package var id: PushID
+    /// Nil: over every app.
+    package var appID: App.ID?
     package var scope: HoldScope
     package var reason: String
     package var setAt: Int64
@@ -16,8 +18,8 @@ package struct Hold: Equatable, Sendable {
     package var endsAt: Int64?
     package var lifting: Lifting?
     package var state: State
-    /// Whether the control stream has what the state says.
-    package var isPublished: Bool
+    /// When the control stream last confirmed the hold, or its lifting where it is lifted.
+    package var publishedAt: Int64?
 
     package struct Lifting: Equatable, Sendable {
         package var at: Int64
@@ -27,7 +29,18 @@ package struct Hold: Equatable, Sendable {
     package var fence: FenceState {
         switch state {
         case .expired: .none
-        case .live, .lifted: isPublished ? .effective : .pending
+        case .live, .lifted: publishedAt != nil ? .effective : .pending
+        }
+    }
+
+    /// Whether the relay publishes it: who set or lifted it a moment ago does so at the moment, and the control stream forgets after 74 hours,
+    /// dispatchers after 73.
+    /// - Parameter now: UNIX milliseconds.
+    func isDue(now: Int64) -> Bool {
+        switch state {
+        case .expired: false
+        case .live: publishedAt.map { $0 < now - 86_400_000 } ?? (setAt < now - 2000)
+        case .lifted: publishedAt == nil && (lifting?.at ?? 0) < now - 2000
         }
     }
 

@@ -2,26 +2,26 @@ package import Logging
 package import Postgres
 package import PushModel
 
-/// Sets and lifts holds: the row first, then the control stream, then the answer. What a process that died has left over, and what has to be
-/// published again, the relay's rounds do.
+/// Sets and lifts holds: the row first, then the control stream, then the answer. The relay publishes what a process that died has left over,
+/// and every hold again once a day.
 package struct HoldService: Sendable {
-    /// Of each table, in a round: what is given back is published before more is.
+    /// Rows of each table that one round releases: they are published before more are released.
     private static let releaseBatch = 1000
 
-    package let book: HoldBook
+    package let cache: HoldCache
     private let pool: PostgresPool
     private let control: ControlPublisher
-    private let relay: RelayPulse
+    private let relay: WakeUp
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
-    package init(pool: PostgresPool, control: ControlPublisher, relay: RelayPulse, metrics: TokenServiceMetrics, logger: Logger) {
+    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp, metrics: TokenServiceMetrics, logger: Logger) {
         self.pool = pool
         self.control = control
         self.relay = relay
         self.metrics = metrics
         self.logger = logger
-        book = HoldBook()
+        cache = HoldCache()
     }
 
     /// - Parameters:
@@ -33,8 +33,8 @@ package struct HoldService: Sendable {
         var hold = try await pool.transaction { session in
             try HoldStore(session: session).insert(request, app: app, by: key, id: id)
         }
-        book.add(hold, app: app?.id)
-        hold.isPublished = await publish([hold])
+        cache.add(hold)
+        await publish(&hold)
         logger.notice("A hold was set", metadata: Self.metadata(hold, key: key))
         return hold
     }
@@ -44,45 +44,49 @@ package struct HoldService: Sendable {
     /// - Throws: `PostgresError`; then nothing was lifted.
     package func lift(_ id: PushID, app: App?, by key: String) async throws -> Hold? {
         let lifted = try await pool.transaction { session in try HoldStore(session: session).lift(id, app: app, by: key) }
-        guard var hold = lifted, hold.state == .lifted, !hold.isPublished else { return lifted }
-        hold.isPublished = await publish([hold])
+        guard var hold = lifted, hold.state == .lifted, hold.publishedAt == nil else { return lifted }
+        await publish(&hold)
         logger.notice("A hold was lifted", metadata: Self.metadata(hold, key: key))
-        // Gives back what waits in the outbox.
-        relay.beat()
+        // It releases what waits because of the hold.
+        relay.signal()
         return hold
     }
 
     // MARK: The relay's part
 
-    /// Brings ``book`` up to date.
-    /// - Returns: what has to be published and released.
-    func review() async throws -> [HoldStore.Entry] {
-        let moment = book.added
-        let holds = try await pool.session { session in try HoldStore(session: session).toPublish() }
-        book.replace(with: holds, since: moment)
+    /// Brings ``cache`` up to date.
+    /// - Returns: what may have to be published or released.
+    func refresh() async throws -> [Hold] {
+        let added = cache.added
+        let holds = try await pool.session { session in try HoldStore(session: session).unfinished() }
+        cache.replace(with: holds, readAfter: added)
         return holds
     }
 
-    /// Publishes what the control stream does not have or has had for long, and gives back what lifted holds kept.
-    func keep(_ holds: [HoldStore.Entry]) async throws {
-        let due = holds.filter(\.isDue).map(\.hold)
-        if !due.isEmpty, await publish(due) {
+    /// Publishes the holds that are due, and releases what waits because of lifted ones.
+    func publishAndRelease(_ holds: [Hold]) async throws {
+        let now = UnixTime.milliseconds()
+        let due = holds.filter { $0.isDue(now: now) }
+        if !due.isEmpty, await publish(due).count == due.count {
             logger.info("Holds were published again", metadata: [LogKey.count: "\(due.count)"])
         }
-        for item in holds where item.hold.state == .lifted {
-            let id = item.hold.id
+        for hold in holds where hold.state == .lifted {
             let released = try await pool.transaction { session in
-                try HoldStore(session: session).release(id, limit: Self.releaseBatch)
+                try HoldStore(session: session).release(hold.id, limit: Self.releaseBatch)
             }
-            // More may wait; what this batch gave back goes first.
-            if released > 0 { relay.beat() }
+            // More may wait; what this batch released goes first.
+            if released > 0 { relay.signal() }
         }
     }
 
     func putAside(_ number: Int) { metrics.putAside(number) }
 
-    /// - Returns: whether the broker has confirmed all of them.
-    private func publish(_ holds: [Hold]) async -> Bool {
+    private func publish(_ hold: inout Hold) async {
+        if await !publish([hold]).isEmpty { hold.publishedAt = UnixTime.milliseconds() }
+    }
+
+    /// - Returns: those that the broker has confirmed.
+    private func publish(_ holds: [Hold]) async -> [Hold] {
         let now = UnixTime.milliseconds()
         let confirmed = await control.publish(
             holds.map { hold in
@@ -91,16 +95,12 @@ package struct HoldService: Sendable {
             })
         let published = zip(holds, confirmed).filter(\.1).map(\.0)
         do {
-            try await pool.session { session in
-                let store = HoldStore(session: session)
-                try store.markPublished(published.filter { $0.lifting == nil }.map(\.id))
-                try store.markLiftPublished(published.filter { $0.lifting != nil }.map(\.id))
-            }
+            try await pool.session { session in try HoldStore(session: session).markPublished(published) }
         } catch {
             // The hold is set or lifted all the same; the relay publishes it once more.
-            logger.failed("It could not be written down that holds were published", error)
+            logger.failed("It could not be recorded that holds were published", error)
         }
-        return published.count == holds.count
+        return published
     }
 
     private static func metadata(_ hold: Hold, key: String) -> Logger.Metadata {

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of holds themselves; what waits because of them is in `HoldStore+Outbox.swift`.
+/// The table of holds, within one transaction; `HoldStore+Outbox.swift` has what waits because of them.
 package struct HoldStore {
     /// Holds that may be in force at once: every dispatcher remembers them.
     package static let maximumInForce = 1000
@@ -12,36 +12,42 @@ package struct HoldStore {
 
     /// - Throws: ``TooManyHolds``, ``UnknownNotification``.
     package func insert(_ request: HoldRequest, app: App?, by key: String, id: PushID) throws -> Hold {
-        let notification = PostgresValue.optionalID(request.scope.notification)
-        let answers = try session.pipeline([
-            (Self.mayInsert, [.optionalInt64(app?.id), notification]),
-            (
-                Self.insert,
-                [
-                    .id(id), .optionalInt64(app?.id), .optionalText(request.scope.lane?.rawValue), notification, .text(request.reason),
-                    .text(key), .optionalTimestamp(milliseconds: request.endsAt), .int64(Int64(Self.maximumInForce)),
-                ]
-            ),
-        ])
-        guard answers[1].affected == 1, let hold = try find(id, app: app) else {
-            throw try answers[0].only().bool(0) ? TooManyHolds() : UnknownNotification()
+        if let notification = request.scope.notification {
+            let found = try session.execute("SELECT FROM notifications WHERE id = \(notification) AND app_id = \(app?.id)")
+            guard found.affected == 1 else { throw UnknownNotification() }
         }
-        return hold
+        let inForce: Int = try session.execute(
+            "SELECT count(*) AS count FROM holds WHERE lifted_at IS NULL AND ends_at > now()"
+        ).only()["count"]
+        guard inForce < Self.maximumInForce else { throw TooManyHolds() }
+        try session.execute(
+            """
+            INSERT INTO holds (id, app_id, lane, notification, reason, set_at, set_by, ends_at)
+            VALUES (\(id), \(app?.id), \(request.scope.lane), \(request.scope.notification), \(request.reason), now(), \(key),
+                coalesce(\(milliseconds: request.endsAt)::timestamptz, 'infinity'))
+            """)
+        return try Hold(session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").only())
     }
 
     /// - Parameter app: nil for any hold; otherwise those of the app and those over every app.
     package func find(_ id: PushID, app: App?) throws -> Hold? {
-        try session.execute(Self.find, [.id(id), .optionalInt64(app?.id)]).first.map { row in try Self.hold(row) }
+        let hold = try session.execute("SELECT * FROM holds_with_state WHERE id = \(id)").first.map { row in try Hold(row) }
+        guard let hold, app == nil || hold.appID == nil || hold.appID == app?.id else { return nil }
+        return hold
     }
 
-    /// Ends a hold that is in force; leaves one that is over as it is.
+    /// Ends a hold that is in force; leaves one that is over as it is. Waits for a transaction that puts something aside because of the hold,
+    /// so that the release finds it.
     /// - Parameter app: nil for any hold; otherwise those of that app alone.
     /// - Returns: nil where there is none.
     package func lift(_ id: PushID, app: App?, by key: String) throws -> Hold? {
-        let answers = try session.pipeline([
-            (Self.lift, [.id(id), .optionalInt64(app?.id), .text(key)]), (Self.findOwn, [.id(id), .optionalInt64(app?.id)]),
-        ])
-        return try answers[1].first.map { row in try Self.hold(row) }
+        guard let hold = try find(id, app: app), app == nil || hold.appID != nil else { return nil }
+        try session.execute(
+            """
+            UPDATE holds SET lifted_at = now(), lifted_by = \(key), published_at = NULL
+            WHERE id = \(id) AND lifted_at IS NULL AND ends_at > now()
+            """)
+        return try find(id, app: app)
     }
 
     package struct Page: Sendable {
@@ -54,49 +60,58 @@ package struct HoldStore {
     /// - Parameter app: nil for every hold; otherwise those of the app and those over every app.
     package func page(app: App?, state: Hold.State?, after: PushID?, limit: Int) throws -> Page {
         var holds = try session.execute(
-            Self.page, [.optionalInt64(app?.id), .optionalText(state?.rawValue), .optionalID(after), .int64(Int64(limit) + 1)]
-        ).map { row in try Self.hold(row) }
+            """
+            SELECT * FROM holds_with_state
+            WHERE (\(app?.id)::bigint IS NULL OR app_id IS NULL OR app_id = \(app?.id)) AND (\(state)::text IS NULL OR state = \(state))
+                AND (\(after)::uuid IS NULL OR id < \(after))
+            ORDER BY id DESC LIMIT \(limit + 1)
+            """
+        ).map { row in try Hold(row) }
         guard holds.count > limit else { return Page(holds: holds, last: nil) }
         holds.removeLast()
         return Page(holds: holds, last: holds.last?.id)
     }
 
-    /// A hold as this process's memory and the control stream need it.
-    package struct Entry: Sendable {
-        package var hold: Hold
-        package var app: App.ID?
-        /// The control stream does not have it, or has had it for long.
-        package var isDue: Bool
+    /// Every hold in force, and every lifted one that is not published or not released.
+    package func unfinished() throws -> [Hold] {
+        try session.execute(
+            """
+            SELECT * FROM holds_with_state WHERE id IN (
+                SELECT id FROM holds WHERE lifted_at IS NULL AND ends_at > now()
+                UNION ALL
+                SELECT id FROM holds WHERE lifted_at IS NOT NULL AND (published_at IS NULL OR released_at IS NULL)
+            ) ORDER BY id
+            """
+        ).map { row in try Hold(row) }
     }
 
-    /// Every hold in force, and every one that is lifted of which the control stream does not know.
-    package func toPublish() throws -> [Entry] {
-        try session.execute(Self.toPublish).map { row in
-            Entry(hold: try Self.hold(row), app: try row.optionalInt64(12), isDue: try row.bool(13))
-        }
-    }
-
-    package func markPublished(_ holds: [PushID]) throws {
-        guard !holds.isEmpty else { return }
-        try session.execute(Self.markPublished, [.ids(holds.sorted())])
-    }
-
-    package func markLiftPublished(_ holds: [PushID]) throws {
-        guard !holds.isEmpty else { return }
-        try session.execute(Self.markLiftPublished, [.ids(holds.sorted())])
-    }
-
-    /// Columns: ``columns``.
-    private static func hold(_ row: PostgresRow) throws -> Hold {
-        let app = try row.optionalText(1).flatMap { AppSlug($0) }
-        let lane = try row.optionalText(2).flatMap { Lane(rawValue: $0) }
-        guard let scope = HoldScope(app: app, lane: lane, notification: try row.optionalID(3)),
-            let state = Hold.State(rawValue: try row.text(10))
-        else { throw CorruptRow(table: "holds") }
-        var lifting: Hold.Lifting?
-        if let at = try row.optionalTimestampMilliseconds(8), let by = try row.optionalText(9) { lifting = Hold.Lifting(at: at, by: by) }
-        return Hold(
-            id: try row.id(0), scope: scope, reason: try row.text(4), setAt: try row.timestampMilliseconds(5), setBy: try row.text(6),
-            endsAt: try row.optionalTimestampMilliseconds(7), lifting: lifting, state: state, isPublished: try row.bool(11))
+    /// Records that the control stream has the holds as they were read; not where a hold was lifted since.
+    package func markPublished(_ holds: [Hold]) throws {
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT h.id FROM holds h JOIN unnest(\(holds.map(\.id))::uuid[], \(holds.map { $0.lifting != nil })::boolean[]) AS p (id, is_lifted)
+                    ON h.id = p.id AND (h.lifted_at IS NOT NULL) = p.is_lifted
+                ORDER BY h.id FOR NO KEY UPDATE OF h
+            )
+            UPDATE holds h SET published_at = now() FROM locked WHERE h.id = locked.id
+            """)
     }
 }
+
+extension Hold {
+    /// - Parameter row: Of the view `holds_with_state`.
+    fileprivate init(_ row: PostgresRow) throws {
+        guard let scope = HoldScope(app: try row["app"], lane: try row["lane"], notification: try row["notification"]) else {
+            throw CorruptRow(table: "holds")
+        }
+        let (liftedAt, liftedBy): (Int64?, String?) = (try row.milliseconds("lifted_at"), try row["lifted_by"])
+        self.init(
+            id: try row["id"], appID: try row["app_id"], scope: scope, reason: try row["reason"], setAt: try row.milliseconds("set_at"),
+            setBy: try row["set_by"], endsAt: try row.milliseconds("ends_at"),
+            lifting: liftedAt.flatMap { at in liftedBy.map { Lifting(at: at, by: $0) } }, state: try row["state"],
+            publishedAt: try row.milliseconds("published_at"))
+    }
+}
+
+extension Hold.State: PostgresEncodable, PostgresDecodable {}

@@ -7,22 +7,15 @@ import ServiceLifecycle
 /// pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Terms: Sendable {
-        /// From the end of one round to the next, over the whole fleet.
+        /// From the end of one round to the next, in the whole fleet.
         package var interval: Duration
         package var historyDays: Int
         package var retiredTokenDays: Int
         package var receiptDays: Int
-        package var webhookDays = 7
-
-        package init(interval: Duration, historyDays: Int, retiredTokenDays: Int, receiptDays: Int) {
-            self.interval = interval
-            self.historyDays = historyDays
-            self.retiredTokenDays = retiredTokenDays
-            self.receiptDays = receiptDays
-        }
+        package var webhookDays: Int
     }
 
-    /// How a round ended that was this process's to its end; the metric's dimension.
+    /// How a round of this process ended; the metric's dimension.
     enum RoundResult: String {
         case finished, failed
     }
@@ -33,6 +26,7 @@ package final class Housekeeper: Service {
     private let apps: AppStore
     private let fences: FencePublisher
     private let terms: Terms
+    private let lease = Lease("housekeeping", seconds: 60)
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
@@ -48,7 +42,7 @@ package final class Housekeeper: Service {
     }
 
     package func run() async throws {
-        // Processes that start together do not ask together.
+        // Processes that start together do not ask at the same time.
         let pause = min(terms.interval, .seconds(60))
         await cancelWhenGracefulShutdown {
             while await Pause.of(pause * Double.random(in: 0.5...1)) { await self.round() }
@@ -56,41 +50,29 @@ package final class Housekeeper: Service {
     }
 
     private func round() async {
-        let lease = HousekeepingLease()
         do {
-            guard try await pool.session({ session in try lease.take(in: session) }) else { return }
-            try await keepStale(lease)
-            try await keepRetention(lease)
-            let seconds = terms.interval / .seconds(1)
-            try await pool.session { session in try lease.release(after: seconds, in: session) }
+            guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return }
+            try await handleStaleInstallations()
+            try await removeExpired()
             metrics.housekeepingRound(.finished)
-        } catch is CancellationError {
-            return await letGo(lease)
+            await lease.release(after: terms.interval, in: pool, logger: logger)
         } catch is LeaseLost {
-            logger.info("Another process took the housekeeping over")
+            logger.info("Another process has taken the housekeeping over")
         } catch {
-            metrics.housekeepingRound(.failed)
-            logger.failed("The housekeeping could not finish its round", error)
-            await letGo(lease)
-        }
-    }
-
-    /// So that another process need not wait for the lease to run out. In a task of its own: at shutdown this one is cancelled.
-    private func letGo(_ lease: HousekeepingLease) async {
-        let pool = pool
-        do {
-            try await Task { try await pool.session { session in try lease.release(after: 5, in: session) } }.value
-        } catch {
-            logger.info("The housekeeping's lease runs out by itself", metadata: [LogKey.error: "\(String(describing: error))"])
+            if !(error is CancellationError) {
+                metrics.housekeepingRound(.failed)
+                logger.failed("The housekeeping could not finish its round", error)
+            }
+            await lease.release(after: .seconds(5), in: pool, logger: logger)
         }
     }
 
     /// One transaction under the lease, what has to follow it at once, then a pause of four times their length.
     private func step<R: Sendable>(
-        _ lease: HousekeepingLease, _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
+        _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
     ) async throws -> R {
         let start = ContinuousClock.now
-        let result = try await pool.transaction { session in
+        let result = try await pool.transaction { [lease] session in
             try lease.renew(in: session)
             return try body(session)
         }
@@ -101,16 +83,16 @@ package final class Housekeeper: Service {
 }
 
 extension Housekeeper {
-    private func keepStale(_ lease: HousekeepingLease) async throws {
+    private func handleStaleInstallations() async throws {
         var (flagged, removed) = (0, 0)
         for app in try await apps.all() {
             var cursor = Self.start
             while true {
                 let from = cursor
-                let page = try await step(lease) { session in try StaleInstallations(session: session, app: app).flag(after: from) }
+                let page = try await step { session in try StaleInstallations(session: session, app: app).flag(after: from) }
                 metrics.flaggedStale(page.flagged)
                 flagged += page.flagged
-                removed += try await remove(page.removable, of: app, lease)
+                removed += try await remove(page.removable, of: app)
                 guard let last = page.last else { break }
                 cursor = last
             }
@@ -119,11 +101,11 @@ extension Housekeeper {
         logger.info("Stale installations", metadata: [LogKey.flagged: "\(flagged)", LogKey.removed: "\(removed)"])
     }
 
-    private func remove(_ installations: [PushID], of app: App, _ lease: HousekeepingLease) async throws -> Int {
+    private func remove(_ installations: [PushID], of app: App) async throws -> Int {
         var removed = 0
         for start in stride(from: 0, to: installations.count, by: StaleInstallations.removalBatch) {
             let batch = Array(installations[start..<min(start + StaleInstallations.removalBatch, installations.count)])
-            let removal = try await step(lease) { session in
+            let removal = try await step { session in
                 try StaleInstallations(session: session, app: app).remove(batch)
             } then: { removal in
                 metrics.removedStale(removal.removed)
@@ -135,29 +117,24 @@ extension Housekeeper {
         return removed
     }
 
-    private func keepRetention(_ lease: HousekeepingLease) async throws {
-        for sweep in Sweep.all { try await remove(sweep.kind, Sweep.batch, lease) { try Retention(session: $0).sweep(sweep, limit: $1) } }
-        let terms = terms
-        let messages = Sweep.webhookMessages(days: terms.webhookDays)
-        try await remove(.webhookMessages, Sweep.batch, lease) { try Retention(session: $0).sweep(messages, limit: $1) }
-        try await remove(.history, Retention.historyBatch, lease) {
-            try Retention(session: $0).removeHistory(olderThan: terms.historyDays, limit: $1)
+    private func removeExpired() async throws {
+        for sweep in Sweep.all + [.webhookMessages(days: terms.webhookDays), .history(days: terms.historyDays)] {
+            try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1) }
         }
-        try await removeNotifications(lease)
-        try await remove(.tokens, Retention.tokenBatch, lease) {
-            try Retention(session: $0).removeTokens(olderThan: terms.retiredTokenDays, limit: $1)
-        }
+        try await removeNotifications()
+        let days = terms.retiredTokenDays
+        try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
     }
 
     /// A step that takes longer than a statement may is tried with fewer rows.
     private func remove(
-        _ kind: Retention.Kind, _ rows: Int64, _ lease: HousekeepingLease,
-        _ body: @escaping @Sendable (PostgresSession, _ limit: Int64) throws -> Retention.Step
+        _ kind: Retention.Kind, _ rows: Int,
+        _ body: @escaping @Sendable (PostgresSession, _ limit: Int) throws -> Retention.Step
     ) async throws {
         var (total, limit, isDone) = (0, rows, false)
         while !isDone {
             do {
-                let done = try await step(lease) { [limit] session in try body(session, limit) }
+                let done = try await step { [limit] session in try body(session, limit) }
                 metrics.retentionRemoved(kind, done.removed)
                 total += done.removed
                 isDone = done.isDone
@@ -169,19 +146,19 @@ extension Housekeeper {
         report(kind, total)
     }
 
-    private func removeNotifications(_ lease: HousekeepingLease) async throws {
+    private func removeNotifications() async throws {
         let days = terms.receiptDays
         var total = 0
         var cursor: PushID? = Self.start
         while let from = cursor {
-            let page = try await step(lease) { session in
+            let page = try await step { session in
                 try Retention(session: session).finishedNotifications(olderThan: days, after: from)
             }
             cursor = page.last
             var isDone = page.finished.isEmpty
             while !isDone {
                 let finished = page.finished
-                let count = try await step(lease) { session in try ReceiptRemoval(session: session).removeBatch(of: finished) }
+                let count = try await step { session in try ReceiptRemoval(session: session).removeBatch(of: finished) }
                 metrics.retentionRemoved(.notifications, count.notifications)
                 total += count.notifications
                 isDone = count.isDone

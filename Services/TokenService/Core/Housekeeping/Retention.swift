@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// Removes what nobody needs any more, step by step: bounded batches, by index, each far below a statement's time limit.
+/// Removes rows past their retention, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
 package struct Retention {
     /// What is removed; the metric's dimension.
     package enum Kind: String, Sendable {
@@ -13,47 +13,61 @@ package struct Retention {
         case webhookMessages = "webhook_messages"
     }
 
-    package static let historyBatch: Int64 = 5000
-    package static let tokenBatch: Int64 = 500
-    package static let notificationBatch: Int64 = 200
+    package static let tokenBatch = 500
+    private static let notificationBatch = 200
 
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
     package struct Step: Equatable, Sendable {
-        package var removed = 0
+        package var removed: Int
         /// Nothing older follows.
-        package var isDone = false
+        package var isDone: Bool
 
-        package init(removed: Int = 0, isDone: Bool = false) {
+        package init(removed: Int, isDone: Bool = false) {
             self.removed = removed
             self.isDone = isDone
         }
     }
 
     /// One step of a sweep, the oldest first.
-    package func sweep(_ sweep: Sweep, limit: Int64 = Sweep.batch) throws -> Step {
-        let removed = try session.execute(sweep.statement, [.int32(Int32(sweep.days)), .int64(limit)]).affected
+    package func sweep(_ sweep: Sweep, limit: Int = Sweep.batch) throws -> Step {
+        let removed = try session.execute(sweep.statement(limit)).affected
         return Step(removed: removed, isDone: removed < limit)
     }
 
-    /// The history's oldest rows. Its ids grow with time, so the walk is over where a page holds nothing old any more.
-    package func removeHistory(olderThan days: Int, limit: Int64 = historyBatch) throws -> Step {
-        let removed = try session.execute(Self.history, [.int32(Int32(days)), .int64(limit)]).affected
-        return Step(removed: removed, isDone: removed == 0)
-    }
-
-    /// Retired tokens to which nothing was sent since; quarantine ends in its own time. Their installations are locked first: a registration that brings a token back
-    /// to life has read its row under that lock.
-    package func removeTokens(olderThan days: Int, limit: Int64 = tokenBatch) throws -> Step {
-        let found = try session.execute(Self.retired, [.int32(Int32(days)), .int64(limit)])
-        guard !found.isEmpty else { return Step(isDone: true) }
-        let ids: PostgresValue = .int64Array(try found.map { row in try row.int64(0) })
+    /// Retired tokens to which nothing was sent since; those in quarantine stay until it ends.
+    package func removeTokens(olderThan days: Int, limit: Int = tokenBatch) throws -> Step {
+        let found = try session.execute(
+            """
+            SELECT t.id, t.app_id, t.installation FROM tokens t
+            WHERE t.retired_at < now() - \(days) * interval '1 day' AND t.quarantined_at IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM deliveries d WHERE d.installation = t.installation AND d.token_id = t.id
+                        AND (d.class IS NULL OR d.updated_at > now() - \(days) * interval '1 day'))
+            ORDER BY t.retired_at, t.id LIMIT \(limit)
+            """)
+        let (ids, apps): ([Int64], [App.ID]) = (try found.column("id"), try found.column("app_id"))
+        let installations: [PushID] = try found.column("installation")
+        // A registration reads a token that it brings back to life under its installation's lock.
         try session.execute(
-            Self.lockInstallations, [.int64Array(try found.map { row in try row.int64(1) }), .ids(try found.map { row in try row.id(2) })])
-        let removed = try session.execute(Self.deleteTokens, [ids, .int32(Int32(days))]).affected
-        return Step(removed: removed, isDone: removed < found.count || found.count < limit)
+            """
+            SELECT FROM installations WHERE (app_id, id) IN (SELECT * FROM unnest(\(apps)::bigint[], \(installations)::uuid[]))
+            ORDER BY app_id, id FOR NO KEY UPDATE
+            """)
+        // The conditions again: a token may have come back to life before the locks were granted.
+        let removed = try session.execute(
+            """
+            WITH locked AS (
+                SELECT id FROM tokens
+                WHERE id = ANY (\(ids)) AND retired_at < now() - \(days) * interval '1 day' AND quarantined_at IS NULL
+                ORDER BY id FOR UPDATE
+            )
+            DELETE FROM tokens t USING locked WHERE t.id = locked.id
+            """
+        ).affected
+        return Step(removed: removed, isDone: removed < limit)
     }
 
     package struct Page: Sendable {
@@ -65,49 +79,18 @@ package struct Retention {
     /// Finished notifications after that one. Their ids begin with the time at which they were accepted, so the walk ends where
     /// younger ones begin.
     package func finishedNotifications(olderThan days: Int, after cursor: PushID) throws -> Page {
-        let rows = try session.execute(Self.notifications, [.int32(Int32(days)), .id(cursor), .int64(Self.notificationBatch)])
+        let rows = try session.execute(
+            """
+            SELECT id, accepted_at < now() - \(days) * interval '1 day' AS is_old,
+                coalesce(completed_at < now() - \(days) * interval '1 day', false) AS is_finished
+            FROM notifications WHERE id > \(cursor) ORDER BY id LIMIT \(Self.notificationBatch)
+            """)
         var page = Page()
         for row in rows {
-            let id = try row.id(0)
-            if try row.bool(1) { page.finished.append(id) }
-            page.last = try row.bool(2) ? id : nil
+            let id: PushID = try row["id"]
+            if try row["is_finished"] { page.finished.append(id) }
+            page.last = try row["is_old"] ? id : nil
         }
         return page
     }
-
-    private static let history: PostgresStatement = """
-        DELETE FROM installation_history h
-        USING (SELECT id, at FROM installation_history ORDER BY id LIMIT $2) AS oldest
-        WHERE h.id = oldest.id AND oldest.at < now() - make_interval(days => $1)
-        """
-    private static let retired: PostgresStatement = """
-        SELECT t.id, t.app_id, t.installation FROM tokens t
-        WHERE t.retired_at < now() - make_interval(days => $1)
-            AND t.quarantined_at IS NULL
-            AND NOT EXISTS (
-                SELECT FROM deliveries d WHERE d.installation = t.installation AND d.token_id = t.id
-                    AND (d.class IS NULL OR d.updated_at > now() - make_interval(days => $1)))
-        ORDER BY t.retired_at, t.id LIMIT $2
-        """
-    private static let lockInstallations: PostgresStatement = """
-        SELECT count(*) FROM (
-            SELECT id FROM installations WHERE (app_id, id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
-            ORDER BY app_id, id FOR NO KEY UPDATE
-        ) AS locked
-        """
-    /// The conditions again: a token may have come back to life before the locks were granted.
-    private static let deleteTokens: PostgresStatement = """
-        WITH locked AS (
-            SELECT id FROM tokens
-            WHERE id = ANY ($1::bigint[]) AND retired_at < now() - make_interval(days => $2)
-                AND quarantined_at IS NULL
-            ORDER BY id FOR UPDATE
-        )
-        DELETE FROM tokens t USING locked WHERE t.id = locked.id
-        """
-    private static let notifications: PostgresStatement = """
-        SELECT id, completed_at IS NOT NULL AND completed_at < now() - make_interval(days => $1),
-            accepted_at < now() - make_interval(days => $1)
-        FROM notifications WHERE id > $2 ORDER BY id LIMIT $3
-        """
 }

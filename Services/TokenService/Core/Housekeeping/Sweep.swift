@@ -1,75 +1,84 @@
-package import Postgres
+import Postgres
 
-/// What nothing refers to any more once it has its age: found by the index on its time, removed in bounded steps. A row that somebody
-/// else works on at this moment is left to the next round.
+/// Removes rows that nothing needs any more at their age. It finds them by an index on their time, and removes them in bounded steps. A row
+/// that another transaction has locked is left to the next round.
 package struct Sweep: Sendable {
     /// Rows of one step.
-    package static let batch: Int64 = 5000
+    package static let batch = 5000
 
     package let kind: Retention.Kind
-    /// Parameters: ``days`` and ``batch``.
-    package let statement: PostgresStatement
-    package let days: Int
+    let statement: @Sendable (_ limit: Int) -> PostgresQuery
 
     package static let all = [idempotencyRecords, outcomeCounts, tokenMoves, fences, quarantine, notificationEvents]
 
-    /// They name their own end.
-    package static let idempotencyRecords = Sweep(
-        kind: .idempotencyRecords,
-        statement: """
-            DELETE FROM idempotency_records WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM idempotency_records WHERE expires_at < now() - make_interval(days => $1)
-                ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-            """, days: 0)
-    /// The brake looks back over minutes.
-    package static let outcomeCounts = Sweep(
-        kind: .outcomeCounts,
-        statement: """
-            DELETE FROM outcome_counts WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM outcome_counts WHERE minute < now() - make_interval(days => $1)
-                ORDER BY minute LIMIT $2 FOR UPDATE SKIP LOCKED))
-            """, days: 1)
-    /// Longer than anything waits in the broker.
-    package static let tokenMoves = Sweep(
-        kind: .tokenMoves,
-        statement: """
-            DELETE FROM token_moves WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM token_moves WHERE moved_at < now() - make_interval(days => $1)
-                ORDER BY moved_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-            """, days: 4)
-    /// The published ones, longer than the control stream keeps them.
-    package static let fences = Sweep(
-        kind: .fences,
-        statement: """
-            DELETE FROM fences WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM fences WHERE published_at < now() - make_interval(days => $1)
-                ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-            """, days: 7)
-    /// What every feed has read; kept for a while for whoever looks into it.
-    package static let notificationEvents = Sweep(
-        kind: .notificationEvents,
-        statement: """
-            DELETE FROM notification_events WHERE ctid = ANY (ARRAY(
-                SELECT oldest.ctid FROM (SELECT ctid, id, at FROM notification_events ORDER BY id LIMIT $2) AS oldest
-                WHERE oldest.at < now() - make_interval(days => $1)
-                    AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')))
-            """, days: 1)
-    /// Whatever became of them: also those of webhooks that stay disabled.
-    package static func webhookMessages(days: Int) -> Sweep {
-        Sweep(
-            kind: .webhookMessages,
-            statement: """
-                DELETE FROM webhook_messages WHERE ctid = ANY (ARRAY(
-                    SELECT ctid FROM webhook_messages WHERE created_at < now() - make_interval(days => $1)
-                    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-                """, days: days)
+    package static let idempotencyRecords = Sweep(kind: .idempotencyRecords) { limit in
+        """
+        DELETE FROM idempotency_records WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM idempotency_records WHERE expires_at < now()
+            ORDER BY expires_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
+        """
     }
-    /// The mark alone: the token stays retired.
-    package static let quarantine = Sweep(
-        kind: .quarantine,
-        statement: """
-            UPDATE tokens SET quarantined_at = NULL WHERE id = ANY (ARRAY(
-                SELECT id FROM tokens WHERE quarantined_at < now() - make_interval(days => $1)
-                ORDER BY quarantined_at, id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
-            """, days: QuarantineStore.retentionDays)
+    /// The brake on rejections looks back ten minutes.
+    package static let outcomeCounts = Sweep(kind: .outcomeCounts) { limit in
+        """
+        DELETE FROM outcome_counts WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM outcome_counts WHERE minute < now() - interval '1 day'
+            ORDER BY minute LIMIT \(limit) FOR UPDATE SKIP LOCKED))
+        """
+    }
+    /// After longer than a job waits in the broker.
+    package static let tokenMoves = Sweep(kind: .tokenMoves) { limit in
+        """
+        DELETE FROM token_moves WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM token_moves WHERE moved_at < now() - interval '4 days'
+            ORDER BY moved_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
+        """
+    }
+    /// Published fences, after longer than the control stream keeps them.
+    package static let fences = Sweep(kind: .fences) { limit in
+        """
+        DELETE FROM fences WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM fences WHERE published_at < now() - interval '7 days'
+            ORDER BY published_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
+        """
+    }
+    /// Only what every feed has read; a day longer for whoever looks into it.
+    package static let notificationEvents = Sweep(kind: .notificationEvents) { limit in
+        """
+        DELETE FROM notification_events WHERE ctid = ANY (ARRAY(
+            SELECT oldest.ctid FROM (SELECT ctid, id, at FROM notification_events ORDER BY id LIMIT \(limit)) AS oldest
+            WHERE oldest.at < now() - interval '1 day'
+                AND oldest.id <= (SELECT min(position) FROM event_feeds WHERE log = 'notifications')))
+        """
+    }
+    /// Only the mark: the token stays retired.
+    package static let quarantine = Sweep(kind: .quarantine) { limit in
+        """
+        UPDATE tokens SET quarantined_at = NULL WHERE id = ANY (ARRAY(
+            SELECT id FROM tokens WHERE quarantined_at < now() - \(QuarantineStore.retentionDays) * interval '1 day'
+            ORDER BY quarantined_at, id LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED))
+        """
+    }
+
+    /// In every state, also those of webhooks that stay disabled.
+    package static func webhookMessages(days: Int) -> Sweep {
+        Sweep(kind: .webhookMessages) { limit in
+            """
+            DELETE FROM webhook_messages WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM webhook_messages WHERE created_at < now() - \(days) * interval '1 day'
+                ORDER BY created_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
+            """
+        }
+    }
+
+    /// The ids of the history grow with time.
+    package static func history(days: Int) -> Sweep {
+        Sweep(kind: .history) { limit in
+            """
+            DELETE FROM installation_history WHERE ctid = ANY (ARRAY(
+                SELECT oldest.ctid FROM (SELECT ctid, at FROM installation_history ORDER BY id LIMIT \(limit)) AS oldest
+                WHERE oldest.at < now() - \(days) * interval '1 day'))
+            """
+        }
+    }
 }

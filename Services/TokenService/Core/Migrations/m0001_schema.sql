@@ -503,9 +503,8 @@ CREATE TABLE holds (
     ends_at timestamptz NOT NULL DEFAULT 'infinity',
     lifted_at timestamptz,
     lifted_by text,
-    -- When the control stream last got that it is in force, and that it is lifted.
+    -- When the control stream last confirmed it, or its lifting where it is lifted.
     published_at timestamptz,
-    lift_published_at timestamptz,
     -- It is lifted, and nothing waits because of it any more.
     released_at timestamptz,
     CHECK (num_nonnulls(lane, notification) <= 1),
@@ -513,8 +512,14 @@ CREATE TABLE holds (
     CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );
 CREATE INDEX holds_in_force ON holds (ends_at) WHERE lifted_at IS NULL;
-CREATE INDEX holds_being_lifted ON holds (lifted_at) WHERE lifted_at IS NOT NULL AND (lift_published_at IS NULL OR released_at IS NULL);
+CREATE INDEX holds_being_lifted ON holds (lifted_at) WHERE lifted_at IS NOT NULL AND (published_at IS NULL OR released_at IS NULL);
 CREATE INDEX holds_by_app ON holds (app_id, id);
+
+CREATE VIEW holds_with_state AS
+SELECT h.id, h.app_id, a.slug AS app, h.lane, h.notification, h.reason, h.set_at, h.set_by, nullif(h.ends_at, 'infinity') AS ends_at,
+    h.lifted_at, h.lifted_by, h.published_at,
+    CASE WHEN h.lifted_at IS NOT NULL THEN 'lifted' WHEN h.ends_at <= now() THEN 'expired' ELSE 'live' END AS state
+FROM holds h LEFT JOIN apps a ON a.id = h.app_id;
 
 -- MARK: Events
 
@@ -541,6 +546,14 @@ CREATE TABLE webhooks (
     CHECK ((disabled_reason IS NULL) = (disabled_at IS NULL))
 );
 CREATE INDEX webhooks_by_app ON webhooks (app_id, id);
+
+-- Without a previous secret that is no longer valid.
+CREATE VIEW current_webhooks AS
+SELECT w.id, w.app_id, a.slug AS app, w.url, w.events, w.description, w.secret,
+    CASE WHEN w.previous_until > now() THEN w.previous_secret END AS previous_secret,
+    CASE WHEN w.previous_until > now() THEN w.previous_until END AS previous_until,
+    w.disabled_reason, w.disabled_at, w.created_at, w.failing_since, w.last_success_at, w.last_failure_at, w.last_failure
+FROM webhooks w JOIN apps a ON a.id = w.app_id;
 
 -- One event for one webhook. While it is pending, due_at is the next attempt, or the end of the lease of the process that makes one.
 CREATE TABLE webhook_messages (
@@ -584,24 +597,23 @@ CREATE TRIGGER notifications_reported_new AFTER INSERT ON notifications
 CREATE TRIGGER notifications_reported_change AFTER UPDATE ON notifications
     FOR EACH ROW WHEN (NEW.is_reported AND NEW.state <> OLD.state) EXECUTE FUNCTION report_notification_state();
 
--- How far each log was read for each sink, and which process reads it.
+-- How far each log was read for each sink.
 CREATE TABLE event_feeds (
     log text NOT NULL CHECK (log IN ('notifications', 'installations')),
     sink text NOT NULL CHECK (sink IN ('broker', 'webhooks')),
     position bigint NOT NULL,
-    holder uuid,
-    lease_until timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (log, sink)
 );
 INSERT INTO event_feeds (log, sink, position)
 SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
 
--- MARK: Housekeeping
+-- MARK: Leases
 
--- One row: which process does the housekeeping, or when the next round is due.
-CREATE TABLE housekeeping (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+-- What one process at a time does: the housekeeping, and each event feed. free_from is the end of the holder's lease; without a holder, the
+-- moment from which a process may take it.
+CREATE TABLE leases (
+    name text PRIMARY KEY,
     holder uuid,
     free_from timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO housekeeping DEFAULT VALUES;
+INSERT INTO leases (name) SELECT 'events_' || log || '_' || sink FROM event_feeds UNION ALL SELECT 'housekeeping';

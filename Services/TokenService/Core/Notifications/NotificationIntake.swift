@@ -13,11 +13,11 @@ package struct NotificationIntake: Sendable {
 
     private let publisher: JobPublisher
     private let backlog: PublishBacklog
-    private let relay: RelayPulse
-    private let holds: HoldBook
+    private let relay: WakeUp
+    private let holds: HoldCache
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Verdict>
 
-    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: RelayPulse, holds: HoldBook) {
+    package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache) {
         self.publisher = publisher
         self.backlog = backlog
         self.relay = relay
@@ -58,7 +58,7 @@ package struct NotificationIntake: Sendable {
         case .mismatch: throw IdempotencyMismatch()
         case .walked:
             waits = item.notification.request.timing.isAtOnce && !isHeld
-            relay.beat()
+            relay.signal()
             return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
         case .resolved(let deliveries, outbox: _):
             waits = !deliveries.isEmpty && !isHeld

@@ -17,7 +17,7 @@ package final class OutcomeConsumer: Service {
     let application: OutcomeApplication
     let graveyard: Graveyard
     private let brakes: BrakeWatch
-    let webhooks: WebhookDirectory
+    let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
     let logger: Logger
     /// Messages with deliveries that the database did not take alone, or could not be told to webhooks: tried again beside the others.
@@ -26,7 +26,7 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: What `consumer` puts its messages into.
     package init(
         received: Basket<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, graveyard: Graveyard,
-        brakes: BrakeWatch, webhooks: WebhookDirectory, metrics: TokenServiceMetrics, logger: Logger
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.received = received
         self.consumer = consumer

@@ -12,32 +12,32 @@ package struct Outbox: Sendable {
     package let holds: HoldService
     package let relay: Relay
     /// Wakes the relay.
-    package let pulse: RelayPulse
+    package let wakeUp: WakeUp
 
     init(
         _ configuration: TokenServiceConfiguration, pool: PostgresPool, publisher: Publisher, control: Publisher, topology: Topology,
         metrics: TokenServiceMetrics, logger: Logger
     ) {
-        let pulse = RelayPulse()
-        self.pulse = pulse
+        let wakeUp = WakeUp()
+        self.wakeUp = wakeUp
         backlog = PublishBacklog(limit: configuration.backlogLimit)
         settlements = PublishSettlements(
             pool: pool, lease: configuration.relayLease, backlog: backlog, metrics: metrics, logger: logger,
-            onSettled: { pulse.beat() })
-        let window = RelayWindow(logger: logger, onGrowth: { pulse.beat() })
+            onSettled: { wakeUp.signal() })
+        let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
         metrics.observe(window)
         jobs = JobPublisher(
             publisher: publisher, topology: topology, parcels: configuration.jobParcels, lease: configuration.relayLease,
             settlements: settlements, window: window)
         let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
-        cancellation = Cancellation(pool: pool, control: control, relay: pulse)
+        cancellation = Cancellation(pool: pool, control: control, relay: wakeUp)
         let walks = WalkWatch(metrics: metrics)
         metrics.observe(walks)
-        holds = HoldService(pool: pool, control: control, relay: pulse, metrics: metrics, logger: logger)
+        holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: metrics, logger: logger)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
-            settlements: settlements, window: window, backlog: backlog, pulse: pulse,
+            settlements: settlements, window: window, backlog: backlog, wakeUp: wakeUp,
             timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), walkPage: configuration.walkPage,
             watch: walks, logger: logger)
     }

@@ -26,7 +26,7 @@ package final class Relay: Service {
     private let settlements: PublishSettlements
     private let window: RelayWindow
     private let backlog: PublishBacklog
-    private let pulse: RelayPulse
+    private let wakeUp: WakeUp
     private let timing: Timing
     private let logger: Logger
     private let walk: AudienceWalk
@@ -46,8 +46,7 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, pulse: RelayPulse,
-        timing: Timing,
+        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, wakeUp: WakeUp, timing: Timing,
         walkPage: Int, watch: WalkWatch, logger: Logger
     ) {
         self.pool = pool
@@ -59,19 +58,19 @@ package final class Relay: Service {
         self.settlements = settlements
         self.window = window
         self.backlog = backlog
-        self.pulse = pulse
+        self.wakeUp = wakeUp
         self.timing = timing
         self.logger = logger
         self.watch = watch
         walk = AudienceWalk(
-            pool: pool, jobs: jobs, holds: holds.book, page: walkPage, lease: timing.lease, watch: watch, logger: logger)
+            pool: pool, jobs: jobs, holds: holds.cache, page: walkPage, lease: timing.lease, watch: watch, logger: logger)
     }
 
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { while await Pause.of(self.timing.interval) { self.pulse.beat() } }
-                for await _ in pulse.beats {
+                group.addTask { while await Pause.of(self.timing.interval) { self.wakeUp.signal() } }
+                for await _ in wakeUp.signals {
                     let succeeded = await round(&group)
                     // After a failure the settlements go first: what they still have to write down must not be claimed.
                     if !succeeded { _ = await Pause.of(timing.interval) }
@@ -79,7 +78,7 @@ package final class Relay: Service {
                 group.cancelAll()
             }
         } onGracefulShutdown: {
-            self.pulse.end()
+            self.wakeUp.end()
         }
     }
 
@@ -99,11 +98,11 @@ package final class Relay: Service {
             reach.withLock { $0.measured(last: bounds.last, first: bounds.first, at: .now) }
             backlog.measured(waiting, since: moment)
             watch.measured(oldestDue: oldest)
-            let held = try await holds.review()
+            let held = try await holds.refresh()
             if publisher.state == .ready {
                 try await publishFences()
                 _ = try await cancellation.publishLeftOver()
-                try await holds.keep(held)
+                try await holds.publishAndRelease(held)
                 try await takeOver(beyond)
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }
@@ -132,7 +131,7 @@ package final class Relay: Service {
         while publisher.state == .ready {
             let isOpen = window.isOpen(lane)
             let (room, walkRoom) = (room(in: lane), walkRoom(in: lane))
-            let book = holds.book
+            let cache = holds.cache
             let (claimed, isFull) = try await pool.transaction { session in
                 let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
                 var claimed = Claimed(
@@ -141,7 +140,7 @@ package final class Relay: Service {
                     walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds))
                 let isFull = room > 0 && max(claimed.notifications.count, claimed.chunks.count) == room
                 // Asked after the claim: whatever was held before this became due is known by now.
-                if !book.isEmpty { try claimed.putHeldAside(in: session) }
+                if !cache.isEmpty { try claimed.putHeldAside(in: session) }
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
@@ -208,7 +207,7 @@ package final class Relay: Service {
         group.addTask {
             await self.walk.run(notification)
             self.walks.withLock { $0[notification] = nil }
-            self.pulse.beat()
+            self.wakeUp.signal()
         }
     }
 }
@@ -233,17 +232,4 @@ private struct Claimed: Sendable {
         chunks.removeAll { heldChunks.contains($0.id) }
         putAside = held.count + heldChunks.count
     }
-}
-
-/// Wakes the relay: with time, and when there is room again.
-package final class RelayPulse: Sendable {
-    private let continuation: AsyncStream<Void>.Continuation
-    let beats: AsyncStream<Void>
-
-    package init() {
-        (beats, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    }
-
-    package func beat() { continuation.yield() }
-    package func end() { continuation.finish() }
 }

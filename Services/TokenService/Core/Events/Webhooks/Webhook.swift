@@ -32,10 +32,10 @@ package struct Webhook: Equatable, Sendable {
     package var lastSuccessAt: Int64?
     package var lastFailureAt: Int64?
     package var lastFailure: String?
-    /// Until when the secret before this one is signed with too.
+    /// Until when messages are signed with the previous secret too; nil where they are not.
     package var previousSecretUntil: Int64?
 
-    /// An enabled one, as far as events are concerned.
+    /// An enabled webhook, and which events it gets.
     package struct Subscription: Equatable, Sendable {
         package var id: PushID
         package var app: App.ID
@@ -43,9 +43,10 @@ package struct Webhook: Equatable, Sendable {
         package var events: [WebhookFilter]
 
         package func wants(_ topic: String) -> Bool { events.contains { $0.admits(topic) } }
+        func wants(anyOf topics: [String]) -> Bool { topics.contains(where: wants) }
     }
 
-    /// What somebody says of a new one.
+    /// What its owner states of a new one.
     package struct New: Equatable, Sendable {
         package var url: WebhookURL
         package var events: [WebhookFilter]
@@ -61,14 +62,14 @@ package struct Webhook: Equatable, Sendable {
     }
 }
 
-/// Which topics a webhook gets: one (`notification.completed`), all of a kind (`token.*`) or all (`*`).
+/// Which topics a webhook gets: a single one (`notification.completed`), all of a kind (`token.*`) or all (`*`).
 package struct WebhookFilter: Hashable, Sendable {
     package static let maximumCount = 50
     package static let rule = "an event such as notification.completed, a kind such as token.*, or *"
 
     package let text: String
 
-    /// - Returns: nil where it would admit nothing that there is.
+    /// - Returns: nil where no topic matches it.
     package init?(_ text: String) {
         self.text = text
         guard EventTopic.all.contains(where: admits) else { return nil }

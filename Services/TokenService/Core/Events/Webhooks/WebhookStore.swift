@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The tables of webhooks, within one transaction: what their owners do with them.
+/// The tables of webhooks, within one transaction: what their owners and the events do with them.
 package struct WebhookStore {
     let session: PostgresSession
 
@@ -14,121 +14,171 @@ package struct WebhookStore {
 
     /// - Throws: ``TooMany``
     package func create(_ new: Webhook.New, secret: WebhookSecret, app: App) throws -> Webhook {
-        try session.execute(Self.lockApp, [.int64(app.id)])
+        try lock(app)
+        let count: Int = try session.execute("SELECT count(*) AS count FROM webhooks WHERE app_id = \(app.id)").only()["count"]
+        guard count < Webhook.maximumPerApp else { throw TooMany() }
         let id = PushID.timeOrdered(milliseconds: UnixTime.milliseconds())
-        let made = try session.execute(
-            Self.insert,
-            [
-                .id(id), .int64(app.id), .text(new.url.text), .textArray(new.events.map(\.text)), .optionalText(new.description),
-                .bytes(secret.bytes), .int64(Int64(Webhook.maximumPerApp)),
-            ])
-        guard made.affected == 1 else { throw TooMany() }
-        try session.execute(Self.tellNotifications, [.int64(app.id)])
-        guard let webhook = try find(id, app: app) else { throw CorruptRow(table: "webhooks") }
-        return webhook
+        try session.execute(
+            """
+            INSERT INTO webhooks (id, app_id, url, events, description, secret)
+            VALUES (\(id), \(app.id), \(new.url.text), \(new.events.map(\.text)), \(new.description), \(secret.bytes))
+            """)
+        try noteInterest(of: app.id)
+        return try Webhook(session.execute("SELECT * FROM current_webhooks WHERE id = \(id)").only())
     }
 
     package func all(of app: App) throws -> [Webhook] {
-        try session.execute(Self.selectAll, [.int64(app.id)]).map { row in try Self.webhook(row) }
+        try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) ORDER BY id").map { row in try Webhook(row) }
     }
 
     package func find(_ id: PushID, app: App) throws -> Webhook? {
-        try session.execute(Self.select, [.int64(app.id), .id(id)]).first.map { row in try Self.webhook(row) }
+        try session.execute("SELECT * FROM current_webhooks WHERE app_id = \(app.id) AND id = \(id)").first.map { row in try Webhook(row) }
     }
 
-    /// Enabling one that is disabled forgets why; what waits for it is due at once.
+    /// A webhook that is enabled again forgets why it was disabled; what waits for it is due at once.
     /// - Returns: nil where the app has no such webhook.
     package func change(_ id: PushID, _ change: Webhook.Change, app: App) throws -> Webhook? {
-        try session.execute(Self.lockApp, [.int64(app.id)])
+        try lock(app)
+        // The dispatcher may disable it at this moment.
+        try session.execute("SELECT FROM webhooks WHERE id = \(id) FOR NO KEY UPDATE")
         guard var webhook = try find(id, app: app) else { return nil }
+        let isEnabledAgain = change.isEnabled == true && webhook.disabledReason != nil
         if let url = change.url { webhook.url = url }
         if let events = change.events { webhook.events = events }
         if let description = change.description { webhook.description = description }
+        if isEnabledAgain { (webhook.disabledReason, webhook.failingSince) = (nil, nil) }
+        if change.isEnabled == false, webhook.disabledReason == nil { webhook.disabledReason = .byRequest }
         try session.execute(
-            Self.update,
-            [
-                .id(id), .text(webhook.url.text), .textArray(webhook.events.map(\.text)), .optionalText(webhook.description),
-                .optionalBool(change.isEnabled),
-            ])
-        if change.isEnabled == true, webhook.disabledReason != nil { try session.execute(Self.hasten, [.id(id)]) }
-        try session.execute(Self.tellNotifications, [.int64(app.id)])
+            """
+            UPDATE webhooks SET url = \(webhook.url.text), events = \(webhook.events.map(\.text)), description = \(webhook.description),
+                disabled_reason = \(webhook.disabledReason),
+                disabled_at = CASE WHEN \(webhook.disabledReason)::text IS NOT NULL THEN coalesce(disabled_at, now()) END,
+                failing_since = \(milliseconds: webhook.failingSince)
+            WHERE id = \(id)
+            """)
+        if isEnabledAgain {
+            try session.execute("UPDATE webhook_messages SET due_at = now() WHERE webhook = \(id) AND state = 'pending'")
+        }
+        try noteInterest(of: app.id)
         return try find(id, app: app)
     }
 
     /// - Returns: whether there was one.
     package func delete(_ id: PushID, app: App) throws -> Bool {
-        try session.execute(Self.lockApp, [.int64(app.id)])
-        let deleted = try session.execute(Self.delete, [.int64(app.id), .id(id)]).affected == 1
-        try session.execute(Self.tellNotifications, [.int64(app.id)])
+        try lock(app)
+        let deleted = try session.execute("DELETE FROM webhooks WHERE app_id = \(app.id) AND id = \(id)").affected == 1
+        try noteInterest(of: app.id)
         return deleted
     }
 
-    /// The present secret becomes the previous one, which is signed with too until then.
+    /// The present secret becomes the previous one; messages are signed with both until the overlap ends.
     package func rotate(_ id: PushID, to secret: WebhookSecret, overlapSeconds: Int64, app: App) throws -> Webhook? {
-        let parameters: [PostgresValue] = [.int64(app.id), .id(id), .bytes(secret.bytes), .double(Double(overlapSeconds))]
-        guard try session.execute(Self.rotate, parameters).affected == 1 else { return nil }
+        try session.execute(
+            """
+            UPDATE webhooks SET previous_secret = secret, previous_until = now() + \(overlapSeconds) * interval '1 second',
+                secret = \(secret.bytes)
+            WHERE app_id = \(app.id) AND id = \(id)
+            """)
         return try find(id, app: app)
+    }
+
+    /// One change at a time, so that the number of webhooks and `reports_notifications` are right.
+    private func lock(_ app: App) throws { try session.execute("SELECT FROM apps WHERE id = \(app.id) FOR NO KEY UPDATE") }
+
+    /// Records whether the app's event stream or a webhook of it wants events of notifications. The app's row is locked.
+    package func noteInterest(of app: App.ID) throws {
+        let streamed: [String] = try session.execute("SELECT event_stream FROM apps WHERE id = \(app)").only()["event_stream"]
+        let filters = try session.execute("SELECT events FROM webhooks WHERE app_id = \(app) AND disabled_reason IS NULL").flatMap { row in
+            try WebhookFilter.filters(row["events"])
+        }
+        let isWanted =
+            streamed.contains(EventLog.notifications.rawValue) || filters.contains { EventTopic.notifications.contains(where: $0.admits) }
+        try session.execute(
+            "UPDATE apps SET reports_notifications = \(isWanted) WHERE id = \(app) AND reports_notifications <> \(isWanted)")
     }
 
     // MARK: Events
 
     /// Every enabled webhook.
     package func subscriptions() throws -> [Webhook.Subscription] {
-        try session.execute(Self.subscriptions).map { row in
-            guard let slug = AppSlug(try row.text(2)) else { throw CorruptRow(table: "apps") }
-            return Webhook.Subscription(
-                id: try row.id(0), app: try row.int64(1), slug: slug, events: try row.textArray(3).compactMap { WebhookFilter($0) })
+        try session.execute("SELECT id, app_id, app, events FROM current_webhooks WHERE disabled_reason IS NULL").map { row in
+            Webhook.Subscription(
+                id: try row["id"], app: try row["app_id"], slug: try row["app"], events: try WebhookFilter.filters(row["events"]))
         }
     }
 
-    /// Queues what is not there yet; nothing for one that is disabled or gone.
+    /// Queues messages that are not queued yet, none for a webhook that is disabled or gone. The statement locks the webhooks before it
+    /// inserts, as their deletion does: otherwise the two could deadlock.
     package func insert(_ messages: [WebhookMessage.New]) throws {
         guard !messages.isEmpty else { return }
+        let webhooks = messages.map(\.webhook)
         try session.execute(
-            Self.insertMessages,
-            [
-                .ids(messages.map(\.webhook)), .ids(messages.map(\.id)), .textArray(messages.map(\.topic)),
-                .bytesArray(messages.map(\.body)),
-            ])
+            """
+            WITH enabled AS (
+                SELECT id FROM webhooks WHERE id = ANY (\(webhooks)) AND disabled_reason IS NULL ORDER BY id FOR KEY SHARE
+            )
+            INSERT INTO webhook_messages (webhook, id, topic, body, created_at, due_at)
+            SELECT m.webhook, m.id, m.topic, m.body, now(), now()
+            FROM unnest(\(webhooks)::uuid[], \(messages.map(\.id))::uuid[], \(messages.map(\.topic))::text[], \(messages.map(\.body))::bytea[])
+                AS m (webhook, id, topic, body)
+            JOIN enabled ON enabled.id = m.webhook
+            ON CONFLICT DO NOTHING
+            """)
     }
 
     // MARK: Messages
 
     /// The newest first.
     package func messages(of id: PushID, state: WebhookMessage.State?, before: PushID?, limit: Int) throws -> [WebhookMessage] {
-        let parameters: [PostgresValue] = [
-            .id(id), .optionalText(state?.rawValue), .id(before ?? Self.last), .int64(Int64(limit)),
-        ]
-        return try session.execute(Self.selectMessages, parameters).map { row in try Self.message(row) }
+        let end = before ?? PushID(high: .max, low: .max)
+        return try session.execute(
+            """
+            SELECT id, topic, state, attempts, created_at, due_at, settled_at, last_at, last_status, last_error FROM webhook_messages
+            WHERE webhook = \(id) AND (\(state)::text IS NULL OR state = \(state)) AND id < \(end) ORDER BY id DESC LIMIT \(limit)
+            """
+        ).map { row in try WebhookMessage(row) }
     }
 
-    /// Sends again, from the first attempt on: those that are named, or everything that was given up, at most `limit`.
+    /// Sends again, from the first attempt on: those that are named, or messages that were given up, at most `limit`.
     /// - Returns: how many.
     package func redeliver(_ ids: [PushID]?, of id: PushID, limit: Int) throws -> Int {
-        guard let ids else { return try session.execute(Self.redeliverFailed, [.id(id), .int64(Int64(limit))]).affected }
-        return try session.execute(Self.redeliver, [.id(id), .ids(ids)]).affected
+        let ids: [PushID] =
+            try ids
+            ?? session.execute("SELECT id FROM webhook_messages WHERE webhook = \(id) AND state = 'failed' ORDER BY id LIMIT \(limit)")
+            .column("id")
+        return try session.execute(
+            """
+            UPDATE webhook_messages SET state = 'pending', attempts = 0, due_at = now(), settled_at = NULL
+            WHERE webhook = \(id) AND id = ANY (\(ids))
+            """
+        ).affected
     }
+}
 
-    private static let last = PushID(high: .max, low: .max)
-
-    private static func webhook(_ row: PostgresRow) throws -> Webhook {
-        guard let url = WebhookURL(try row.text(1), allowsHTTP: true) else { throw CorruptRow(table: "webhooks") }
-        return Webhook(
-            id: try row.id(0), url: url, events: try row.textArray(2).compactMap { WebhookFilter($0) },
-            description: try row.optionalText(3),
-            disabledReason: try row.optionalText(4).flatMap(Webhook.DisabledReason.init(rawValue:)),
-            disabledAt: try row.optionalTimestampMilliseconds(5), createdAt: try row.timestampMilliseconds(6),
-            failingSince: try row.optionalTimestampMilliseconds(7), lastSuccessAt: try row.optionalTimestampMilliseconds(8),
-            lastFailureAt: try row.optionalTimestampMilliseconds(9), lastFailure: try row.optionalText(10),
-            previousSecretUntil: try row.optionalTimestampMilliseconds(11))
+extension Webhook {
+    /// - Parameter row: Of the view `current_webhooks`.
+    fileprivate init(_ row: PostgresRow) throws {
+        guard let url = WebhookURL(try row["url"], allowsHTTP: true) else { throw CorruptRow(table: "webhooks") }
+        self.init(
+            id: try row["id"], url: url, events: try WebhookFilter.filters(row["events"]), description: try row["description"],
+            disabledReason: try row["disabled_reason"], disabledAt: try row.milliseconds("disabled_at"),
+            createdAt: try row.milliseconds("created_at"), failingSince: try row.milliseconds("failing_since"),
+            lastSuccessAt: try row.milliseconds("last_success_at"), lastFailureAt: try row.milliseconds("last_failure_at"),
+            lastFailure: try row["last_failure"], previousSecretUntil: try row.milliseconds("previous_until"))
     }
+}
 
-    private static func message(_ row: PostgresRow) throws -> WebhookMessage {
-        guard let state = WebhookMessage.State(rawValue: try row.text(2)) else { throw CorruptRow(table: "webhook_messages") }
-        return WebhookMessage(
-            id: try row.id(0), topic: try row.text(1), state: state, attempts: Int(try row.int32(3)),
-            createdAt: try row.timestampMilliseconds(4), dueAt: try row.timestampMilliseconds(5),
-            settledAt: try row.optionalTimestampMilliseconds(6), lastAt: try row.optionalTimestampMilliseconds(7),
-            lastStatus: try row.optionalInt32(8).map { Int($0) }, lastError: try row.optionalText(9))
+extension WebhookFilter {
+    fileprivate static func filters(_ texts: [String]) -> [WebhookFilter] { texts.compactMap { WebhookFilter($0) } }
+}
+
+extension WebhookMessage {
+    fileprivate init(_ row: PostgresRow) throws(PostgresError) {
+        let (attempts, status): (Int32, Int32?) = (try row["attempts"], try row["last_status"])
+        self.init(
+            id: try row["id"], topic: try row["topic"], state: try row["state"], attempts: Int(attempts),
+            createdAt: try row.milliseconds("created_at"), dueAt: try row.milliseconds("due_at"),
+            settledAt: try row.milliseconds("settled_at"), lastAt: try row.milliseconds("last_at"), lastStatus: status.map { Int($0) },
+            lastError: try row["last_error"])
     }
 }

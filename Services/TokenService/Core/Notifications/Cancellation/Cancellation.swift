@@ -7,9 +7,9 @@ package struct Cancellation: Sendable {
 
     private let pool: PostgresPool
     private let control: ControlPublisher
-    private let relay: RelayPulse
+    private let relay: WakeUp
 
-    package init(pool: PostgresPool, control: ControlPublisher, relay: RelayPulse) {
+    package init(pool: PostgresPool, control: ControlPublisher, relay: WakeUp) {
         self.pool = pool
         self.control = control
         self.relay = relay
@@ -21,7 +21,7 @@ package struct Cancellation: Sendable {
         let stopped = try await pool.transaction { session in try CancellationStore(session: session).cancel(id, app: app) }
         guard let stopped else { return nil }
         // The relay gives what is unpublished its outcome.
-        relay.beat()
+        relay.signal()
         guard let cancelledAt = stopped.cancelledAt else { return Cancelled(stopped: stopped, fence: .none) }
         guard !stopped.isPublished else { return Cancelled(stopped: stopped, fence: .effective) }
         let published = try await publish([.init(id: id, app: app.slug, cancelledAt: cancelledAt)])

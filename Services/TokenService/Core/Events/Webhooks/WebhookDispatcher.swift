@@ -4,64 +4,64 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Wakes the courier: with time, when something was queued, and when there is room again.
-package typealias WebhookPulse = RelayPulse
-
-/// Takes what is due to the webhooks. Any number of processes may run one: each claims its own share with a lease, and what a dead one
-/// had claimed is sent again under the same id when that has run out.
+/// Sends the messages that are due to webhooks. Every process runs one: each claims messages with a lease, and what a process that died had
+/// claimed is sent again under the same id when its lease has ended.
 ///
-/// At most ``perWebhook`` messages of one webhook are under way in a process, one where it fails, so a slow one holds up nobody else.
-package final class WebhookCourier: Service {
+/// At most ``perWebhook`` messages of one webhook are under way in a process, and one where it fails, so a slow webhook delays no other.
+package final class WebhookDispatcher: Service {
     static let perWebhook = 4
     private static let maximumUnderWay = 256
     private static let interval = Duration.milliseconds(500)
-    private static let upkeepInterval = Duration.seconds(10)
-    /// What is under way at a stop has so long to end.
-    private static let farewell = Duration.seconds(2)
+    private static let maintenanceInterval = Duration.seconds(10)
+    /// How long a stop waits for what is under way.
+    private static let stopTimeout = Duration.seconds(2)
 
     private let pool: PostgresPool
     private let terms: WebhookTerms
-    private let pulse: WebhookPulse
+    private let wakeUp: WakeUp
     private let clients: WebhookClients
-    private let gauge: WebhookGauge
     private let metrics: TokenServiceMetrics
     private let logger: Logger
+    /// By webhook.
     private let underWay = Mutex<[PushID: Int]>([:])
+    private let lagSeconds = Mutex(0.0)
 
     package init(
-        pool: PostgresPool, terms: WebhookTerms, pulse: WebhookPulse, gauge: WebhookGauge, metrics: TokenServiceMetrics, logger: Logger
+        pool: PostgresPool, terms: WebhookTerms, wakeUp: WakeUp, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.pool = pool
         self.terms = terms
-        self.pulse = pulse
-        self.gauge = gauge
+        self.wakeUp = wakeUp
         self.metrics = metrics
         self.logger = logger
         clients = WebhookClients(terms: terms, concurrency: Self.perWebhook, logger: logger)
     }
 
-    /// Until graceful shutdown: then takes no more and waits a moment for what is under way. What has not ended by then is left to its
-    /// lease, and sent again under the same id: a receiver that hangs must not hold up the stop.
+    /// For how long the message that is due longest has waited, in seconds.
+    var lag: Double { lagSeconds.withLock { $0 } }
+
+    /// Until graceful shutdown: then claims no more and waits a moment for what is under way. A message that has not ended by then is sent again
+    /// under the same id when its lease has ended, so that a receiver that hangs does not delay the stop.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { group in
-                let clock = Task { while await Pause.of(Self.interval) { self.pulse.beat() } }
-                var kept = ContinuousClock.now - Self.upkeepInterval
-                for await _ in pulse.beats {
+                let clock = Task { while await Pause.of(Self.interval) { self.wakeUp.signal() } }
+                var maintained = ContinuousClock.now - Self.maintenanceInterval
+                for await _ in wakeUp.signals {
                     if Task.isShuttingDownGracefully { break }
                     await round(&group)
-                    guard ContinuousClock.now - kept >= Self.upkeepInterval else { continue }
-                    kept = .now
-                    await upkeep()
+                    guard ContinuousClock.now - maintained >= Self.maintenanceInterval else { continue }
+                    maintained = .now
+                    await maintain()
                 }
                 clock.cancel()
-                let end = ContinuousClock.now + Self.farewell
+                let end = ContinuousClock.now + Self.stopTimeout
                 while isBusy, ContinuousClock.now < end, await Pause.of(.milliseconds(20)) {}
                 group.cancelAll()
             }
-            await clients.close()
+            clients.close()
         } onGracefulShutdown: {
-            self.pulse.end()
+            self.wakeUp.end()
         }
     }
 
@@ -78,30 +78,30 @@ package final class WebhookCourier: Service {
                     underWay: busy, perWebhook: Self.perWebhook, limit: room, leaseSeconds: lease)
             }
             underWay.withLock { underWay in for message in claimed { underWay[message.webhook, default: 0] += 1 } }
-            for message in claimed { group.addTask { await self.carry(message) } }
+            for message in claimed { group.addTask { await self.send(message) } }
         } catch {
-            logger.failed("Webhooks could not be served", error)
+            logger.failed("Messages for webhooks could not be claimed", error)
         }
     }
 
-    private func carry(_ message: WebhookMessage.Claimed) async {
+    private func send(_ message: WebhookMessage.Claimed) async {
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(message)
-        // Given up because of a stop, not by the receiver: no attempt of its.
+        // The stop ended the attempt, not the receiver.
         guard !Task.isCancelled else { return }
         do {
-            try await settle(message, outcome)
+            try await record(outcome, of: message)
         } catch {
-            // Its lease runs out, and it is sent again.
-            logger.failed("A webhook's answer could not be written down", error)
+            // The message is sent again when its lease has ended.
+            logger.failed("A webhook's answer could not be recorded", error)
         }
         underWay.withLock { underWay in
             let left = (underWay[message.webhook] ?? 1) - 1
             underWay[message.webhook] = left > 0 ? left : nil
         }
-        pulse.beat()
+        wakeUp.signal()
     }
 
-    private func settle(_ message: WebhookMessage.Claimed, _ outcome: WebhookAttempt.Outcome) async throws {
+    private func record(_ outcome: WebhookAttempt.Outcome, of message: WebhookMessage.Claimed) async throws {
         switch outcome {
         case .delivered(let status):
             metrics.webhookAttempt(.delivered)
@@ -137,9 +137,9 @@ package final class WebhookCourier: Service {
             "A webhook was disabled", metadata: [LogKey.webhook: "\(webhook)", LogKey.reason: "\(reason.rawValue)"])
     }
 
-    /// What need not be looked at in every round.
-    private func upkeep() async {
-        clients.sweep()
+    /// What not every round needs to do.
+    private func maintain() async {
+        clients.removeExpired()
         do {
             let limit = terms.backlogLimit
             let (overfull, lag) = try await pool.session { session in
@@ -147,19 +147,9 @@ package final class WebhookCourier: Service {
                 return (try queue.disableOverfull(limit: limit), try queue.lag())
             }
             for webhook in overfull { report(webhook, .backlogFull) }
-            gauge.set(lag: lag)
+            lagSeconds.withLock { $0 = lag }
         } catch {
-            logger.failed("Webhooks could not be looked after", error)
+            logger.failed("Webhooks with too many messages could not be looked for", error)
         }
     }
-}
-
-/// For how long the message that is due longest has waited.
-package final class WebhookGauge: Sendable {
-    private let seconds = Mutex(0.0)
-
-    package init() {}
-
-    func set(lag: Double) { seconds.withLock { $0 = lag } }
-    package var lag: Double { seconds.withLock { $0 } }
 }

@@ -1,9 +1,9 @@
 package import PushModel
 import Synchronization
 
-/// The holds that are in force, as this process saw them last: spares publishing what a dispatcher would only send round. That is a saving
-/// and no promise: it may be a second old, and the dispatchers know for certain.
-package final class HoldBook: Sendable {
+/// The holds that are in force, as this process read them last, so that it need not publish what a dispatcher would only put back. They may be
+/// a second old; the dispatchers decide.
+package final class HoldCache: Sendable {
     private struct Scope: Hashable {
         var app: App.ID?
         var lane: Lane?
@@ -13,8 +13,13 @@ package final class HoldBook: Sendable {
     private struct Contents {
         /// When each ends, UNIX milliseconds.
         var ends: [Scope: Int64] = [:]
-        /// Holds that were added here, ever.
+        /// Holds that this process has set, ever.
         var added = 0
+
+        mutating func add(_ hold: Hold) {
+            let scope = Scope(app: hold.appID, lane: hold.scope.lane, notification: hold.scope.notification)
+            ends[scope] = max(ends[scope] ?? .min, hold.endsAt ?? .max)
+        }
     }
 
     private let contents = Mutex(Contents())
@@ -37,24 +42,19 @@ package final class HoldBook: Sendable {
 
     var added: Int { contents.withLock { $0.added } }
 
-    /// - Parameter moment: ``added`` from before these were read: where one was added meanwhile they may lack it, and the next reading counts.
-    func replace(with holds: [HoldStore.Entry], since moment: Int) {
-        var fresh: [Scope: Int64] = [:]
-        for item in holds where item.hold.state == .live { Self.add(item.hold, app: item.app, to: &fresh) }
-        contents.withLock { [fresh] contents in
-            if contents.added == moment { contents.ends = fresh }
+    /// - Parameter added: ``added`` before the holds were read. Where this process has set one since, they may lack it, and the next reading counts.
+    func replace(with holds: [Hold], readAfter added: Int) {
+        contents.withLock { contents in
+            guard contents.added == added else { return }
+            contents.ends = [:]
+            for hold in holds where hold.state == .live { contents.add(hold) }
         }
     }
 
-    func add(_ hold: Hold, app: App.ID?) {
+    func add(_ hold: Hold) {
         contents.withLock { contents in
             contents.added += 1
-            Self.add(hold, app: app, to: &contents.ends)
+            contents.add(hold)
         }
-    }
-
-    private static func add(_ hold: Hold, app: App.ID?, to ends: inout [Scope: Int64]) {
-        let scope = Scope(app: app, lane: hold.scope.lane, notification: hold.scope.notification)
-        ends[scope] = max(ends[scope] ?? .min, hold.endsAt ?? .max)
     }
 }

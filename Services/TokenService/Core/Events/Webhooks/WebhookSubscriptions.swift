@@ -2,42 +2,42 @@ package import Postgres
 package import PushModel
 import Synchronization
 
-/// The enabled webhooks, remembered for a moment: whoever applies outcomes asks for each batch.
-package final class WebhookDirectory: Sendable {
-    /// How long a change may stay unnoticed.
-    package static let memory: Duration = .seconds(2)
-    /// Deliveries of one outcome message: an event may have more than a receiver wants to take at once.
-    package static let deliveriesPerMessage = 100
+/// The enabled webhooks, remembered for two seconds, because every batch of outcomes needs them.
+package final class WebhookSubscriptions: Sendable {
+    /// How long this process may not notice a change that another process made.
+    private static let memory: Duration = .seconds(2)
+    /// Deliveries in one message: an outcome event may have more than a receiver wants to take at once.
+    private static let deliveriesPerMessage = 100
 
     private let pool: PostgresPool
-    private let pulse: WebhookPulse
+    private let wakeUp: WakeUp
     private let known = Mutex<(asked: ContinuousClock.Instant, subscriptions: [Webhook.Subscription])?>(nil)
 
-    package init(pool: PostgresPool, pulse: WebhookPulse) {
+    package init(pool: PostgresPool, wakeUp: WakeUp) {
         self.pool = pool
-        self.pulse = pulse
+        self.wakeUp = wakeUp
     }
 
     /// After a change made here.
     package func forget() { known.withLock { $0 = nil } }
 
-    /// Queues outcomes for the webhooks that want them. The same event again changes nothing.
+    /// Queues outcomes for the webhooks that want them, each event once however often it comes.
     package func queue(_ events: [OutcomeEvent]) async throws {
         let subscriptions = try await subscriptions()
         guard !subscriptions.isEmpty else { return }
         let messages = events.flatMap { event in Self.messages(event, subscriptions) }
         guard !messages.isEmpty else { return }
         try await pool.transaction { session in try WebhookStore(session: session).insert(messages) }
-        pulse.beat()
+        wakeUp.signal()
     }
 
     private static func messages(_ event: OutcomeEvent, _ subscriptions: [Webhook.Subscription]) -> [WebhookMessage.New] {
         let topic = EventTopic.delivery(event.outcome)
-        let wanting = subscriptions.filter { $0.slug == event.app && $0.wants(topic) }
-        guard !wanting.isEmpty else { return [] }
+        let webhooks = subscriptions.filter { $0.slug == event.app && $0.wants(topic) }
+        guard !webhooks.isEmpty else { return [] }
         return event.parts(of: deliveriesPerMessage).flatMap { part in
             let body = part.encoded()
-            return wanting.map { WebhookMessage.New(webhook: $0.id, id: part.id, topic: topic, body: body) }
+            return webhooks.map { WebhookMessage.New(webhook: $0.id, id: part.id, topic: topic, body: body) }
         }
     }
 

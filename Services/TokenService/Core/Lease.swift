@@ -1,0 +1,56 @@
+import Logging
+import Postgres
+import PushModel
+
+/// The right of one process of the fleet to do something: a row of `leases`. Its holder renews it in the transaction of each step, so that a
+/// step of a process that lost its lease meanwhile cannot commit.
+struct Lease: Sendable {
+    let name: String
+    let seconds: Int
+    private let holder = PushID.random()
+
+    init(_ name: String, seconds: Int) {
+        self.name = name
+        self.seconds = seconds
+    }
+
+    /// Takes a free lease, or renews the holder's own.
+    /// - Returns: false where another process holds it, or nobody may take it yet.
+    func take(in session: PostgresSession) throws -> Bool {
+        try session.execute(
+            """
+            UPDATE leases SET holder = \(holder), free_from = now() + \(seconds) * interval '1 second'
+            WHERE name = \(name) AND (holder = \(holder) OR free_from <= now())
+            """
+        ).affected == 1
+    }
+
+    /// - Throws: ``LeaseLost`` where another process has taken it.
+    func renew(in session: PostgresSession) throws {
+        let renewed = try session.execute(
+            "UPDATE leases SET free_from = now() + \(seconds) * interval '1 second' WHERE name = \(name) AND holder = \(holder)")
+        guard renewed.affected == 1 else { throw LeaseLost() }
+    }
+
+    /// Gives the lease back, so that another process need not wait for its end. A task of its own does that, because a shutdown cancels the caller's.
+    /// - Parameter delay: How long nobody may take it.
+    func release(after delay: Duration = .zero, in pool: PostgresPool, logger: Logger) async {
+        let seconds = delay / .seconds(1)
+        do {
+            try await Task {
+                try await pool.session { session in
+                    _ = try session.execute(
+                        """
+                        UPDATE leases SET holder = NULL, free_from = now() + \(seconds) * interval '1 second'
+                        WHERE name = \(name) AND holder = \(holder)
+                        """)
+                }
+            }.value
+        } catch {
+            logger.info("A lease was not given back and ends by itself", metadata: [LogKey.error: "\(String(describing: error))"])
+        }
+    }
+}
+
+/// Another process has taken the lease.
+struct LeaseLost: Error {}
