@@ -43,9 +43,9 @@ package struct TokenService: Sendable {
         let outbox = Outbox(
             configuration, pool: pool, publisher: publisher, control: control, topology: topology, metrics: metrics, logger: logger)
         metrics.observe(pool: pool, backlog: outbox.backlog)
-        metrics.observe(outbox.holds.cache)
+        metrics.gauge(.holds) { [holds = outbox.holds.cache] in Double(holds.count) }
         let brakes = BrakeWatch()
-        metrics.observe(brakes)
+        metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
         let events = EventStream(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
         let received = Basket<ReceivedMessage>()
@@ -115,16 +115,16 @@ package struct TokenService: Sendable {
     ) -> some Service {
         let limits = configuration.limits
         let shedding = LoadShedding(limits: limits, pool: pool)
-        metrics.observe(shedding)
+        metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
         let streams = StreamLimit(limits, metrics: metrics)
-        metrics.observe(streams)
+        metrics.gauge(.streamsInProgress) { Double(streams.streamsInProgress) }
         let router = APIRouter(
             admission: AdmissionMiddleware(
                 authenticator: authenticator, apps: apps, rates: RequestRates(defaultRate: limits.requestsPerSecondPerKey),
                 shedding: shedding, metrics: metrics, observation: RequestObservation(metrics: metrics, logger: logger)))
         router.mount(operations)
         let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics)
-        metrics.observe(registration)
+        metrics.gauge(.changesWaiting) { Double(registration.waitingCount) }
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),

@@ -30,103 +30,105 @@ package enum LogKey {
     package static let webhook = "webhook.id"
 }
 
-/// Every metric of this service. The README's table says what they mean and is compared with this list.
-package enum MetricName {
-    package static let requests = "push_token_service_http_requests_total"
-    package static let requestTime = "push_token_service_http_request_duration_seconds"
-    package static let requestsInProgress = "push_token_service_http_requests_in_progress"
-    package static let streamsInProgress = "push_token_service_http_streams_in_progress"
-    package static let requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
-    package static let requestsShed = "push_token_service_http_requests_shed_total"
-    package static let registrations = "push_token_service_registrations_total"
-    package static let signOuts = "push_token_service_sign_outs_total"
-    package static let accepted = "push_token_service_notifications_accepted_total"
-    package static let published = "push_token_service_notifications_published_total"
-    package static let backlog = "push_token_service_publish_backlog"
-    package static let publishRefused = "push_token_service_publish_refused"
-    package static let walksLive = "push_token_service_walks_live"
-    package static let walkRead = "push_token_service_walk_installations_total"
-    package static let walkChunks = "push_token_service_walk_chunks_total"
-    package static let walkOldest = "push_token_service_walk_oldest_age_seconds"
-    package static let holds = "push_token_service_holds"
-    package static let putAside = "push_token_service_publish_held_total"
-    package static let outcomes = "push_token_service_outcomes_total"
-    package static let repeatedOutcomes = "push_token_service_outcomes_repeated_total"
-    package static let undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
-    package static let refusedOutcomes = "push_token_service_outcomes_refused_total"
-    package static let completed = "push_token_service_notifications_completed_total"
-    package static let retired = "push_token_service_tokens_retired_total"
-    package static let braked = "push_token_service_brake_engaged_total"
-    package static let brakesEngaged = "push_token_service_brakes_engaged"
-    package static let corrected = "push_token_service_environments_corrected_total"
-    package static let quarantined = "push_token_service_tokens_quarantined_total"
-    package static let restored = "push_token_service_tokens_restored_total"
-    package static let throttled = "push_token_service_installations_throttled_total"
-    package static let erasures = "push_token_service_users_erased_total"
-    package static let staleFlagged = "push_token_service_stale_flagged_total"
-    package static let staleRemoved = "push_token_service_stale_removed_total"
-    package static let housekeepingRounds = "push_token_service_housekeeping_rounds_total"
-    package static let retentionRemoved = "push_token_service_retention_removed_total"
-    package static let deadLettersReplayed = "push_token_service_dead_letters_replayed_total"
-    package static let deadLettersDropped = "push_token_service_dead_letters_dropped_total"
-    package static let connections = "push_token_service_postgres_connections"
-    package static let changesWaiting = "push_token_service_changes_waiting"
-    package static let changesPerCommit = "push_token_service_changes_per_commit"
-    package static let commitsRepeated = "push_token_service_commits_repeated_total"
-    package static let eventsPublished = "push_token_service_events_published_total"
-    package static let eventsWaiting = "push_token_service_events_waiting"
-    package static let webhookAttempts = "push_token_service_webhook_attempts_total"
-    package static let webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
-    package static let webhooksDisabled = "push_token_service_webhooks_disabled_total"
-    package static let webhookLag = "push_token_service_webhook_lag_seconds"
+/// Every metric of this service, with its help text. The README's table has the same names, which a test compares.
+package enum MetricName: String, CaseIterable {
+    case requests = "push_token_service_http_requests_total"
+    case requestTime = "push_token_service_http_request_duration_seconds"
+    case requestsInProgress = "push_token_service_http_requests_in_progress"
+    case streamsInProgress = "push_token_service_http_streams_in_progress"
+    case requestsRateLimited = "push_token_service_http_requests_rate_limited_total"
+    case requestsShed = "push_token_service_http_requests_shed_total"
+    case registrations = "push_token_service_registrations_total"
+    case signOuts = "push_token_service_sign_outs_total"
+    case accepted = "push_token_service_notifications_accepted_total"
+    case published = "push_token_service_notifications_published_total"
+    case backlog = "push_token_service_publish_backlog"
+    case publishRefused = "push_token_service_publish_refused"
+    case walksLive = "push_token_service_walks_live"
+    case walkRead = "push_token_service_walk_installations_total"
+    case walkChunks = "push_token_service_walk_chunks_total"
+    case walkOldest = "push_token_service_walk_oldest_age_seconds"
+    case holds = "push_token_service_holds"
+    case putAside = "push_token_service_publish_held_total"
+    case outcomes = "push_token_service_outcomes_total"
+    case repeatedOutcomes = "push_token_service_outcomes_repeated_total"
+    case undecodableOutcomes = "push_token_service_outcomes_undecodable_total"
+    case refusedOutcomes = "push_token_service_outcomes_refused_total"
+    case completed = "push_token_service_notifications_completed_total"
+    case retired = "push_token_service_tokens_retired_total"
+    case braked = "push_token_service_brake_engaged_total"
+    case brakesEngaged = "push_token_service_brakes_engaged"
+    case corrected = "push_token_service_environments_corrected_total"
+    case quarantined = "push_token_service_tokens_quarantined_total"
+    case restored = "push_token_service_tokens_restored_total"
+    case throttled = "push_token_service_installations_throttled_total"
+    case erasures = "push_token_service_users_erased_total"
+    case staleFlagged = "push_token_service_stale_flagged_total"
+    case staleRemoved = "push_token_service_stale_removed_total"
+    case housekeepingRounds = "push_token_service_housekeeping_rounds_total"
+    case retentionRemoved = "push_token_service_retention_removed_total"
+    case deadLettersReplayed = "push_token_service_dead_letters_replayed_total"
+    case deadLettersDropped = "push_token_service_dead_letters_dropped_total"
+    case connections = "push_token_service_postgres_connections"
+    case changesWaiting = "push_token_service_changes_waiting"
+    case changesPerCommit = "push_token_service_changes_per_commit"
+    case commitsRepeated = "push_token_service_commits_repeated_total"
+    case eventsPublished = "push_token_service_events_published_total"
+    case eventsWaiting = "push_token_service_events_waiting"
+    case webhookAttempts = "push_token_service_webhook_attempts_total"
+    case webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
+    case webhooksDisabled = "push_token_service_webhooks_disabled_total"
+    case webhookLag = "push_token_service_webhook_lag_seconds"
 
-    package static let all = [
-        changesWaiting,
-        changesPerCommit,
-        commitsRepeated,
-        requests,
-        requestTime,
-        requestsInProgress,
-        streamsInProgress,
-        requestsRateLimited,
-        requestsShed,
-        registrations,
-        signOuts,
-        accepted,
-        published,
-        backlog,
-        publishRefused,
-        walksLive,
-        walkRead,
-        walkChunks,
-        walkOldest,
-        holds,
-        putAside,
-        outcomes,
-        repeatedOutcomes,
-        undecodableOutcomes,
-        refusedOutcomes,
-        completed,
-        retired,
-        braked,
-        throttled,
-        connections,
-        brakesEngaged,
-        quarantined,
-        restored,
-        corrected,
-        erasures,
-        staleFlagged,
-        staleRemoved,
-        housekeepingRounds,
-        retentionRemoved,
-        deadLettersReplayed,
-        deadLettersDropped,
-        eventsPublished,
-        eventsWaiting,
-        webhookAttempts,
-        webhookMessagesFailed,
-        webhooksDisabled,
-        webhookLag,
-    ]
+    package var help: String {
+        switch self {
+        case .requests: "Requests answered, by method, route and status."
+        case .requestTime: "Time to answer a request, by method and route."
+        case .requestsInProgress: "Requests that are being worked on."
+        case .streamsInProgress: "Imports and exports that are under way."
+        case .requestsRateLimited: "Requests refused because their key makes too many."
+        case .requestsShed: "Requests refused because too many are being worked on, are streamed or wait for the database, by reason."
+        case .registrations: "Registrations, by whether the installation was new."
+        case .signOuts: "Installations signed out by request."
+        case .accepted: "Notifications answered 202, by lane and whether it was a replay."
+        case .published: "Notifications whose jobs the broker has confirmed."
+        case .backlog: "Notifications that are committed and not published yet."
+        case .publishRefused: "1 while the broker takes none of the lane's jobs, as far as this process knows."
+        case .walksLive: "Walks through audiences that are under way in this process."
+        case .walkRead: "Installations, and entries of lists, that walks have looked at."
+        case .walkChunks: "Chunks that walks have written."
+        case .walkOldest: "How long the oldest unfinished walk of the fleet has been due, in seconds."
+        case .holds: "Scopes on which a hold is in force, as this process saw them last."
+        case .putAside: "Notifications and chunks that were due and put aside because of a hold, each time that they were."
+        case .outcomes: "Deliveries that got their final outcome, by class."
+        case .repeatedOutcomes: "Final outcomes that had been applied before, or of unknown deliveries."
+        case .undecodableOutcomes: "Outcome messages that could not be read and were dead-lettered."
+        case .refusedOutcomes: "Outcomes of single deliveries that PostgreSQL refused as they came."
+        case .completed: "Notifications whose every delivery has its outcome."
+        case .retired: "Tokens retired because APNs said so, by reason."
+        case .braked: "Batches in which an app's rejected tokens were not retired because they were too many."
+        case .brakesEngaged: "Apps whose brake this process has seen engaged and not free since."
+        case .corrected: "Tokens that APNs took in another environment than they were registered for."
+        case .quarantined: "Tokens put into quarantine because their app's brake engaged."
+        case .restored: "Tokens that came back to life out of quarantine."
+        case .throttled: "Installations that APNs asked to leave alone for a while."
+        case .erasures: "Users erased by request, repetitions included."
+        case .staleFlagged: "Installations flagged because nobody heard of them for as long as their app says."
+        case .staleRemoved: "Stale installations deregistered because their app wants it."
+        case .housekeepingRounds: "Rounds of the housekeeping, by whether all of it was done."
+        case .retentionRemoved: "Rows removed because their retention was over, by kind."
+        case .deadLettersReplayed: "Dead letters that were replayed and are gone."
+        case .deadLettersDropped: "Dead letters that were dropped."
+        case .connections: "Database connections by state; waiting: callers without one."
+        case .changesWaiting: "Registrations and changes that wait for a transaction."
+        case .changesPerCommit: "Registrations and changes that shared a transaction."
+        case .commitsRepeated: "Transactions of registrations that were run once more, by reason."
+        case .eventsPublished: "State changes that were published, by log and sink."
+        case .eventsWaiting: "Rows of a log that this process is still to read."
+        case .webhookAttempts: "Attempts to deliver a message to a webhook, by result."
+        case .webhookMessagesFailed: "Messages to webhooks that were given up after their last attempt."
+        case .webhooksDisabled: "Webhooks that were disabled because of what they did, by reason."
+        case .webhookLag: "For how long the webhook message that is due longest has waited, in seconds."
+        }
+    }
 }
