@@ -1,10 +1,10 @@
 import Postgres
 
 extension PostgresPool {
-    /// For how long batches follow one another on a connection: then it is somebody else's turn, and its plans' to be looked at.
+    /// How long batches follow one another on a connection, before others use it and its plans are renewed.
     private static var maximumSeries: Duration { .milliseconds(250) }
 
-    /// A batch of a ``CommitQueue`` and those that it goes on to, all on the connection's own thread: while threads change nobody works.
+    /// Commits a batch of a ``CommitQueue`` and those that follow it on the connection's own thread, because a change of threads costs time.
     /// - Parameter commit: One answer per item, in their order.
     /// - Returns: The answers of the last batch.
     func commitSeries<Item: Sendable, Answer: Sendable>(
@@ -21,7 +21,7 @@ extension PostgresPool {
                 return answers
             }
         } catch {
-            // No connection was to be had: nothing was begun.
+            // No connection was free: nothing was begun.
             return first.map { _ in .failure(error) }
         }
     }

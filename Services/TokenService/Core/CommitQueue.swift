@@ -2,14 +2,14 @@ import Synchronization
 
 /// Requests that come while a commit is under way share the next one: a database commits hundreds of them for the price of one.
 ///
-/// Nobody waits on purpose: whoever comes to an idle queue is committed at once, alone. A further batch begins beside the first when
-/// enough wait to make it worth its price; fewer are better off in the next. Items keep their order within a batch.
+/// The queue never delays an item to fill a batch: an idle queue commits an item at once, alone. A second batch begins beside the first only
+/// when enough items wait; fewer wait for the next. Items keep their order within a batch.
 package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
-    /// Takes the answers of the batch that was committed and gives the next one, if anybody waits: for whoever commits on a thread of his
-    /// own, so that the database does not stand still while threads are changed. Where it gives nil, nothing was taken.
+    /// Takes the answers of the committed batch and returns the next batch, or nil where no item waits, and then took nothing. A `commit` on a
+    /// thread of its own calls it, so that the database need not wait for another thread.
     package typealias Onward = @Sendable ([Result<Answer, any Error>]) -> [Item]?
 
-    /// An object, because it is handed on several times and an item may have many parts.
+    /// A class, because it is passed on several times and an item may be large.
     private final class Waiting: Sendable {
         let item: Item
         let continuation: CheckedContinuation<Answer, any Error>
@@ -38,10 +38,10 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// - Parameters:
     ///   - worthwhileBatch: How many have to wait for another batch to begin while one is under way.
     ///   - concurrency: How many batches may be under way at once.
-    ///   - maximumWaiting: Items beyond that are refused: they would only be late.
+    ///   - maximumWaiting: Further items are refused.
     ///   - weight: What an item adds to its batch's weight, which `maximumWeight` bounds; an item that alone is heavier goes alone.
-    ///   - commit: Gives one answer per item, in their order; where it goes onward, those of the last batch.
-    ///   - afterwards: Told what became of a batch, before anybody is answered and while the next is under way already.
+    ///   - commit: Returns one answer per item, in their order; where it called ``Onward``, those of the last batch.
+    ///   - afterwards: Called with the answers of a batch, before its items are answered and while the next batch is under way.
     package init(
         maximumBatch: Int, worthwhileBatch: Int = 1, concurrency: Int, maximumWaiting: Int = 10_000, maximumWeight: Int = .max,
         weight: @escaping @Sendable (Item) -> Int = { _ in 1 },
@@ -80,13 +80,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// Batches under way.
     package var runningCount: Int { state.withLock { $0.running } }
 
-    /// Before others' requests, so that the database does not stand still while those are parsed.
+    /// Above that of requests, so that the database need not wait while those are parsed.
     private static var priority: TaskPriority { .high }
 
-    /// On this thread as far as to the database, which would wait for another thread to wake up otherwise.
+    /// Begins on this thread, because the database would wait for another one to wake up.
     private func begin() { Task.immediate(priority: Self.priority) { await work() } }
 
-    /// Commits a batch, and hands on to the next before anybody is answered: the database works on it meanwhile.
+    /// Commits a batch, and begins the next before it answers the items, so that the database works meanwhile.
     private func work() async {
         guard let first = next(ends: true) else { return }
         let series = Series(first)
@@ -121,7 +121,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    /// - Parameter ends: Whether one batch fewer is under way where nothing waits.
+    /// - Parameter ends: Whether the number of batches under way goes down where no item waits.
     private func next(ends: Bool) -> [Waiting]? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {
@@ -143,5 +143,5 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
 /// Too many requests wait for the database already.
 package struct CommitQueueFull: Error {}
 
-/// `commit` broke its promise of one answer per item.
+/// `commit` returned fewer answers than items.
 struct MissingAnswer: Error {}

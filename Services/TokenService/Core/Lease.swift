@@ -15,7 +15,7 @@ struct Lease: Sendable {
     }
 
     /// Takes a free lease, or renews the holder's own.
-    /// - Returns: false where another process holds it, or nobody may take it yet.
+    /// - Returns: false where another process holds it, or it is not free yet.
     func take(in session: PostgresSession) throws -> Bool {
         try session.execute(
             """
@@ -33,7 +33,7 @@ struct Lease: Sendable {
     }
 
     /// Gives the lease back, so that another process need not wait for its end. A task of its own does that, because a shutdown cancels the caller's.
-    /// - Parameter delay: How long nobody may take it.
+    /// - Parameter delay: How long no process may take it.
     func release(after delay: Duration = .zero, in pool: PostgresPool, logger: Logger) async {
         let seconds = delay / .seconds(1)
         do {

@@ -4,8 +4,8 @@ package import PushModel
 package import ServiceLifecycle
 import Synchronization
 
-/// What has to be true before the service is ready, tried until it is: the schema is
-/// this program's (it applies what is missing, under a lock that lets one instance at a time do so), and the operator's key is known.
+/// Brings the schema up to date and inserts the operator's key, and tries until both have succeeded. Migrations run under a lock, one instance at
+/// a time.
 package final class Startup: Service {
     package enum Progress: Equatable, Sendable {
         case waiting(String)
@@ -91,7 +91,7 @@ package final class Startup: Service {
     }
 }
 
-/// A loop that reads the database by itself: it begins once the schema is there.
+/// A service that reads the database by itself: it begins once the schema is up to date.
 package struct AfterStartup: Service {
     package let service: any Service
     private let startup: Startup

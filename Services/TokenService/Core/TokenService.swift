@@ -8,7 +8,7 @@ import PushModel
 package import ServiceLifecycle
 package import UnixSignals
 
-/// The token service: everything is constructed here, in the order in which one needs the other.
+/// The token service: makes every part, in the order in which they need each other.
 ///
 /// The path of a notification: `NotificationsController.send` → `NotificationIntake.accept` → `JobPublisher.publish` → broker →
 /// dispatcher → broker → `OutcomeConsumer.run` → `OutcomeApplication.apply`. The path of a registration:
@@ -16,7 +16,7 @@ package import UnixSignals
 package struct TokenService: Sendable {
     package let pool: PostgresPool
     package let publisher: Publisher
-    /// In the order in which they start; they stop in the opposite one: first no more requests, last what was published is written down.
+    /// In the order in which they start; they stop in the opposite one: the server first, the record of what was published last.
     package let services: [any Service]
     /// Every route that is served, `METHOD /path`.
     package let routes: [String]
@@ -25,7 +25,7 @@ package struct TokenService: Sendable {
     private let logger: Logger
 
     /// Opens nothing yet.
-    /// - Parameter onListening: Told the port once requests are taken.
+    /// - Parameter onListening: Called with the port when the server accepts requests.
     package init(
         _ configuration: TokenServiceConfiguration, metrics registry: PrometheusMetrics, logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
@@ -88,7 +88,7 @@ package struct TokenService: Sendable {
     /// Whether the schema is this program's and the bootstrap key is known.
     package var hasStarted: Bool { startup.progress == .done }
 
-    /// Serves until a signal or a graceful shutdown, then finishes what was begun, within the deadline.
+    /// Serves until a signal or a graceful shutdown, then finishes what is under way, within the deadline.
     package func run(gracefulShutdownSignals: [UnixSignal] = []) async throws {
         try await run(services, gracefulShutdownSignals: gracefulShutdownSignals)
     }

@@ -6,9 +6,9 @@ package import Postgres
 package import PushModel
 package import RabbitMQ
 
-/// Everything the token service can be told: read and checked once, before anything is opened.
+/// Every setting of the token service, read and checked once, before anything is opened.
 ///
-/// Each key is an environment variable: `http.port` is `HTTP_PORT`. The service's README has the table, which a test compares with this.
+/// Each key is an environment variable: `http.port` is `HTTP_PORT`. The service's README has the table, which a test compares with this code.
 package struct TokenServiceConfiguration: Sendable {
     package var host: String
     /// 0 lets the system choose.
@@ -19,7 +19,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
     package var jobParcels: JobPublisher.Parcels
-    /// An administrator's key that is known from the start.
+    /// An administrator's key that exists from the start.
     package var bootstrapKey: APIKeyText?
     /// Accepted notifications that may wait for the broker before more are refused.
     package var backlogLimit: Int
@@ -73,7 +73,7 @@ package struct TokenServiceConfiguration: Sendable {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
             database.applicationName = "token-service"
-            // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): that is run again, a lock that never comes is not.
+            // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): PostgreSQL's victim is run again, a wait for a lock is not.
             database.lockTimeout = .milliseconds(1500)
             database.sessionSettings = planning
             database.planLifetime = .seconds(1)

@@ -8,7 +8,7 @@ import Synchronization
 /// Records this service's metrics. Dimensions come from closed sets, never from user input.
 package struct TokenServiceMetrics: Sendable {
     private let registry: PrometheusMetrics
-    /// Looked up by every request; making them anew costs more than counting.
+    /// Kept, because making a series costs more than counting.
     private let requests = RequestSeries()
     private let accepted: [Lane: (new: Counter, replay: Counter)]
     private let created: Counter
@@ -132,14 +132,9 @@ package struct TokenServiceMetrics: Sendable {
     func publishedEvents(_ number: Int, of feed: EventFeed.Name) {
         count(.eventsPublished, [("log", feed.log.rawValue), ("sink", feed.sink.rawValue)], by: number)
     }
-    func webhookAttempt(_ result: WebhookResult) { count(.webhookAttempts, [("result", result.rawValue)]) }
+    func webhookAttempt(_ result: WebhookAttempt.Outcome.Result) { count(.webhookAttempts, [("result", result.rawValue)]) }
     func webhookMessageFailed() { count(.webhookMessagesFailed) }
     func webhookDisabled(_ reason: Webhook.DisabledReason) { count(.webhooksDisabled, [("reason", reason.rawValue)]) }
-
-    /// What came of an attempt.
-    enum WebhookResult: String {
-        case delivered, failed, gone, refused
-    }
 
     /// How far behind events and webhooks are.
     func observe(_ feeds: [EventFeed], _ dispatcher: WebhookDispatcher) {

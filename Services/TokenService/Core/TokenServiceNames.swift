@@ -113,7 +113,7 @@ package enum MetricName: String, CaseIterable {
         case .restored: "Tokens that came back to life out of quarantine."
         case .throttled: "Installations that APNs asked to leave alone for a while."
         case .erasures: "Users erased by request, repetitions included."
-        case .staleFlagged: "Installations flagged because nobody heard of them for as long as their app says."
+        case .staleFlagged: "Installations flagged because they have not registered for as long as their app says."
         case .staleRemoved: "Stale installations deregistered because their app wants it."
         case .housekeepingRounds: "Rounds of the housekeeping, by whether all of it was done."
         case .retentionRemoved: "Rows removed because their retention was over, by kind."
@@ -127,7 +127,7 @@ package enum MetricName: String, CaseIterable {
         case .eventsWaiting: "Rows of a log that this process is still to read."
         case .webhookAttempts: "Attempts to deliver a message to a webhook, by result."
         case .webhookMessagesFailed: "Messages to webhooks that were given up after their last attempt."
-        case .webhooksDisabled: "Webhooks that were disabled because of what they did, by reason."
+        case .webhooksDisabled: "Webhooks that were disabled because of what their receivers did, by reason."
         case .webhookLag: "For how long the webhook message that is due longest has waited, in seconds."
         }
     }

@@ -27,12 +27,14 @@ struct WebhookAddressTests {
             let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
             let attempt = WebhookAttempt(clients: clients, terms: terms)
             let outcome = await attempt.post(Self.message("https://\(host):\(receiver.port)/"))
-            guard case .refused(let words) = outcome else {
+            guard outcome.result == .refused, let words = outcome.error else {
                 Issue.record("\(outcome)")
                 return clients.close()
             }
             #expect(words.hasPrefix("address_not_allowed"))
-            #expect(await attempt.post(Self.message("http://\(host):\(receiver.port)/")) == .refused("url_not_allowed: \(WebhookURL.rule)"))
+            #expect(
+                await attempt.post(Self.message("http://\(host):\(receiver.port)/"))
+                    == .init(.refused, error: "url_not_allowed: \(WebhookURL.rule)"))
             clients.close()
             #expect(receiver.received.waiting.isEmpty)
         }
@@ -47,7 +49,7 @@ struct WebhookAddressTests {
                 try SocketAddress.resolve(host: "1.1.1.1", port: port) + SocketAddress.resolve(host: "::ffff:10.0.0.1", port: port)
             })
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("https://mixed.example/"))
-        guard case .refused = outcome else {
+        guard outcome.result == .refused else {
             Issue.record("\(outcome)")
             return clients.close()
         }
@@ -64,7 +66,7 @@ struct WebhookAddressTests {
             let outcome = await WebhookAttempt(clients: clients, terms: terms).post(
                 Self.message("http://rebinding.invalid:\(receiver.port)/x"))
             clients.close()
-            #expect(outcome == .delivered(204))
+            #expect(outcome == .init(.delivered, status: 204))
             #expect(try await receiver.received.next().header("host") == "rebinding.invalid:\(receiver.port)")
         }
     }
@@ -82,7 +84,7 @@ struct WebhookAddressTests {
                 })
             let attempt = WebhookAttempt(clients: clients, terms: terms)
             for _ in 1...2 {
-                #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .delivered(204))
+                #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .init(.delivered, status: 204))
                 #expect(try await receiver.received.next().header("host") == "several.invalid:\(receiver.port)")
             }
             clients.close()
@@ -98,7 +100,7 @@ struct WebhookAddressTests {
         let port = try FreePorts.choose(1)[0]
         let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("http://several.invalid:\(port)/x"))
         clients.close()
-        guard case .failed(status: nil, error: let error, retryAfter: _) = outcome else {
+        guard outcome.result == .failed, outcome.status == nil, let error = outcome.error else {
             Issue.record("\(outcome)")
             return
         }
@@ -113,7 +115,7 @@ struct WebhookAddressTests {
                 let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message(receiver.url))
                 clients.close()
-                #expect(outcome == .failed(status: 302, error: "redirect_not_followed"))
+                #expect(outcome == .init(.failed, status: 302, error: "redirect_not_followed"))
                 #expect(target.received.waiting.isEmpty)
             }
         }

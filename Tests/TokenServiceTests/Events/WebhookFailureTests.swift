@@ -166,7 +166,7 @@ struct WebhookFailureTests {
                 let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
                 let outcome = await WebhookAttempt(clients: clients, terms: terms).post(try #require(claimed.first))
                 clients.close()
-                #expect(outcome == .delivered(204))
+                #expect(outcome == .init(.delivered, status: 204))
                 try await running.execute("UPDATE webhook_messages SET due_at = now()")
                 try await running.another(WebhookWorld.options()) { _ in
                     let received = try await receiver.received.next(2)

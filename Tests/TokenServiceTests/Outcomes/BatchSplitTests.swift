@@ -21,7 +21,7 @@ struct BatchSplitTests {
         }
         #expect(written == (0..<1000).filter { !bad.contains($0) })
         #expect(remains.refused.map(\.item) == bad)
-        #expect(remains.waiting.isEmpty && remains.absence == nil)
+        #expect(remains.waiting.isEmpty && remains.outage == nil)
         #expect(transactions <= 1 + 48 * bad.count)
     }
 
@@ -33,7 +33,7 @@ struct BatchSplitTests {
             written += part
         }
         #expect(written == (0..<100).filter { $0 != 7 })
-        #expect(remains.waiting == [7] && remains.refused.isEmpty && remains.absence == nil)
+        #expect(remains.waiting == [7] && remains.refused.isEmpty && remains.outage == nil)
     }
 
     @Test(
@@ -46,7 +46,7 @@ struct BatchSplitTests {
             throw error
         }
         #expect(transactions == 1)
-        #expect(remains.waiting == Array(0..<100) && remains.refused.isEmpty && remains.absence != nil)
+        #expect(remains.waiting == Array(0..<100) && remains.refused.isEmpty && remains.outage != nil)
     }
 
     @Test("What was refused as a whole is not tried as a whole again") func isRefused() async {

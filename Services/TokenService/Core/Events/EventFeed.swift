@@ -100,7 +100,7 @@ package final class EventFeed: Service {
         if !interest.apps.isEmpty {
             hasMore = try await read(&now, interest)
         } else if ContinuousClock.now - now.renewed > .seconds(5) {
-            // Nobody wants events: whoever asks for them gets those from then on, and of some seconds before.
+            // No app wants events. One that asks for them later gets those from then on, and of some seconds before.
             try await advance(&now, to: now.readable)
         }
         reader = now
@@ -126,7 +126,7 @@ package final class EventFeed: Service {
                 sink.stored(events.count)
                 metrics.publishedEvents(events.count, of: name)
             } catch {
-                guard Refusal(error) != .absence, !(error is LeaseLost) else { throw error }
+                guard Refusal(error) != .outage, !(error is LeaseLost) else { throw error }
                 if split.split(part) { continue }
                 // Events keep their order: an event that the database may store later stops those behind it, one that it never stores is left out.
                 guard Refusal(error) == .values else { throw error }

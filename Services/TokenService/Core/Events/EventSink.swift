@@ -37,7 +37,7 @@ package enum EventSink: Sendable {
         guard case .broker(let publisher, let topology) = self else { return true }
         var rest = events[...]
         while !rest.isEmpty {
-            // Where no queue is bound for an event, nobody wants it.
+            // An event for which no queue is bound is dropped.
             let messages = rest.prefix(Self.slice).map { event in
                 OutgoingMessage(
                     exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id,

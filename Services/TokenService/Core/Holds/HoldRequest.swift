@@ -1,10 +1,10 @@
 package import PushModel
 package import StrictJSON
 
-/// What somebody wants to be held.
+/// The body of a request that sets a hold.
 package struct HoldRequest: Equatable, Sendable {
     package static let maximumReasonBytes = 500
-    /// Thirty days. Without an end it lasts until it is lifted.
+    /// At most thirty days. A hold without an end lasts until it is lifted.
     package static let ttlSeconds: ClosedRange<Int64> = 1...2_592_000
 
     package var scope: HoldScope
@@ -12,7 +12,7 @@ package struct HoldRequest: Equatable, Sendable {
     /// UNIX milliseconds.
     package var endsAt: Int64?
 
-    /// Every fault goes to `body.problems`.
+    /// Reports every fault in `body.problems`.
     /// - Parameters:
     ///   - app: nil for holds over every app, which cannot name a notification.
     ///   - now: UNIX milliseconds.

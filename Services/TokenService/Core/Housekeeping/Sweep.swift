@@ -42,7 +42,7 @@ package struct Sweep: Sendable {
             ORDER BY published_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
         """
     }
-    /// Only what every feed has read; a day longer for whoever looks into it.
+    /// Only what every feed has read; kept a day for the operator.
     package static let notificationEvents = Sweep(kind: .notificationEvents) { limit in
         """
         DELETE FROM notification_events WHERE ctid = ANY (ARRAY(

@@ -136,7 +136,7 @@ package final class OutcomeConsumer: Service {
                 for message in messages { message.settle() }
                 break
             } catch {
-                isRefused = Refusal(error) != .absence
+                isRefused = Refusal(error) != .outage
                 if isRefused {
                     note("The database refuses a batch of outcomes; it is split", messages, error)
                 } else {

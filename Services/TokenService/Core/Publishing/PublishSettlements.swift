@@ -141,14 +141,14 @@ package final class PublishSettlements: Service {
         while !rest.isEmpty {
             let part = Array(rest.prefix(Self.maximumBatch))
             let remains = await settle(part)
-            guard let absence = remains.absence else {
+            guard let outage = remains.outage else {
                 later.put(contentsOf: remains.waiting)
                 rest = rest.dropFirst(part.count)
                 continue
             }
             rest = (remains.waiting + rest.dropFirst(part.count))[...]
             if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
-            report(Self.notWritten, rest.count, absence)
+            report(Self.notWritten, rest.count, outage)
             guard attemptsLeft > 0, await Pause.of(backOff) else { return later.put(contentsOf: rest) }
             backOff = min(backOff * 2, .seconds(2))
         }
@@ -178,7 +178,7 @@ package final class PublishSettlements: Service {
         for start in stride(from: 0, to: settlements.count, by: Self.maximumBatch) {
             let remains = await settle(Array(settlements[start..<min(start + Self.maximumBatch, settlements.count)]))
             waiting += remains.waiting
-            if let absence = remains.absence { report(Self.notWritten, remains.waiting.count, absence) }
+            if let outage = remains.outage { report(Self.notWritten, remains.waiting.count, outage) }
         }
         return waiting
     }

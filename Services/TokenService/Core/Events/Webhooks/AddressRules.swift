@@ -1,5 +1,5 @@
-/// Which addresses a webhook may lead to: those of the public internet alone, so that nobody can make us call what only we can reach
-/// (RFC 6890 and the registries of special-purpose addresses; the wire servers of clouds besides).
+/// The addresses that a webhook may lead to: those of the public internet alone, so that a webhook cannot make the service call what only
+/// the service can reach (SSRF; RFC 6890 and the registries of special-purpose addresses, and the metadata servers of clouds).
 package struct AddressRules: Equatable, Sendable {
     /// For development: this machine too.
     package var allowsLoopback: Bool

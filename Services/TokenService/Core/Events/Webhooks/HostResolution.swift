@@ -1,6 +1,6 @@
 import SystemIO
 
-/// Asks the system's resolver, which may block for half a minute, on a thread of its own, so that one slow name delays nobody else. The caller
+/// Asks the system's resolver, which may block for half a minute, on a thread of its own, so that a slow name delays no other. The caller
 /// bounds how many there are at once.
 enum HostResolution {
     /// - Throws: `ResolveError`; `SystemError` where the system starts no thread; `CancellationError`, though the thread goes on until the

@@ -1,7 +1,7 @@
 package import SystemIO
 
-/// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and anew before each
-/// connection, because a name may lead elsewhere since.
+/// Finds the addresses of a webhook's host and checks them by ``AddressRules``: when the webhook is made or changed, and again before each
+/// connection, because a name may lead elsewhere by then.
 package struct WebhookAddresses: Sendable {
     package typealias Resolver = @Sendable (String, Int) async throws -> [SocketAddress]
 
@@ -11,7 +11,7 @@ package struct WebhookAddresses: Sendable {
     }
 
     /// How long a request that makes a webhook waits for the resolver.
-    private static let patience = Duration.seconds(2)
+    private static let timeout = Duration.seconds(2)
 
     let rules: AddressRules
     private let resolve: Resolver
@@ -35,7 +35,7 @@ package struct WebhookAddresses: Sendable {
         return addresses
     }
 
-    /// Why a webhook may not be made. A name that cannot be resolved now may be resolved later, and is checked then.
+    /// Why a webhook may not have this URL. A name that cannot be resolved now is checked when a message is sent.
     package func refusal(of url: WebhookURL) async -> Refused? {
         await withTaskGroup(of: Refused?.self) { group in
             group.addTask {
@@ -43,7 +43,7 @@ package struct WebhookAddresses: Sendable {
                 return nil
             }
             group.addTask {
-                _ = await Pause.of(Self.patience)
+                _ = await Pause.of(Self.timeout)
                 return nil
             }
             defer { group.cancelAll() }

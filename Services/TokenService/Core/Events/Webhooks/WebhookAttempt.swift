@@ -8,19 +8,33 @@ import SystemIO
 
 /// One POST of one message.
 package struct WebhookAttempt: Sendable {
-    package enum Outcome: Equatable, Sendable {
-        case delivered(Int)
-        /// Answered with 410: it wants no more.
-        case gone
-        /// - Parameters:
-        ///   - status: nil where there was no answer.
-        ///   - retryAfter: how long the other side asks to be left alone.
-        case failed(status: Int?, error: String, retryAfter: Duration? = nil)
-        /// The name leads where nothing may be sent.
-        case refused(String)
+    package struct Outcome: Equatable, Sendable {
+        /// The metric's dimension.
+        package enum Result: String, Sendable {
+            case delivered, failed
+            /// The receiver answered 410: it wants no more.
+            case gone
+            /// The name leads where nothing may be sent.
+            case refused
+        }
+
+        package var result: Result
+        /// Nil where there was no answer.
+        package var status: Int?
+        /// Nil where it was delivered.
+        package var error: String?
+        /// How long the receiver asks to wait.
+        package var retryAfter: Duration?
+
+        package init(_ result: Result, status: Int? = nil, error: String? = nil, retryAfter: Duration? = nil) {
+            self.result = result
+            self.status = status
+            self.error = error
+            self.retryAfter = retryAfter
+        }
     }
 
-    /// What is read of an answer's body before its connection is dropped.
+    /// Of an answer's body; a longer one's connection is closed.
     private static let answerBytes = 16_384
 
     private let clients: WebhookClients
@@ -31,16 +45,16 @@ package struct WebhookAttempt: Sendable {
         self.terms = terms
     }
 
-    /// Ends within the time limit, whatever the other side does.
+    /// Ends within the time limit, whatever the receiver does.
     package func post(_ message: WebhookMessage.Claimed) async -> Outcome {
         guard let url = WebhookURL(message.url, allowsHTTP: terms.isInsecure) else {
-            return .refused("url_not_allowed: \(WebhookURL.rule)")
+            return Outcome(.refused, error: "url_not_allowed: \(WebhookURL.rule)")
         }
         return await withTaskGroup(of: Outcome?.self) { group in
             group.addTask { await self.exchange(message, url) }
-            group.addTask { await Pause.of(self.terms.timeout) ? .failed(status: nil, error: "timeout") : nil }
+            group.addTask { await Pause.of(self.terms.timeout) ? Outcome(.failed, error: "timeout") : nil }
             defer { group.cancelAll() }
-            return await group.next().flatMap(\.self) ?? .failed(status: nil, error: "stopped")
+            return await group.next().flatMap(\.self) ?? Outcome(.failed, error: "stopped")
         }
     }
 
@@ -56,11 +70,11 @@ package struct WebhookAttempt: Sendable {
                     })
             }
         } catch let error as WebhookAddresses.Refused {
-            return .refused("address_not_allowed: \(error.words)")
+            return Outcome(.refused, error: "address_not_allowed: \(error.words)")
         } catch let error as ResolveError {
-            return .failed(status: nil, error: "name_not_resolved: \(error.message)")
+            return Outcome(.failed, error: "name_not_resolved: \(error.message)")
         } catch {
-            return .failed(status: nil, error: Self.words(error))
+            return Outcome(.failed, error: Self.words(error))
         }
     }
 
@@ -79,7 +93,7 @@ package struct WebhookAttempt: Sendable {
         return request
     }
 
-    /// A short answer's connection can be used again; a longer one's is dropped.
+    /// Reads a short answer to its end, so that its connection can be used again.
     private static func skip(_ body: HTTPClientResponse.Body) async {
         var rest = answerBytes
         do {
@@ -88,21 +102,21 @@ package struct WebhookAttempt: Sendable {
                 if rest < 0 { return }
             }
         } catch {
-            // The status has come, and nothing else counts.
+            // Only the status counts, and it has come.
             return
         }
     }
 
     private static func outcome(_ status: Int, retryAfter: Duration?) -> Outcome {
         switch status {
-        case 200..<300: .delivered(status)
-        case 410: .gone
-        case 300..<400: .failed(status: status, error: "redirect_not_followed", retryAfter: retryAfter)
-        default: .failed(status: status, error: "status_\(status)", retryAfter: retryAfter)
+        case 200..<300: Outcome(.delivered, status: status)
+        case 410: Outcome(.gone, status: status, error: "status_410")
+        case 300..<400: Outcome(.failed, status: status, error: "redirect_not_followed", retryAfter: retryAfter)
+        default: Outcome(.failed, status: status, error: "status_\(status)", retryAfter: retryAfter)
         }
     }
 
-    /// In short, and nothing of the other side's own words.
+    /// Short, and without text of the receiver.
     private static func words(_ error: any Error) -> String {
         if let error = error as? HTTPClientError { return "http: \(error.shortDescription)" }
         if error is CancellationError { return "timeout" }

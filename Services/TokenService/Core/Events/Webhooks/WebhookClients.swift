@@ -81,7 +81,7 @@ package final class WebhookClients: Sendable {
         }
     }
 
-    /// What Linux reports where nobody takes a connection, or no way leads there (errno: ENETUNREACH, ECONNREFUSED, EHOSTUNREACH).
+    /// What Linux reports where no server listens, or no route exists (errno: ENETUNREACH, ECONNREFUSED, EHOSTUNREACH).
     private static let unconnected: Set<Int32> = [101, 111, 113]
 
     /// Nothing was sent: the address did not take the connection.

@@ -102,32 +102,13 @@ package final class WebhookDispatcher: Service {
     }
 
     private func record(_ outcome: WebhookAttempt.Outcome, of message: WebhookMessage.Claimed) async throws {
-        switch outcome {
-        case .delivered(let status):
-            metrics.webhookAttempt(.delivered)
-            try await pool.transaction { session in try WebhookQueue(session: session).delivered(message, status: status) }
-        case .gone:
-            metrics.webhookAttempt(.gone)
-            try await fail(message, status: 410, error: "status_410", isGone: true)
-        case .failed(let status, let error, let retryAfter):
-            metrics.webhookAttempt(.failed)
-            try await fail(message, status: status, error: error, retryAfter: retryAfter)
-        case .refused(let error):
-            metrics.webhookAttempt(.refused)
-            try await fail(message, status: nil, error: error)
-        }
-    }
-
-    private func fail(
-        _ message: WebhookMessage.Claimed, status: Int?, error: String, retryAfter: Duration? = nil, isGone: Bool = false
-    ) async throws {
-        let delay = terms.delay(after: message.attempts, retryAfter: retryAfter)
+        metrics.webhookAttempt(outcome.result)
+        let delay = terms.delay(after: message.attempts, retryAfter: outcome.retryAfter)
         let days = terms.disableAfterDays
         let disabled = try await pool.transaction { session in
-            try WebhookQueue(session: session).failed(
-                message, status: status, error: error, delay: delay, isGone: isGone, disableAfterDays: days)
+            try WebhookQueue(session: session).record(outcome, of: message, delay: delay, disableAfterDays: days)
         }
-        if delay == nil { metrics.webhookMessageFailed() }
+        if outcome.result != .delivered, delay == nil { metrics.webhookMessageFailed() }
         if let disabled { report(message.webhook, disabled) }
     }
 

@@ -41,53 +41,57 @@ package struct WebhookQueue {
         }
     }
 
-    package func delivered(_ message: WebhookMessage.Claimed, status: Int) throws {
-        try session.pipeline([
-            // Not for every delivery: that would write the webhook as often as all its messages. Before the message: in the order of a deletion.
-            """
-            UPDATE webhooks SET failing_since = NULL, last_success_at = now()
-            WHERE id = \(message.webhook)
-                AND (failing_since IS NOT NULL OR last_success_at IS NULL OR last_success_at < now() - interval '10 seconds')
-            """,
-            """
-            UPDATE webhook_messages SET state = 'delivered', settled_at = now(), last_at = now(), last_status = \(status)::smallint,
-                last_error = NULL
-            WHERE webhook = \(message.webhook) AND id = \(message.id) AND settled_at IS NULL
-            """,
-        ])
-    }
-
+    /// Records what came of an attempt.
     /// - Parameters:
-    ///   - delay: Until the next attempt; nil where none follows.
-    ///   - isGone: The webhook wants no more.
+    ///   - delay: Until the next attempt, if this one failed; nil where none follows.
     ///   - disableAfterDays: Without a delivery.
-    /// - Returns: why this failure disabled the webhook, if it did.
-    package func failed(
-        _ message: WebhookMessage.Claimed, status: Int?, error: String, delay: Duration?, isGone: Bool, disableAfterDays: Int
+    /// - Returns: why this disabled the webhook, if it did.
+    package func record(
+        _ outcome: WebhookAttempt.Outcome, of message: WebhookMessage.Claimed, delay: Duration?, disableAfterDays: Int
     ) throws -> Webhook.DisabledReason? {
-        let webhook = try session.execute(
-            """
-            SELECT failing_since < now() - \(disableAfterDays) * interval '1 day' AS is_failing FROM webhooks
-            WHERE id = \(message.webhook) AND disabled_reason IS NULL FOR NO KEY UPDATE
-            """
-        ).first
-        var reason: Webhook.DisabledReason?
-        if let webhook {
-            reason = isGone ? .gone : try webhook["is_failing"] ?? false ? .failing : nil
-            try session.execute(
-                """
-                UPDATE webhooks SET failing_since = coalesce(failing_since, now()), last_failure_at = now(), last_failure = \(error),
-                    disabled_reason = \(reason), disabled_at = CASE WHEN \(reason)::text IS NOT NULL THEN now() END
-                WHERE id = \(message.webhook)
-                """)
-        }
-        let state = delay == nil ? WebhookMessage.State.failed : .pending
+        // The webhook before its message: in the order of a deletion.
+        let isDelivered = outcome.result == .delivered
+        let reason =
+            isDelivered
+            ? try recordSuccess(message.webhook) : try recordFailure(outcome, message.webhook, disableAfterDays: disableAfterDays)
+        let state = isDelivered ? WebhookMessage.State.delivered : delay == nil ? .failed : .pending
         try session.execute(
             """
-            UPDATE webhook_messages SET last_at = now(), last_status = \(status)::smallint, last_error = \(error), state = \(state),
-                settled_at = CASE \(state) WHEN 'failed' THEN now() END,
-                due_at = coalesce(now() + \(delay.map { $0 / .seconds(1) }) * interval '1 second', due_at)
+            UPDATE webhook_messages SET state = \(state), settled_at = CASE WHEN \(state) <> 'pending' THEN now() END,
+                due_at = CASE \(state) WHEN 'pending' THEN now() + \(delay.map { $0 / .seconds(1) }) * interval '1 second' ELSE due_at END,
+                last_at = now(), last_status = \(outcome.status)::smallint, last_error = \(outcome.error)
             WHERE webhook = \(message.webhook) AND id = \(message.id) AND settled_at IS NULL
+            """)
+        return reason
+    }
+
+    /// Not for every delivery: that would write the webhook as often as all its messages.
+    private func recordSuccess(_ webhook: PushID) throws -> Webhook.DisabledReason? {
+        try session.execute(
+            """
+            UPDATE webhooks SET failing_since = NULL, last_success_at = now()
+            WHERE id = \(webhook)
+                AND (failing_since IS NOT NULL OR last_success_at IS NULL OR last_success_at < now() - interval '10 seconds')
+            """)
+        return nil
+    }
+
+    private func recordFailure(_ outcome: WebhookAttempt.Outcome, _ webhook: PushID, disableAfterDays: Int) throws -> Webhook
+        .DisabledReason?
+    {
+        let enabled = try session.execute(
+            """
+            SELECT coalesce(failing_since < now() - \(disableAfterDays) * interval '1 day', false) AS is_failing FROM webhooks
+            WHERE id = \(webhook) AND disabled_reason IS NULL FOR NO KEY UPDATE
+            """
+        ).first
+        guard let enabled else { return nil }
+        let reason: Webhook.DisabledReason? = outcome.result == .gone ? .gone : try enabled["is_failing"] ? .failing : nil
+        try session.execute(
+            """
+            UPDATE webhooks SET failing_since = coalesce(failing_since, now()), last_failure_at = now(), last_failure = \(outcome.error),
+                disabled_reason = \(reason), disabled_at = CASE WHEN \(reason)::text IS NOT NULL THEN now() END
+            WHERE id = \(webhook)
             """)
         return reason
     }
