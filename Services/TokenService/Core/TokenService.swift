@@ -76,7 +76,7 @@ package struct TokenService: Sendable {
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
-            pool: pool, apps: apps, fences: outbox.fences, terms: configuration.housekeeping, metrics: metrics,
+            pool: pool, apps: apps, fences: outbox.fences, settings: configuration.housekeeping, metrics: metrics,
             logger: logger)
         let reading: [any Service] = [outbox.relay, housekeeper] + events.services
         services =
@@ -145,7 +145,7 @@ package struct TokenService: Sendable {
                 logger: logger),
             deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics, logger: logger),
             holds: HoldsController(pool: pool, holds: outbox.holds),
-            webhooks: WebhooksController(pool: pool, events: events, terms: configuration.webhooks)
+            webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks)
         ).bind(to: router)
         routes = router.routes
         let application = Application(

@@ -29,8 +29,8 @@ package struct TokenServiceConfiguration: Sendable {
     /// Installations that a walk looks at in one transaction.
     package var walkPage: Int
     package var shutdownDeadline: Duration
-    package var housekeeping: Housekeeper.Terms
-    package var webhooks: WebhookTerms
+    package var housekeeping: Housekeeper.Settings
+    package var webhooks: WebhookSettings
 
     /// - Parameter logger: Warns of secret files that others can read.
     /// - Throws: `ConfigurationError`, which names the environment variable and what it should be.
@@ -50,8 +50,8 @@ package struct TokenServiceConfiguration: Sendable {
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
         walkPage = try config.integer("walk.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
-        webhooks = try WebhookTerms(config, logger: logger)
-        housekeeping = Housekeeper.Terms(
+        webhooks = try WebhookSettings(config, logger: logger)
+        housekeeping = Housekeeper.Settings(
             interval: try config.seconds("housekeeping.intervalSeconds", default: 3600, in: 1...86_400),
             historyDays: try config.integer("history.retentionDays", default: 90, in: 1...3650),
             retiredTokenDays: try config.integer("retiredToken.retentionDays", default: 90, in: 1...3650),

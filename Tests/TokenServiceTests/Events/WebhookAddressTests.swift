@@ -23,9 +23,9 @@ struct WebhookAddressTests {
     ])
     func noNameLeadsInside(_ host: String) async throws {
         try await WebhookReceiver.run { receiver in
-            let terms = try WebhookFailureTests.terms([:])
-            let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
-            let attempt = WebhookAttempt(clients: clients, terms: terms)
+            let settings = try WebhookFailureTests.settings([:])
+            let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+            let attempt = WebhookAttempt(clients: clients, settings: settings)
             let outcome = await attempt.post(Self.message("https://\(host):\(receiver.port)/"))
             guard outcome.result == .refused, let words = outcome.error else {
                 Issue.record("\(outcome)")
@@ -42,13 +42,13 @@ struct WebhookAddressTests {
 
     /// One address inside among others is enough.
     @Test func everyAddressOfANameIsChecked() async throws {
-        let terms = try WebhookFailureTests.terms([:])
+        let settings = try WebhookFailureTests.settings([:])
         let clients = WebhookClients(
-            terms: terms, concurrency: 1, logger: Logger(label: "test"),
+            settings: settings, concurrency: 1, logger: Logger(label: "test"),
             resolve: { _, port in
                 try SocketAddress.resolve(host: "1.1.1.1", port: port) + SocketAddress.resolve(host: "::ffff:10.0.0.1", port: port)
             })
-        let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("https://mixed.example/"))
+        let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message("https://mixed.example/"))
         guard outcome.result == .refused else {
             Issue.record("\(outcome)")
             return clients.close()
@@ -59,11 +59,11 @@ struct WebhookAddressTests {
     /// Nobody asks for the name a second time: `.invalid` leads nowhere (RFC 6761), and still the checked address is reached.
     @Test func theConnectionGoesToTheAddressThatWasChecked() async throws {
         try await WebhookReceiver.run { receiver in
-            let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+            let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let clients = WebhookClients(
-                terms: terms, concurrency: 1, logger: Logger(label: "test"),
+                settings: settings, concurrency: 1, logger: Logger(label: "test"),
                 resolve: { _, port in try SocketAddress.resolve(host: "127.0.0.1", port: port) })
-            let outcome = await WebhookAttempt(clients: clients, terms: terms).post(
+            let outcome = await WebhookAttempt(clients: clients, settings: settings).post(
                 Self.message("http://rebinding.invalid:\(receiver.port)/x"))
             clients.close()
             #expect(outcome == .init(.delivered, status: 204))
@@ -74,15 +74,15 @@ struct WebhookAddressTests {
     /// Nothing listens on the first two addresses; each was checked as the last one was.
     @Test func whereAnAddressTakesNoConnectionTheNextOneIsTried() async throws {
         try await WebhookReceiver.run { receiver in
-            let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+            let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
             let asked = Mutex(0)
             let clients = WebhookClients(
-                terms: terms, concurrency: 1, logger: Logger(label: "test"),
+                settings: settings, concurrency: 1, logger: Logger(label: "test"),
                 resolve: { _, port in
                     asked.withLock { $0 += 1 }
                     return try ["127.0.0.2", "127.0.0.3", "127.0.0.1"].flatMap { try SocketAddress.resolve(host: $0, port: port) }
                 })
-            let attempt = WebhookAttempt(clients: clients, terms: terms)
+            let attempt = WebhookAttempt(clients: clients, settings: settings)
             for _ in 1...2 {
                 #expect(await attempt.post(Self.message("http://several.invalid:\(receiver.port)/x")) == .init(.delivered, status: 204))
                 #expect(try await receiver.received.next().header("host") == "several.invalid:\(receiver.port)")
@@ -93,12 +93,12 @@ struct WebhookAddressTests {
     }
 
     @Test func whereNoAddressTakesAConnectionItFailsOnce() async throws {
-        let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
+        let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
         let clients = WebhookClients(
-            terms: terms, concurrency: 1, logger: Logger(label: "test"),
+            settings: settings, concurrency: 1, logger: Logger(label: "test"),
             resolve: { _, port in try ["127.0.0.2", "127.0.0.3"].flatMap { try SocketAddress.resolve(host: $0, port: port) } })
         let port = try FreePorts.choose(1)[0]
-        let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message("http://several.invalid:\(port)/x"))
+        let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message("http://several.invalid:\(port)/x"))
         clients.close()
         guard outcome.result == .failed, outcome.status == nil, let error = outcome.error else {
             Issue.record("\(outcome)")
@@ -111,9 +111,9 @@ struct WebhookAddressTests {
         try await WebhookReceiver.run { target in
             let location = target.url
             try await WebhookReceiver.run({ _ in .status(302, headers: [("location", location)]) }) { receiver in
-                let terms = try WebhookFailureTests.terms(["WEBHOOK_INSECURE": "true"])
-                let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
-                let outcome = await WebhookAttempt(clients: clients, terms: terms).post(Self.message(receiver.url))
+                let settings = try WebhookFailureTests.settings(["WEBHOOK_INSECURE": "true"])
+                let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+                let outcome = await WebhookAttempt(clients: clients, settings: settings).post(Self.message(receiver.url))
                 clients.close()
                 #expect(outcome == .init(.failed, status: 302, error: "redirect_not_followed"))
                 #expect(target.received.waiting.isEmpty)

@@ -162,9 +162,9 @@ struct WebhookFailureTests {
                 }
                 #expect(none.isEmpty)
                 // It had even sent it.
-                let terms = try Self.terms(WebhookWorld.options().settings)
-                let clients = WebhookClients(terms: terms, concurrency: 1, logger: Logger(label: "test"))
-                let outcome = await WebhookAttempt(clients: clients, terms: terms).post(try #require(claimed.first))
+                let settings = try Self.settings(WebhookWorld.options().settings)
+                let clients = WebhookClients(settings: settings, concurrency: 1, logger: Logger(label: "test"))
+                let outcome = await WebhookAttempt(clients: clients, settings: settings).post(try #require(claimed.first))
                 clients.close()
                 #expect(outcome == .init(.delivered, status: 204))
                 try await running.execute("UPDATE webhook_messages SET due_at = now()")
@@ -177,8 +177,8 @@ struct WebhookFailureTests {
         }
     }
 
-    static func terms(_ settings: [String: String]) throws -> WebhookTerms {
-        try WebhookTerms(
+    static func settings(_ settings: [String: String]) throws -> WebhookSettings {
+        try WebhookSettings(
             ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: settings)), logger: Logger(label: "test"))
     }
 }

@@ -11,11 +11,11 @@ import TokenService
 @Suite("Webhooks: when they are tried again, and what is never said", .serialized, .timeLimit(.minutes(5)))
 struct WebhookRetryTests {
     @Test func itMakesAWaitLongerAndNeverShorterAndNoAttemptsMore() throws {
-        let terms = try WebhookFailureTests.terms(["WEBHOOK_RETRY_SECONDS": "100,200"])
-        #expect((100...120).contains(try #require(terms.delay(after: 1)) / .seconds(1)))
-        #expect((100...120).contains(try #require(terms.delay(after: 1, retryAfter: .seconds(5))) / .seconds(1)))
-        #expect((1000...1200).contains(try #require(terms.delay(after: 2, retryAfter: .seconds(1000))) / .seconds(1)))
-        #expect(terms.delay(after: 3, retryAfter: .seconds(1000)) == nil)
+        let settings = try WebhookFailureTests.settings(["WEBHOOK_RETRY_SECONDS": "100,200"])
+        #expect((100...120).contains(try #require(settings.delay(after: 1)) / .seconds(1)))
+        #expect((100...120).contains(try #require(settings.delay(after: 1, retryAfter: .seconds(5))) / .seconds(1)))
+        #expect((1000...1200).contains(try #require(settings.delay(after: 2, retryAfter: .seconds(1000))) / .seconds(1)))
+        #expect(settings.delay(after: 3, retryAfter: .seconds(1000)) == nil)
     }
 
     @Test(arguments: [429, 503]) func whoAsksToBeLeftAloneIs(status: Int) async throws {

@@ -10,7 +10,7 @@ struct WebhooksController: Sendable {
 
     let pool: PostgresPool
     let events: EventStream
-    let terms: WebhookTerms
+    let settings: WebhookSettings
 
     func bind(to router: APIRouter) {
         router.on(.createWebhook, create)
@@ -26,7 +26,7 @@ struct WebhooksController: Sendable {
 
     @Sendable private func create(_ call: APICall) async throws -> Response {
         let app = try call.app()
-        let new = try await call.body().object { $0.newWebhook(allowsHTTP: terms.isInsecure) }
+        let new = try await call.body().object { $0.newWebhook(allowsHTTP: settings.isInsecure) }
         try await check(new.url)
         let secret = WebhookSecret.generate()
         do {
@@ -44,7 +44,7 @@ struct WebhooksController: Sendable {
 
     /// By the rule of the sending side: a webhook that would refuse every message is refused here.
     private func check(_ url: WebhookURL) async throws {
-        guard let refusal = await WebhookAddresses(rules: terms.rules).refusal(of: url) else { return }
+        guard let refusal = await WebhookAddresses(rules: settings.rules).refusal(of: url) else { return }
         throw APIError.invalid([JSONProblem(pointer: "/url", code: "address_not_allowed", detail: refusal.words)])
     }
 
@@ -61,7 +61,7 @@ struct WebhooksController: Sendable {
 
     @Sendable private func change(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
-        let change = try await call.body().object { $0.webhookChange(allowsHTTP: terms.isInsecure) }
+        let change = try await call.body().object { $0.webhookChange(allowsHTTP: settings.isInsecure) }
         if let url = change.url { try await check(url) }
         let webhook = try await pool.transaction { session in try WebhookStore(session: session).change(id, change, app: app) }
         events.subscriptions.forget()

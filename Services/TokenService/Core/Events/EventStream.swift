@@ -18,7 +18,7 @@ package struct EventStream: Sendable {
         let wakeUp = WakeUp()
         self.wakeUp = wakeUp
         subscriptions = WebhookSubscriptions(pool: pool, wakeUp: wakeUp)
-        let dispatcher = WebhookDispatcher(pool: pool, terms: configuration.webhooks, wakeUp: wakeUp, metrics: metrics, logger: logger)
+        let dispatcher = WebhookDispatcher(pool: pool, settings: configuration.webhooks, wakeUp: wakeUp, metrics: metrics, logger: logger)
         let sinks: [(EventSink.Kind, EventSink)] = [(.broker, .broker(publisher, topology)), (.webhooks, .webhooks(wakeUp))]
         let feeds = sinks.flatMap { kind, sink in
             EventLog.allCases.map { log in

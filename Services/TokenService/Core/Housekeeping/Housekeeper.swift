@@ -6,7 +6,7 @@ import ServiceLifecycle
 /// The background work on old rows: stale installations, sweeps and retention. One process of the fleet at a time does it, in small steps with
 /// pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
-    package struct Terms: Sendable {
+    package struct Settings: Sendable {
         /// From the end of one round to the next, in the whole fleet.
         package var interval: Duration
         package var historyDays: Int
@@ -25,25 +25,25 @@ package final class Housekeeper: Service {
     private let pool: PostgresPool
     private let apps: AppStore
     private let fences: FencePublisher
-    private let terms: Terms
+    private let settings: Settings
     private let lease = Lease("housekeeping", seconds: 60)
     private let metrics: TokenServiceMetrics
     private let logger: Logger
 
     package init(
-        pool: PostgresPool, apps: AppStore, fences: FencePublisher, terms: Terms, metrics: TokenServiceMetrics, logger: Logger
+        pool: PostgresPool, apps: AppStore, fences: FencePublisher, settings: Settings, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.pool = pool
         self.apps = apps
         self.fences = fences
-        self.terms = terms
+        self.settings = settings
         self.metrics = metrics
         self.logger = logger
     }
 
     package func run() async throws {
         // Processes that start together do not ask at the same time.
-        let pause = min(terms.interval, .seconds(60))
+        let pause = min(settings.interval, .seconds(60))
         await cancelWhenGracefulShutdown {
             while await Pause.of(pause * Double.random(in: 0.5...1)) { await self.round() }
         }
@@ -55,7 +55,7 @@ package final class Housekeeper: Service {
             try await handleStaleInstallations()
             try await removeExpired()
             metrics.housekeepingRound(.finished)
-            await lease.release(after: terms.interval, in: pool, logger: logger)
+            await lease.release(after: settings.interval, in: pool, logger: logger)
         } catch is LeaseLost {
             logger.info("Another process has taken the housekeeping over")
         } catch {
@@ -118,11 +118,11 @@ extension Housekeeper {
     }
 
     private func removeExpired() async throws {
-        for sweep in Sweep.all + [.webhookMessages(days: terms.webhookDays), .history(days: terms.historyDays)] {
+        for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays), .history(days: settings.historyDays)] {
             try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1) }
         }
         try await removeNotifications()
-        let days = terms.retiredTokenDays
+        let days = settings.retiredTokenDays
         try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
     }
 
@@ -147,7 +147,7 @@ extension Housekeeper {
     }
 
     private func removeNotifications() async throws {
-        let days = terms.receiptDays
+        let days = settings.receiptDays
         var total = 0
         var cursor: PushID? = Self.start
         while let from = cursor {

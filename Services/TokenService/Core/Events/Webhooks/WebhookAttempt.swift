@@ -38,21 +38,21 @@ package struct WebhookAttempt: Sendable {
     private static let answerBytes = 16_384
 
     private let clients: WebhookClients
-    private let terms: WebhookTerms
+    private let settings: WebhookSettings
 
-    package init(clients: WebhookClients, terms: WebhookTerms) {
+    package init(clients: WebhookClients, settings: WebhookSettings) {
         self.clients = clients
-        self.terms = terms
+        self.settings = settings
     }
 
     /// Ends within the time limit, whatever the receiver does.
     package func post(_ message: WebhookMessage.Claimed) async -> Outcome {
-        guard let url = WebhookURL(message.url, allowsHTTP: terms.isInsecure) else {
+        guard let url = WebhookURL(message.url, allowsHTTP: settings.isInsecure) else {
             return Outcome(.refused, error: "url_not_allowed: \(WebhookURL.rule)")
         }
         return await withTaskGroup(of: Outcome?.self) { group in
             group.addTask { await self.exchange(message, url) }
-            group.addTask { await Pause.of(self.terms.timeout) ? Outcome(.failed, error: "timeout") : nil }
+            group.addTask { await Pause.of(self.settings.timeout) ? Outcome(.failed, error: "timeout") : nil }
             defer { group.cancelAll() }
             return await group.next().flatMap(\.self) ?? Outcome(.failed, error: "stopped")
         }

@@ -50,15 +50,15 @@ package final class WebhookClients: Sendable {
 
     /// - Parameter concurrency: Connections to one host.
     package init(
-        terms: WebhookTerms, concurrency: Int, logger: Logger,
+        settings: WebhookSettings, concurrency: Int, logger: Logger,
         resolve: WebhookAddresses.Resolver? = nil
     ) {
-        addresses = resolve.map { WebhookAddresses(rules: terms.rules, resolve: $0) } ?? WebhookAddresses(rules: terms.rules)
+        addresses = resolve.map { WebhookAddresses(rules: settings.rules, resolve: $0) } ?? WebhookAddresses(rules: settings.rules)
         self.concurrency = concurrency
         self.logger = logger
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
-        if let file = terms.authorityFile { tls.additionalTrustRoots = [.file(file)] }
+        if let file = settings.authorityFile { tls.additionalTrustRoots = [.file(file)] }
         self.tls = tls
     }
 

@@ -17,7 +17,7 @@ package final class WebhookDispatcher: Service {
     private static let stopTimeout = Duration.seconds(2)
 
     private let pool: PostgresPool
-    private let terms: WebhookTerms
+    private let settings: WebhookSettings
     private let wakeUp: WakeUp
     private let clients: WebhookClients
     private let metrics: TokenServiceMetrics
@@ -27,14 +27,14 @@ package final class WebhookDispatcher: Service {
     private let lagSeconds = Mutex(0.0)
 
     package init(
-        pool: PostgresPool, terms: WebhookTerms, wakeUp: WakeUp, metrics: TokenServiceMetrics, logger: Logger
+        pool: PostgresPool, settings: WebhookSettings, wakeUp: WakeUp, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.pool = pool
-        self.terms = terms
+        self.settings = settings
         self.wakeUp = wakeUp
         self.metrics = metrics
         self.logger = logger
-        clients = WebhookClients(terms: terms, concurrency: Self.perWebhook, logger: logger)
+        clients = WebhookClients(settings: settings, concurrency: Self.perWebhook, logger: logger)
     }
 
     /// For how long the message that is due longest has waited, in seconds.
@@ -72,7 +72,7 @@ package final class WebhookDispatcher: Service {
         let room = Self.maximumUnderWay - busy.values.reduce(0, +)
         guard room > 0 else { return }
         do {
-            let lease = terms.leaseSeconds
+            let lease = settings.leaseSeconds
             let claimed = try await pool.transaction { session in
                 try WebhookQueue(session: session).claim(
                     underWay: busy, perWebhook: Self.perWebhook, limit: room, leaseSeconds: lease)
@@ -85,7 +85,7 @@ package final class WebhookDispatcher: Service {
     }
 
     private func send(_ message: WebhookMessage.Claimed) async {
-        let outcome = await WebhookAttempt(clients: clients, terms: terms).post(message)
+        let outcome = await WebhookAttempt(clients: clients, settings: settings).post(message)
         // The stop ended the attempt, not the receiver.
         guard !Task.isCancelled else { return }
         do {
@@ -103,8 +103,8 @@ package final class WebhookDispatcher: Service {
 
     private func record(_ outcome: WebhookAttempt.Outcome, of message: WebhookMessage.Claimed) async throws {
         metrics.webhookAttempt(outcome.result)
-        let delay = terms.delay(after: message.attempts, retryAfter: outcome.retryAfter)
-        let days = terms.disableAfterDays
+        let delay = settings.delay(after: message.attempts, retryAfter: outcome.retryAfter)
+        let days = settings.disableAfterDays
         let disabled = try await pool.transaction { session in
             try WebhookQueue(session: session).record(outcome, of: message, delay: delay, disableAfterDays: days)
         }
@@ -122,7 +122,7 @@ package final class WebhookDispatcher: Service {
     private func maintain() async {
         clients.removeExpired()
         do {
-            let limit = terms.backlogLimit
+            let limit = settings.backlogLimit
             let (overfull, lag) = try await pool.session { session in
                 let queue = WebhookQueue(session: session)
                 return (try queue.disableOverfull(limit: limit), try queue.lag())

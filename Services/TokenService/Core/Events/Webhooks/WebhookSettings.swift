@@ -3,7 +3,7 @@ package import Logging
 import Observability
 
 /// How webhooks are served.
-package struct WebhookTerms: Sendable {
+package struct WebhookSettings: Sendable {
     /// After the first attempt, how long until the next; with the last of them, a message is given up. Jitter comes on top.
     package var schedule: [Duration]
     /// For one attempt as a whole: name, connection, TLS, request, answer.
