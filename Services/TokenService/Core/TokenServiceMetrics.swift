@@ -38,7 +38,7 @@ package struct TokenServiceMetrics: Sendable {
 
     /// A gauge that is read whenever the metrics are.
     func gauge(_ name: MetricName, _ dimensions: [(String, String)] = [], read: @escaping @Sendable () -> Double) {
-        registry.observe(name.rawValue, name.help, dimensions: dimensions, read)
+        registry.observe(name.rawValue, name.help, dimensions: dimensions, read: read)
     }
 
     package func observe(pool: PostgresPool, backlog: PublishBacklog) {
