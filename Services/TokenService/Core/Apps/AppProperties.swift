@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What somebody says of an app, when it is made or changed.
+/// The properties of an app that whoever makes or changes it states.
 package struct AppProperties: Equatable, Sendable {
     package static let maximumBundleIDBytes = 155
     package static let staleAfterDays: ClosedRange<Int64> = 1...3650
@@ -26,7 +26,7 @@ package struct AppProperties: Equatable, Sendable {
         self.eventStream = eventStream
     }
 
-    /// The order of environments says nothing.
+    /// The order of environments does not count.
     func isSame(as other: AppProperties) -> Bool {
         var other = other
         guard Set(environments) == Set(other.environments), Set(eventStream) == Set(other.eventStream) else { return false }

@@ -22,12 +22,12 @@ package final class AppStore: Sendable {
 
     private static func read(_ slug: AppSlug, _ pool: PostgresPool) async throws -> App? {
         try await pool.session { session in
-            try session.execute(Self.select, [.text(slug.text)]).first.map { row in try Self.app(row) }
+            try session.execute("SELECT * FROM apps WHERE slug = \(slug)").first.map { row in try App(row) }
         }
     }
 
     package func all() async throws -> [App] {
-        try await pool.session { session in try session.execute(Self.selectAll).map { row in try Self.app(row) } }
+        try await pool.session { session in try session.execute("SELECT * FROM apps ORDER BY slug").map { row in try App(row) } }
     }
 
     package enum Creation: Equatable, Sendable {
@@ -38,15 +38,23 @@ package final class AppStore: Sendable {
         case differs
     }
 
-    /// What the dispatchers said last of the app's credentials.
+    /// The dispatchers' last reports of the app's credentials.
     package func credentials(of app: AppSlug) async throws -> [AppCredential] {
         try await pool.session { session in try CredentialStore(session: session).credentials(of: app) }
     }
 
     package func create(slug: AppSlug, _ properties: AppProperties) async throws -> Creation {
         try await pool.transaction { session in
-            let made = try session.execute(Self.insert, [.text(slug.text)] + Self.values(properties))
-            let app = try Self.app(session.execute(Self.select, [.text(slug.text)]).only())
+            let made = try session.execute(
+                """
+                INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream,
+                    reports_notifications)
+                VALUES (\(slug), \(properties.bundleID), \(properties.devicePolicy), \(properties.environments.map(\.rawValue)),
+                    \(properties.staleAfterDays), \(properties.removesStale), \(properties.eventStream.map(\.rawValue)),
+                    \(properties.eventStream.contains(.notifications)))
+                ON CONFLICT (slug) DO NOTHING
+                """)
+            let app = try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only())
             if made.affected == 1 { return .created(app) }
             return app.properties.isSame(as: properties) ? .existed(app) : .differs
         }
@@ -64,73 +72,52 @@ package final class AppStore: Sendable {
     package func change(_ slug: AppSlug, _ change: AppChange) async throws -> Change? {
         defer { known.forget(slug) }
         return try await pool.transaction { session -> Change? in
-            guard let row = try session.execute(Self.selectForUpdate, [.text(slug.text)]).first else { return nil }
-            let app = try Self.app(row)
+            // One change at a time.
+            let locked = try session.execute("SELECT * FROM apps WHERE slug = \(slug) FOR NO KEY UPDATE")
+            guard let app = try locked.first.map({ row in try App(row) }) else { return nil }
             var properties = app.properties
             change.apply(to: &properties)
             for environment in app.environments where !properties.environments.contains(environment) {
-                if try session.execute(Self.isInUse(environment), [.int64(app.id)]).only().bool(0) {
-                    return .environmentInUse(environment)
-                }
+                if try Self.isInUse(environment, app, session) { return .environmentInUse(environment) }
             }
-            _ = try session.execute(Self.update, [.text(slug.text)] + Self.values(properties))
+            try session.execute(
+                """
+                UPDATE apps SET bundle_id = \(properties.bundleID), device_policy = \(properties.devicePolicy),
+                    environments = \(properties.environments.map(\.rawValue)), stale_after_days = \(properties.staleAfterDays),
+                    removes_stale = \(properties.removesStale), event_stream = \(properties.eventStream.map(\.rawValue)), updated_at = now()
+                WHERE slug = \(slug)
+                """)
             try WebhookStore(session: session).noteInterest(of: app.id)
-            return .changed(try Self.app(session.execute(Self.select, [.text(slug.text)]).only()))
+            return .changed(try App(session.execute("SELECT * FROM apps WHERE slug = \(slug)").only()))
+        }
+    }
+
+    /// The sandbox has an index of its own: few apps use it. Nearly every app's first active token is one of production.
+    private static func isInUse(_ environment: APNsEnvironment, _ app: App, _ session: PostgresSession) throws -> Bool {
+        switch environment {
+        case .production:
+            try session.execute(
+                "SELECT EXISTS (SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'active' AND environment = 'production') AS found"
+            ).only()["found"]
+        case .sandbox:
+            try session.execute(
+                "SELECT EXISTS (SELECT FROM tokens WHERE app_id = \(app.id) AND state = 'active' AND environment = 'sandbox') AS found"
+            ).only()["found"]
         }
     }
 }
 
-extension AppStore {
-    private static func values(_ properties: AppProperties) -> [PostgresValue] {
-        [
-            .text(properties.bundleID), .text(properties.devicePolicy.rawValue), .textArray(properties.environments.map(\.rawValue)),
-            .optionalInt32(properties.staleAfterDays.map { Int32($0) }), .bool(properties.removesStale),
-            .textArray(properties.eventStream.map(\.rawValue)),
-        ]
-    }
+extension DevicePolicy: PostgresEncodable, PostgresDecodable {}
 
-    private static func app(_ row: PostgresRow) throws -> App {
-        guard let slug = AppSlug(try row.text(1)), let policy = DevicePolicy(rawValue: try row.text(3)) else {
-            throw CorruptRow(table: "apps")
-        }
-        return App(
-            id: try row.int64(0), slug: slug, bundleID: try row.text(2), devicePolicy: policy,
-            environments: try row.textArray(4).compactMap(APNsEnvironment.init(rawValue:)),
-            staleAfterDays: try row.optionalInt32(5).map { Int($0) }, removesStale: try row.bool(6),
-            eventStream: try row.textArray(7).compactMap(EventLog.init(rawValue:)))
+extension App {
+    /// - Parameter row: Of `apps`.
+    fileprivate init(_ row: PostgresRow) throws {
+        let (environments, streams): ([String], [String]) = (try row["environments"], try row["event_stream"])
+        self.init(
+            id: try row["id"], slug: try row["slug"], bundleID: try row["bundle_id"], devicePolicy: try row["device_policy"],
+            environments: environments.compactMap(APNsEnvironment.init(rawValue:)), staleAfterDays: try row["stale_after_days"],
+            removesStale: try row["removes_stale"], eventStream: streams.compactMap(EventLog.init(rawValue:)))
     }
-
-    private static func isInUse(_ environment: APNsEnvironment) -> PostgresStatement {
-        switch environment {
-        case .production: productionIsInUse
-        case .sandbox: sandboxIsInUse
-        }
-    }
-
-    private static let select: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps WHERE slug = $1
-        """
-    /// One change at a time.
-    private static let selectForUpdate: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps WHERE slug = $1
-        FOR NO KEY UPDATE
-        """
-    private static let selectAll: PostgresStatement = """
-        SELECT id, slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream FROM apps ORDER BY slug
-        """
-    private static let insert: PostgresStatement = """
-        INSERT INTO apps (slug, bundle_id, device_policy, environments, stale_after_days, removes_stale, event_stream, reports_notifications)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, 'notifications' = ANY ($7)) ON CONFLICT (slug) DO NOTHING
-        """
-    private static let update: PostgresStatement = """
-        UPDATE apps SET bundle_id = $2, device_policy = $3, environments = $4, stale_after_days = $5, removes_stale = $6,
-            event_stream = $7, updated_at = now()
-        WHERE slug = $1
-        """
-    private static let productionIsInUse: PostgresStatement =
-        "SELECT EXISTS (SELECT FROM tokens WHERE app_id = $1 AND state = 'active' AND environment = 'production')"
-    private static let sandboxIsInUse: PostgresStatement =
-        "SELECT EXISTS (SELECT FROM tokens WHERE app_id = $1 AND state = 'active' AND environment = 'sandbox')"
 }
 
 /// A row holds what its table's constraints forbid: another program's work.

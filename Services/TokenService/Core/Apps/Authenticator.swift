@@ -34,7 +34,7 @@ package final class Authenticator: Sendable {
         }
     }
 
-    /// - Returns: nil for a key that is unknown, revoked, expired or has the wrong secret: the caller is not told which.
+    /// - Returns: nil for a key that is unknown, revoked, expired or has the wrong secret: the caller does not learn which.
     /// - Throws: `PostgresError` where the database cannot be asked; ``StillStarting`` for an unknown key before the service has started.
     package func caller(_ key: APIKeyText) async throws -> Caller? {
         let presented = KeyStore.digest(key)

@@ -114,7 +114,7 @@ package struct KeyStore: Sendable {
         }
     }
 
-    /// Notes that keys are in use, of each at most once a minute: it tells keys in use from forgotten ones. A row that another transaction has
+    /// Notes that keys are in use, of each at most once a minute: so that an operator finds forgotten keys. A row that another transaction has
     /// locked is left for the next time: waiting for it would keep the others'.
     package func noteUses(_ ids: [String]) async throws {
         try await pool.session { session in

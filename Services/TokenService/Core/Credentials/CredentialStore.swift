@@ -1,50 +1,43 @@
 package import Postgres
 package import PushModel
 
-/// What the dispatchers said last of their credentials.
+/// The last report of each dispatcher about its credentials.
 package struct CredentialStore {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Takes the place of what the same dispatcher said before. What a dispatcher said that is gone is removed with it.
+    /// Takes the place of the same dispatcher's last report. What a dispatcher reported that is gone is removed with it.
     package func replace(by report: CredentialReport) throws {
         let rows = report.credentials.flatMap { credential in credential.apps.map { (app: $0.text, credential) } }
         _ = try session.pipeline([
-            (Self.remove, [.text(report.source)]),
-            (
-                Self.insert,
-                [
-                    .text(report.source), .textArray(rows.map(\.app)), .textArray(rows.map(\.1.environment.rawValue)),
-                    .textArray(rows.map(\.1.kind.rawValue)), .textArray(rows.map(\.1.id)), .optionalTextArray(rows.map(\.1.refusal)),
-                ]
-            ),
+            "DELETE FROM credential_reports WHERE source = \(report.source) OR reported_at < now() - interval '1 hour'",
+            """
+            INSERT INTO credential_reports (source, app, environment, kind, credential, refusal)
+            SELECT \(report.source), * FROM unnest(\(rows.map(\.app))::text[], \(rows.map(\.1.environment.rawValue))::text[],
+                \(rows.map(\.1.kind.rawValue))::text[], \(rows.map(\.1.id))::text[], \(rows.map(\.1.refusal))::text[])
+            ON CONFLICT DO NOTHING
+            """,
         ])
     }
 
-    /// What serves an app, by environment.
+    /// What serves an app, by environment. A dispatcher reports every minute; one that has not for five is gone. One that still sends by a
+    /// credential counts more than another one that APNs refuses it to.
     package func credentials(of app: AppSlug) throws -> [AppCredential] {
-        try session.execute(Self.ofApp, [.text(app.text)]).map { row in
-            guard let environment = APNsEnvironment(rawValue: try row.text(0)),
-                let kind = CredentialReport.Credential.Kind(rawValue: try row.text(1))
-            else { throw CorruptRow(table: "credential_reports") }
-            return AppCredential(environment: environment, kind: kind, id: try row.text(2), refusal: try row.optionalText(3))
+        try session.execute(
+            """
+            SELECT environment, kind, credential, CASE WHEN count(*) = count(refusal) THEN max(refusal) END AS refusal
+            FROM credential_reports WHERE app = \(app) AND reported_at > now() - interval '5 minutes'
+            GROUP BY environment, kind, credential ORDER BY environment, credential
+            """
+        ).map { row in
+            AppCredential(
+                environment: try row["environment"], kind: try row["kind"], id: try row["credential"], refusal: try row["refusal"])
         }
     }
-
-    private static let remove: PostgresStatement =
-        "DELETE FROM credential_reports WHERE source = $1 OR reported_at < now() - interval '1 hour'"
-    private static let insert: PostgresStatement = """
-        INSERT INTO credential_reports (source, app, environment, kind, credential, refusal)
-        SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) ON CONFLICT DO NOTHING
-        """
-    /// A dispatcher reports every minute. One that has not for five is gone. One that still sends by a credential counts more than another
-    /// one that APNs refuses it to.
-    private static let ofApp: PostgresStatement = """
-        SELECT environment, kind, credential, CASE WHEN count(*) = count(refusal) THEN max(refusal) END FROM credential_reports
-        WHERE app = $1 AND reported_at > now() - interval '5 minutes' GROUP BY environment, kind, credential ORDER BY environment, credential
-        """
 }
+
+extension CredentialReport.Credential.Kind: PostgresDecodable {}
 
 /// A credential that some dispatcher has for an app.
 package struct AppCredential: Equatable, Sendable {

@@ -11,26 +11,27 @@ struct QuietHoursStore {
     }
 
     func find(_ user: String) throws -> QuietHours? {
-        try session.execute(Self.find, [.int64(app.id), .text(user)]).first.map { row in
-            QuietHours(beginsAt: try row.text(0), endsAt: try row.text(1))
-        }
+        try session.execute(
+            """
+            SELECT to_char(begins_at, 'HH24:MI') AS begins_at, to_char(ends_at, 'HH24:MI') AS ends_at
+            FROM quiet_hours WHERE app_id = \(app.id) AND owner = \(user)
+            """
+        ).first.map { row in QuietHours(beginsAt: try row["begins_at"], endsAt: try row["ends_at"]) }
     }
 
     func set(_ hours: QuietHours, of user: String) throws {
-        try session.execute(Self.set, [.int64(app.id), .text(user), .text(hours.beginsAt), .text(hours.endsAt)])
+        try session.execute(
+            """
+            INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
+            VALUES (\(app.id), \(user), \(hours.beginsAt)::text::time, \(hours.endsAt)::text::time, now())
+            ON CONFLICT (app_id, owner) DO UPDATE SET
+                begins_at = excluded.begins_at, ends_at = excluded.ends_at, updated_at = excluded.updated_at
+            """)
     }
 
-    func remove(_ user: String) throws {
-        try session.execute(Self.remove, [.int64(app.id), .text(user)])
+    /// - Returns: how many there were.
+    @discardableResult
+    func remove(_ user: String) throws -> Int {
+        try session.execute("DELETE FROM quiet_hours WHERE app_id = \(app.id) AND owner = \(user)").affected
     }
-
-    private static let find: PostgresStatement = """
-        SELECT to_char(begins_at, 'HH24:MI'), to_char(ends_at, 'HH24:MI') FROM quiet_hours WHERE app_id = $1 AND owner = $2
-        """
-    private static let set: PostgresStatement = """
-        INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at) VALUES ($1, $2, $3::text::time, $4::text::time, now())
-        ON CONFLICT (app_id, owner) DO UPDATE SET
-            begins_at = excluded.begins_at, ends_at = excluded.ends_at, updated_at = excluded.updated_at
-        """
-    private static let remove: PostgresStatement = "DELETE FROM quiet_hours WHERE app_id = $1 AND owner = $2"
 }
