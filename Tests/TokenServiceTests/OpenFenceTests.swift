@@ -17,16 +17,11 @@ struct OpenFenceTests {
         try await withShop { app, session in
             try Self.signOut(app, in: session, statistics)
             let store = InstallationStore(session: session, app: app)
-            let change = RegistryChange(
-                app: app,
-                .registration(
-                    Registration(
-                        installation: installation(1), user: "ada", tokens: [], profile: InstallationProfile(), replaces: nil,
-                        expectedOwner: .anyone)))
+            let scope = RegistryStore.Scope(app: app.id, installations: [installation(1)])
             let questions: [(String, () throws -> Int)] = [
                 ("of a user", { try store.openFences(of: "ada").count }),
-                ("of an installation", { try store.unpublishedFences(of: [installation(1)]).count }),
-                ("of a registration", { try RegistryBatchStore(session: session).load([change]).openFences.count }),
+                ("of a change", { try RegistryStore(session: session).load([scope], locking: []).openFences.count }),
+                ("of a record", { try store.records([installation(1)]).filter { $0.fence == .pending }.count }),
                 ("of the erased", { try ErasureStore.openFences(of: app, in: session).count }),
             ]
             for (question, ask) in questions {

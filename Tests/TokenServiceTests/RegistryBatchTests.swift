@@ -149,7 +149,7 @@ struct RegistryBatchTests {
             impatient.connectTimeout = TestServer.connectTimeout
             let pool = PostgresPool(impatient)
             let transactions = InstallationRegistration.Transactions(pool: pool)
-            let changes = [1, 2, 3].map { RegistryChange(app: registry.app, .put($0, "grace", token: $0)) }
+            let requests = [1, 2, 3].map { Content.put($0, "grace", token: $0).request(registry.app) }
             // Somebody holds the first one's row for longer than anybody waits.
             let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
             async let holder: Void = registry.pool.transaction { session in
@@ -158,7 +158,7 @@ struct RegistryBatchTests {
                 letGo.wait()
             }
             try await locked.next()
-            let results = await transactions.commit(changes)
+            let results = await transactions.commit(requests)
             letGo.signal()
             try await holder
             #expect(throws: PostgresError.self) { try results[0].get() }
@@ -236,18 +236,15 @@ private struct Registry: Sendable {
     let uri: String
     let app: App
 
-    func apply(_ contents: [RegistryChange.Content]) async throws -> [Result<RegistryChange.Result, any Error>] {
+    typealias Committed = InstallationRegistration.Result
+
+    func apply(_ contents: [Content]) async throws -> [Result<Committed, any Error>] {
         try await pool.session { session in try apply(contents, in: session) }
     }
 
-    func apply(_ contents: [RegistryChange.Content], in session: PostgresSession) throws -> [Result<RegistryChange.Result, any Error>] {
-        let changes = contents.map { RegistryChange(app: app, $0) }
-        return try session.transaction { session in
-            let store = RegistryBatchStore(session: session)
-            let (batch, results) = try store.apply(changes, to: try store.load(changes).batch)
-            _ = try store.save(batch, slugs: [app.id: app.slug])
-            return results
-        }
+    func apply(_ contents: [Content], in session: PostgresSession) throws -> [Result<Committed, any Error>] {
+        let requests = contents.map { $0.request(app) }
+        return try session.transaction { session in try RegistryStore(session: session).commit(requests).map { $0.map(\.result) } }
     }
 
     func installations() async throws -> [String] {
@@ -275,18 +272,35 @@ private struct Registry: Sendable {
 }
 
 private func withRegistry(policy: DevicePolicy = .multi, _ body: @Sendable (Registry) async throws -> Void) async throws {
-    try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { pool, uri in
+    try await withTestDatabase(migrations: RunningService.migrationsDirectory()) { administrator, uri in
         let slug = try #require(AppSlug("shop"))
-        let creation = try await AppStore(pool: pool).create(
+        let creation = try await AppStore(pool: administrator).create(
             slug: slug,
             AppProperties(bundleID: "com.example.shop", devicePolicy: policy, environments: [.production, .sandbox]))
         guard case .created(let app) = creation else { throw CorruptRow(table: "apps") }
-        try await body(Registry(pool: pool, uri: uri, app: app))
+        // Planned as the service has its statements planned.
+        var configuration = try TestServer.configuration(uri: uri)
+        configuration.sessionSettings = TokenServiceConfiguration.planning
+        let pool = PostgresPool(configuration)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(Registry(pool: pool, uri: uri, app: app))) } catch { result = .failure(error) }
+        await pool.close()
+        try result.get()
     }
 }
 
-extension RegistryChange.Content {
-    fileprivate static func put(
+private enum Content {
+    case registration(Registration)
+    case patch(InstallationPatch)
+
+    func request(_ app: App) -> RegistryRequest {
+        switch self {
+        case .registration(let registration): RegistryRequest(app: app, registration)
+        case .patch(let patch): RegistryRequest(app: app, patch)
+        }
+    }
+
+    static func put(
         _ id: Int, _ user: String?, token number: Int, in environment: APNsEnvironment = .production,
         expecting owner: ExpectedOwner = .anyone,
         profile: InstallationProfile = InstallationProfile()

@@ -13,7 +13,7 @@ extension RunningService {
 
     /// History as the engine writes it.
     func append(_ entries: [HistoryEntry]) async throws {
-        try await pool.transaction { session in try HistoryStore(session: session).append(entries) }
+        _ = try await pool.session { session in try session.execute(HistoryStore.append(entries)) }
     }
 
     /// Many installations of an app at once, numbered from 1, each with one active token; `change` then says what is special.

@@ -20,7 +20,7 @@ struct QuarantineController: Sendable {
         let limit = try PageQuery.limit(call)
         let position = try PageQuery.position(call) { text throws(PageCursor.Fault) in try QuarantineList.position(text, app: app) }
         let page = try await pool.session { session in
-            try QuarantineStore(session: session, app: app.id).page(after: position ?? 0, limit: limit)
+            try QuarantineStore(session: session, app: app).page(after: position ?? 0, limit: limit)
         }
         return JSONAnswer.response(.ok, QuarantinedToken.page, (page, page.last.map { QuarantineList.cursor(after: $0, app: app) }))
     }

@@ -1,7 +1,7 @@
 package import PushModel
 import StrictJSON
 
-/// One installation as an import takes it: what its own registration said last, and its live tokens in full.
+/// One installation as an import takes it: the state of its last registration, and its active tokens in full.
 package struct ExportedInstallation: Equatable, Sendable {
     package var id: PushID
     package var user: String?

@@ -3,7 +3,7 @@ package import NIOCore
 import Postgres
 import ServiceLifecycle
 
-/// `POST /v1/apps/{app}/import`: registers every line of a stream and tells, while it reads, what became of them.
+/// `POST /v1/apps/{app}/import`: registers every line of a stream and answers, while it reads, what became of them.
 ///
 /// Reading and committing overlap by one chunk, and each waits for the other, so that memory is the same for any length. What is reported
 /// as `through` is committed. A stream that ends early, for whatever reason, ends after a whole chunk.
@@ -43,7 +43,7 @@ package struct InstallationImport: Sendable {
             importing: self, app: app, queue: queue, reader: reader, totals: ImportTotals(through: firstLine - 1), onChunk: onChunk)
     }
 
-    /// What the client is told, in turn. One owner.
+    /// The answers to the client, in turn. One owner.
     package struct Answers {
         fileprivate let importing: InstallationImport
         fileprivate let app: App
@@ -65,7 +65,7 @@ package struct InstallationImport: Sendable {
             self.onChunk = onChunk
         }
 
-        /// Waits for lines, commits them and tells; nil after the last answer.
+        /// Waits for lines, commits them and answers; nil after the last answer.
         package mutating func next() async -> ByteBuffer? {
             guard !isOver else { return nil }
             var report = JSONLines()

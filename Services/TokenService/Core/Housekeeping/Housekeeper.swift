@@ -72,7 +72,7 @@ package final class Housekeeper: Service {
         _ body: @escaping @Sendable (PostgresSession) throws -> R, then committed: (R) async -> Void = { _ in }
     ) async throws -> R {
         let start = ContinuousClock.now
-        let result = try await pool.transaction { [lease] session in
+        let result = try await pool.registryTransaction { [lease] session in
             try lease.renew(in: session)
             return try body(session)
         }
@@ -108,11 +108,11 @@ extension Housekeeper {
             let removal = try await step { session in
                 try StaleInstallations(session: session, app: app).remove(batch)
             } then: { removal in
-                metrics.removedStale(removal.removed)
+                metrics.removedStale(removal.installations.count)
                 // What the broker does not confirm now, the relay publishes.
                 _ = await fences.publish(removal.fences)
             }
-            removed += removal.removed
+            removed += removal.installations.count
         }
         return removed
     }

@@ -146,6 +146,48 @@ CREATE INDEX fences_by_publishing ON fences (published_at) WHERE published_at IS
 -- may take the one without the installation.
 CREATE INDEX fences_open ON fences (app_id, installation) WHERE published_at IS NULL;
 
+CREATE VIEW open_fences AS
+SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
+FROM fences f JOIN apps a ON a.id = f.app_id WHERE f.published_at IS NULL;
+
+-- OFFSET 0 has one installation after another looked up in fences_open. Without it the planner may read all open fences of the app and compare
+-- them, which costs much while the broker is away.
+CREATE FUNCTION open_fences_of(of_app bigint, of_installation uuid) RETURNS SETOF open_fences
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT * FROM open_fences WHERE app_id = of_app AND installation = of_installation OFFSET 0;
+END;
+
+-- Installations as the API shows them: one row for each token, and one for an installation without any. An installation in its first epoch was
+-- never fenced, which saves the look.
+CREATE VIEW installation_records AS
+SELECT i.app_id, i.id, i.owner, i.owner_epoch, i.throttled_until, i.registered_at, i.created_at, i.locale, i.time_zone, i.app_version,
+    i.os_version, i.device_model, i.tags,
+    CASE WHEN i.owner_epoch = 1 THEN 'none' WHEN EXISTS (
+        SELECT FROM fences f WHERE f.app_id = i.app_id AND f.installation = i.id AND f.published_at IS NULL
+    ) THEN 'pending' ELSE 'effective' END AS fence,
+    t.id AS token_id, t.token, t.environment, t.purpose, t.state, t.registered_at AS token_registered_at, t.retired_at, t.retired_reason
+FROM installations i LEFT JOIN tokens t ON t.app_id = i.app_id AND t.installation = i.id
+WHERE i.deregistered_at IS NULL;
+
+CREATE FUNCTION has_active_token(i installations) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN EXISTS (SELECT FROM tokens t WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.state = 'active');
+
+-- Whether a list with these filters shows the installation. NULL: without the filter.
+CREATE FUNCTION is_listed(i installations, state text, tag text, seen_after timestamptz, seen_before timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN i.deregistered_at IS NULL
+    AND CASE state
+        WHEN 'signed_in' THEN i.owner IS NOT NULL
+        WHEN 'signed_out' THEN i.owner IS NULL
+        WHEN 'throttled' THEN i.throttled_until > now()
+        WHEN 'stale' THEN i.stale_since IS NOT NULL
+        WHEN 'unreachable' THEN NOT has_active_token(i)
+        ELSE true END
+    AND (tag IS NULL OR i.tags @> ARRAY[tag])
+    AND (seen_after IS NULL OR i.registered_at >= seen_after) AND (seen_before IS NULL OR i.registered_at < seen_before);
+
 -- A token moved between two installations of the same owner. The first one got no fence then, because its queued jobs were still right. They
 -- become wrong when the second one's owner changes, so that fence must reach back.
 CREATE TABLE token_moves (
@@ -158,6 +200,12 @@ CREATE TABLE token_moves (
     FOREIGN KEY (app_id, predecessor) REFERENCES installations,
     FOREIGN KEY (app_id, successor) REFERENCES installations
 );
+-- OFFSET 0 as in open_fences_of: without it the planner may read all moves of the app, as long as nobody has analyzed the table.
+CREATE FUNCTION predecessors_of(of_app bigint, of_installation uuid) RETURNS SETOF token_moves
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT * FROM token_moves WHERE app_id = of_app AND successor = of_installation OFFSET 0;
+END;
 CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
 CREATE INDEX token_moves_by_time ON token_moves (moved_at);
 
@@ -188,6 +236,16 @@ CREATE INDEX installation_history_by_installation ON installation_history (app_i
 CREATE INDEX installation_history_by_owner ON installation_history (app_id, owner, id) WHERE owner IS NOT NULL;
 -- From a token to the installations that it left.
 CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';
+
+-- The times of users at installations that have ended. Such a time begins where the history last names somebody else.
+CREATE VIEW ended_stays AS
+SELECT h.app_id, h.owner, h.installation, coalesce(before.owner_epoch + 1, 0) AS epochs_from, h.owner_epoch + 1 AS epochs_below,
+    coalesce(before.id + 1, 0) AS history_from, h.id AS history_to, coalesce(before.at, 'epoch') AS began_at, h.at AS ended_at
+FROM installation_history h LEFT JOIN LATERAL (
+    SELECT o.id, o.owner_epoch, o.at FROM installation_history o
+    WHERE o.app_id = h.app_id AND o.installation = h.installation AND o.id < h.id AND o.owner <> h.owner ORDER BY o.id DESC LIMIT 1
+) AS before ON true
+WHERE h.owner IS NOT NULL AND h.event IN ('signed_out', 'deregistered') AND h.owner_epoch IS NOT NULL;
 
 -- The times of an erased user at installations whose history and receipts are still to be removed. The fence's transaction writes it, so that
 -- a call that was cut short can be repeated although the installation no longer names the user. Empty when no erasure is under way.

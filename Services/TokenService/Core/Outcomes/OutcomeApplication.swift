@@ -98,21 +98,25 @@ package struct OutcomeApplication: Sendable {
         return effect
     }
 
+    /// The transaction's last step: it commits.
     private static func settle(_ verdicts: TokenVerdicts, effect: inout Effect, in store: OutcomeStore) throws {
         let unjust = try store.retiredInWindow(of: effect.braked)
-        try store.lockTokens(verdicts.tokens + unjust + store.rivals(of: verdicts.corrections))
-        effect.retiredGone = try store.retire(verdicts.gone, reason: .gone)
-        effect.retiredRejected = try store.retire(verdicts.rejected, reason: .rejected)
-        effect.corrected = try store.correct(verdicts.corrections)
-        try store.prove(verdicts.proofs)
-        effect.quarantined = try store.quarantine(unjust)
+        guard !verdicts.tokens.isEmpty || !unjust.isEmpty else { return }
+        let registry = RegistryStore(session: store.session)
+        var batch = try registry.load(tokens: verdicts.tokens.union(unjust), corrected: verdicts.corrected)
+        effect.retiredGone = batch.apply(toTokens: verdicts.gone)
+        effect.retiredRejected = batch.apply(toTokens: verdicts.rejected)
+        effect.corrected = batch.apply(toTokens: verdicts.corrections)
+        _ = batch.apply(toTokens: verdicts.proofs)
+        effect.quarantined = batch.apply(toTokens: unjust.map { .quarantine(token: $0) })
+        try registry.save(batch, areTokensLocked: true)
     }
 
     /// What a batch's own transaction, which must stay short, had no room for.
     private static func quarantine(_ apps: [Int64], in store: OutcomeStore) throws -> Int {
         try store.lockBrakes(of: apps)
-        let unjust = try store.retiredInWindow(of: apps)
-        try store.lockTokens(unjust)
-        return try store.quarantine(unjust)
+        var effect = Effect(braked: apps)
+        try settle(TokenVerdicts([], of: OutcomeBatch([]), braked: []), effect: &effect, in: store)
+        return effect.quarantined
     }
 }

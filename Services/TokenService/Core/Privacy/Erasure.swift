@@ -4,7 +4,7 @@ import PushModel
 /// `POST /v1/apps/{app}/users/{user}/erase`: removes everything that is of one user in one app.
 ///
 /// First the fences: from the first committed batches on, nothing that was queued for the user reaches a device. Then what the
-/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The history tells which installations
+/// installations leave behind, in bounded transactions, each of which leaves a consistent state. The history names the installations
 /// the user has left: of those that are somebody else's now, only what is of the user's time goes. The list of what is left to do is
 /// in the table `erasures`, so a call that was cut short is finished by repeating it.
 ///
@@ -37,7 +37,7 @@ package struct Erasure: Sendable {
         var result = try await endInstallations(user: user, app: app)
         try await endLeft(user: user, app: app, upTo: historyEnd, into: &result)
         // Not before the fences: without quiet hours, what waits for their end would be due.
-        result.quietHours = try await pool.session { session in try ErasureStore(session, app: app, user: user).removeQuietHours() }
+        result.quietHours = try await pool.session { session in try QuietHoursStore(session: session, app: app).remove(user) }
         try await removeNotifications(user: user, app: app, into: &result)
         try await leaveLists(into: &result) { session, cursor in
             try ErasureStore(session, app: app, user: user).leaveUserLists(after: cursor)
@@ -62,44 +62,43 @@ package struct Erasure: Sendable {
 
     private func endInstallations(user: String, app: App) async throws -> Result {
         var result = Result()
-        var cursor = PushID(high: 0, low: 0)
-        while true {
-            let from = cursor
-            let page = try await pool.transaction { session in
+        var cursor: PushID? = .lowest
+        while let from = cursor {
+            let page = try await pool.registryTransaction { session in
                 try ErasureStore(session, app: app, user: user).endInstallations(after: from, limit: Self.installationBatch)
             }
-            result.fence = result.fence.combined(with: await fences.publish(page.fences))
-            result.installations += page.installations
-            result.tokens += page.tokens
-            guard let last = page.last else { return result }
-            cursor = last
+            await add(page.committed, to: &result)
+            cursor = page.next
         }
+        return result
     }
 
     /// Installations that the user has left, known from the history alone: read before any of it is removed.
     private func endLeft(user: String, app: App, upTo historyEnd: Int64, into result: inout Result) async throws {
-        var cursor: Int64 = 0
-        while true {
-            let from = cursor
+        var cursor: Int64? = 0
+        while let from = cursor {
             let left = try await pool.transaction { session in
                 try ErasureStore(session, app: app, user: user).noteLeft(after: from, upTo: historyEnd, limit: Self.installationBatch)
             }
             if !left.installations.isEmpty {
-                let page = try await pool.transaction { session in
+                let committed = try await pool.registryTransaction { session in
                     try ErasureStore(session, app: app, user: user).endAbandoned(left.installations)
                 }
-                result.fence = result.fence.combined(with: await fences.publish(page.fences))
-                result.installations += page.installations
-                result.tokens += page.tokens
+                await add(committed, to: &result)
             }
-            guard let last = left.last else { return }
-            cursor = last
+            cursor = left.last
         }
+    }
+
+    private func add(_ committed: RegistryStore.Committed, to result: inout Result) async {
+        result.fence = result.fence.combined(with: await fences.publish(committed.fences))
+        result.installations += committed.installations.count
+        result.tokens += committed.tokens
     }
 
     /// The notifications that were sent to the user by name.
     private func removeNotifications(user: String, app: App, into result: inout Result) async throws {
-        var cursor = PushID(high: 0, low: 0)
+        var cursor = PushID.lowest
         while true {
             let from = cursor
             let page = try await pool.session { session in
@@ -116,7 +115,7 @@ package struct Erasure: Sendable {
         into result: inout Result,
         _ leave: @escaping @Sendable (PostgresSession, PushID) throws -> ErasureStore.Listing
     ) async throws {
-        var cursor = PushID(high: 0, low: 0)
+        var cursor = PushID.lowest
         while true {
             let from = cursor
             let page = try await pool.transaction { session in try leave(session, from) }

@@ -5,7 +5,7 @@ import PushModel
 struct ErasureStore {
     /// History rows that one transaction removes.
     static let historyBatch = 5000
-    static let notificationBatch: Int64 = 100
+    static let notificationBatch = 100
 
     let session: PostgresSession
     let app: App
@@ -15,14 +15,6 @@ struct ErasureStore {
         self.session = session
         self.app = app
         self.user = user
-    }
-
-    struct Page: Sendable {
-        var fences: [Fence] = []
-        var installations = 0
-        var tokens = 0
-        /// Nil at the end of the walk.
-        var last: PushID?
     }
 
     /// A time of the user at an installation that is over, whose history and receipts are not removed yet. Two of one installation
@@ -39,7 +31,7 @@ struct ErasureStore {
         var at: Int64
     }
 
-    /// What the history tells of installations that the user may have left.
+    /// Installations that the user may have left, from the history.
     struct Left: Sendable {
         var installations: [PushID] = []
         /// The last row that was looked at; nil at the end.
@@ -47,142 +39,110 @@ struct ErasureStore {
     }
 
     /// The newest history row; what comes later was written after the call began. A registration of the user that is under way has its
-    /// rows' numbers already: it is waited for, or its rows would be removed and what they tell of would stay.
+    /// rows' numbers already: it is waited for, or its rows would be removed and the registration would stay.
     func historyEnd() throws -> Int64 {
-        var lock = RegistryLock(app: app.id)
-        lock.add(user: user)
-        try lock.take(in: session)
-        return try session.execute(Self.historyEnd).only().int64(0)
+        try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, users: [user])))
+        return try session.execute("SELECT coalesce(max(id), 0) AS id FROM installation_history").only()["id"]
     }
 
-    /// Makes empty shells of the user's next installations, fences them and notes what is left to remove.
-    func endInstallations(after cursor: PushID, limit: Int) throws -> Page {
-        var lock = RegistryLock(app: app.id)
-        lock.add(user: user)
-        try lock.take(in: session)
-        let owned = try session.execute(
-            InstallationStore.ownedPage, [.int64(app.id), .text(user), .id(cursor), .int64(Int64(limit))]
-        ).map { row in try row.id(0) }
-        guard let last = owned.last else { return Page() }
-        let store = InstallationStore(session: session, app: app)
-        let rows = try store.lockInstallations(owned)
-        // A registration that names nobody does not take the user's lock: it may have signed the user out since the page was read.
-        let theirs = owned.filter { rows[$0]?.owner.hasSameBytes(as: user) == true }
-        guard !theirs.isEmpty else { return Page(last: last) }
-        var page = try empty(theirs, in: store)
-        page.last = last
-        return page
-    }
-
-    /// Notes the user's earlier times at installations, as far as the next rows of the history tell of them.
-    func noteLeft(after cursor: Int64, upTo end: Int64, limit: Int) throws -> Left {
-        var left = Left()
-        var installations: Set<PushID> = []
-        for row in try session.execute(
-            Self.noteLeft, [.int64(app.id), .text(user), .int64(cursor), .int64(end), .int64(Int64(limit))])
-        {
-            left.last = try row.int64(0)
-            installations.insert(try row.id(1))
+    /// Empties the user's next installations, fences them and notes what is left to remove.
+    func endInstallations(after cursor: PushID, limit: Int) throws -> (committed: RegistryStore.Committed, next: PushID?) {
+        try RegistryStore(session: session).commitPage(of: user, after: cursor, limit: limit, app: app, also: note) { ids in
+            .erase(user: user, installations: ids, left: [])
         }
-        left.installations = try abandoned(among: installations.sorted())
-        return left
     }
 
-    /// Makes empty shells of those that the user was the last to be signed in to, as of those that the user owns.
-    func endAbandoned(_ installations: [PushID]) throws -> Page {
-        var lock = RegistryLock(app: app.id)
-        lock.add(user: user)
-        for installation in installations { lock.add(installation: installation) }
-        try lock.take(in: session)
-        let store = InstallationStore(session: session, app: app)
-        _ = try store.lockInstallations(installations)
-        let theirs = try abandoned(among: installations)
-        return theirs.isEmpty ? Page() : try empty(theirs, in: store)
+    /// Empties those that the user was the last to be signed in to.
+    func endAbandoned(_ installations: [PushID]) throws -> RegistryStore.Committed {
+        try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, installations: installations, users: [user])))
+        let left = Set(try abandoned(among: installations))
+        return try RegistryStore(session: session).commit(
+            .erase(user: user, installations: installations, left: left), of: app,
+            reading: RegistryStore.Scope(app: app.id, installations: installations), also: note)
     }
 
+    /// Writes down the user's time at these installations, which ends now. It begins where the history last names somebody else.
+    private func note(_ batch: RegistryBatch, _ installations: [PushID]) -> [PostgresQuery] {
+        guard !installations.isEmpty else { return [] }
+        return [
+            """
+            INSERT INTO erasures (app_id, owner, installation, epochs_from, epochs_below, history_from, history_to, began_at, ended_at)
+            SELECT i.app_id, \(user), i.id, coalesce(before.owner_epoch + 1, 0), i.owner_epoch, coalesce(before.id + 1, 0), coalesce((
+                SELECT max(h.id) FROM installation_history h WHERE h.app_id = i.app_id AND h.installation = i.id), 0),
+                coalesce(before.at, 'epoch'), \(milliseconds: batch.now)
+            FROM installations i LEFT JOIN LATERAL (
+                SELECT h.id, h.owner_epoch, h.at FROM installation_history h
+                WHERE h.app_id = i.app_id AND h.installation = i.id AND h.owner <> \(user) ORDER BY h.id DESC LIMIT 1
+            ) AS before ON true
+            WHERE i.app_id = \(app.id) AND i.id = ANY (\(installations))
+            ON CONFLICT DO NOTHING
+            """
+        ]
+    }
+
+    /// Looks at the next rows of the history that name the user. Where one ends the user's time at an installation, that time is noted.
+    func noteLeft(after cursor: Int64, upTo end: Int64, limit: Int) throws -> Left {
+        let page = try session.execute(
+            """
+            SELECT id, installation FROM installation_history
+            WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor) AND id <= \(end) ORDER BY id LIMIT \(limit)
+            """)
+        guard let last: Int64 = try page.last?["id"] else { return Left() }
+        try session.execute(
+            """
+            INSERT INTO erasures (app_id, owner, installation, epochs_from, epochs_below, history_from, history_to, began_at, ended_at)
+            SELECT app_id, owner, installation, epochs_from, epochs_below, history_from, history_to, began_at, ended_at FROM ended_stays
+            WHERE app_id = \(app.id) AND owner = \(user) AND history_to > \(cursor) AND history_to <= \(last)
+            ON CONFLICT DO NOTHING
+            """)
+        return Left(installations: try abandoned(among: Set(page.column("installation")).sorted()), last: last)
+    }
+
+    /// Those that nobody owns, and of which the history names the user as the last owner.
     private func abandoned(among installations: [PushID]) throws -> [PushID] {
         guard !installations.isEmpty else { return [] }
-        return try session.execute(Self.abandoned, [.int64(app.id), .ids(installations), .text(user)]).map { row in try row.id(0) }
-    }
-
-    /// The rows are locked.
-    private func empty(_ installations: [PushID], in store: InstallationStore) throws -> Page {
-        let now = try store.clock()
-        let scope: [PostgresValue] = [.int64(app.id), .ids(installations)]
-        let tokens = try session.execute(Self.deleteTokens, scope).affected
-        try session.execute(Self.clear, scope + [.timestamp(milliseconds: now)])
-        let fenced = try store.fence(installations, at: now)
-        try session.execute(Self.deleteMoves, scope)
-        try session.execute(Self.note, scope + [.text(user), .timestamp(milliseconds: now)])
-        return Page(fences: try store.unpublishedFences(of: fenced), installations: installations.count, tokens: tokens)
+        return try session.execute(
+            """
+            SELECT i.id FROM installations i CROSS JOIN LATERAL (
+                SELECT h.owner FROM installation_history h
+                WHERE h.app_id = i.app_id AND h.installation = i.id AND h.owner IS NOT NULL ORDER BY h.id DESC LIMIT 1
+            ) AS last
+            WHERE i.app_id = \(app.id) AND i.id = ANY (\(installations)) AND i.owner IS NULL AND last.owner = \(user)
+            """
+        ).column("id")
     }
 
     func ended(limit: Int) throws -> [Ended] {
-        try session.execute(Self.ended, [.int64(app.id), .text(user), .int64(Int64(limit))]).map { row in
+        try session.execute(
+            """
+            SELECT * FROM erasures WHERE app_id = \(app.id) AND owner = \(user) ORDER BY installation, epochs_below LIMIT \(limit)
+            """
+        ).map { row in
             Ended(
-                installation: try row.id(0), epochsFrom: try row.int64(1), epochsBelow: try row.int64(2), historyFrom: try row.int64(3),
-                historyTo: try row.int64(4), beganAt: try row.timestampMilliseconds(5), at: try row.timestampMilliseconds(6))
+                installation: try row["installation"], epochsFrom: try row["epochs_from"], epochsBelow: try row["epochs_below"],
+                historyFrom: try row["history_from"], historyTo: try row["history_to"], beganAt: try row.milliseconds("began_at"),
+                at: try row.milliseconds("ended_at"))
         }
     }
 
+    /// Not one that another call has begun anew meanwhile.
     func finish(_ ended: [Ended]) throws {
         try session.execute(
-            Self.finish,
-            [.int64(app.id), .text(user), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsBelow))])
+            """
+            DELETE FROM erasures e
+            USING unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.epochsBelow))::bigint[]) AS done (installation, epochs_below)
+            WHERE e.app_id = \(app.id) AND e.owner = \(user) AND e.installation = done.installation AND e.epochs_below = done.epochs_below
+            """)
     }
 
-    func notificationsToUser(after cursor: PushID) throws -> [PushID] {
-        try session.execute(
-            Self.notificationsToUser, [.int64(app.id), .text(user), .id(cursor), .int64(Self.notificationBatch)]
-        ).map { row in try row.id(0) }
-    }
-
-    /// Those sent to the installations by id, during these times.
-    func notifications(to ended: [Ended]) throws -> [PushID] {
-        try session.execute(
-            Self.notificationsToInstallations,
-            [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsFrom)),
-                .int64Array(ended.map(\.epochsBelow)), .timestampArray(ended.map(\.beganAt)), .timestampArray(ended.map(\.at)),
-                .int64(Self.notificationBatch),
-            ]
-        ).map { row in try row.id(0) }
-    }
-
-    func removeDeliveries(of ended: [Ended]) throws -> Int {
-        let found = try session.execute(
-            Self.deliveries,
-            [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.epochsFrom)),
-                .int64Array(ended.map(\.epochsBelow)), .int64(Int64(ReceiptRemoval.batch)),
-            ]
-        ).map { row in try row.id(0) }
-        return try ReceiptRemoval(session: session).remove(found)
-    }
-
-    func removeHistory(of ended: [Ended]) throws -> Int {
-        try session.execute(
-            Self.deleteHistory,
-            [
-                .int64(app.id), .ids(ended.map(\.installation)), .int64Array(ended.map(\.historyFrom)),
-                .int64Array(ended.map(\.historyTo)), .int64(Int64(Self.historyBatch)),
-            ]
-        ).affected
-    }
-
-    /// What other installations' histories say of the user.
-    func removeHistory(namingUserUpTo end: Int64) throws -> Int {
-        try session.execute(
-            Self.deleteHistoryNamingUser, [.int64(app.id), .text(user), .int64(end), .int64(Int64(Self.historyBatch))]
-        ).affected
-    }
-
-    /// Fences of erased installations that the broker has not confirmed, as far as is written down.
+    /// Fences of erased installations that the broker has not confirmed, as far as is written down. In the order of `fences_open`: in the
+    /// order of ids, published fences would be read as well.
     static func openFences(of app: App, in session: PostgresSession) throws -> [Fence] {
-        try session.execute(openFences, [.int64(app.id)]).map { row in
-            Fence(
-                id: try row.int64(0), app: app.slug, installation: try row.id(1), epochsBelow: try row.int64(2),
-                at: try row.timestampMilliseconds(3))
-        }
+        try session.execute(
+            """
+            SELECT f.* FROM open_fences f JOIN installations i ON i.app_id = f.app_id AND i.id = f.installation
+            WHERE f.app_id = \(app.id) AND i.signed_out_reason = 'erased' ORDER BY f.app_id, f.installation LIMIT 500
+            """
+        ).map { row in try Fence(row) }
     }
 }

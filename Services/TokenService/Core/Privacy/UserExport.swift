@@ -7,7 +7,7 @@ import StrictJSON
 ///
 /// Read and written page by page, so memory does not grow with the user; each page is a moment of its own. What an installation lived
 /// through under another owner is that one's and left out. What was sent to an installation that the user has left since is there as
-/// long as the history tells of it (`HISTORY_RETENTION_DAYS`).
+/// long as the history has it (`HISTORY_RETENTION_DAYS`).
 package struct UserExport: Sendable {
     private let pool: PostgresPool
 

@@ -10,7 +10,7 @@ extension UserExportStore {
         return writer.bytes
     }
 
-    static let installation = ResponseSchema<(record: InstallationRecord, tokens: [Token])>.object(
+    static let installation = ResponseSchema<(record: InstallationRecord, tokens: [TokenState])>.object(
         "ExportedInstallation",
         [
             .required("id", .uuid) { $0.record.id },
@@ -23,25 +23,11 @@ extension UserExportStore {
             .required("tags", .array(.text(.tag))) { $0.record.profile.tags },
         ])
 
-    struct Token {
-        let token: InstallationRecord.Token
-        let provenAt: Int64?
-
-        init(_ row: PostgresRow) throws {
-            guard let token = DeviceToken(bytes: try row.bytes(1)) else { throw CorruptRow(table: "tokens") }
-            let retiredAt = try row.optionalTimestampMilliseconds(6)
-            self.token = InstallationRecord.Token(
-                token: token, environment: try row.text(2), purpose: try row.text(3), registeredAt: try row.timestampMilliseconds(5),
-                retired: try retiredAt.map { .init(at: $0, reason: try row.optionalText(7) ?? "") })
-            provenAt = try row.optionalTimestampMilliseconds(8)
-        }
-    }
-
-    private static let token = ResponseSchema<Token>.object(
+    private static let token = ResponseSchema<TokenState>.object(
         nil,
         [
-            .required("token", .deviceToken) { $0.token.token },
-            .all(InstallationRecord.Token.fields) { $0.token },
+            .required("token", .deviceToken) { $0.token },
+            .all(InstallationRecord.Token.fields) { InstallationRecord.Token($0) },
             .optional("proven_at", .time, "Since when APNs is known to take it.") { $0.provenAt },
         ])
 

@@ -22,20 +22,23 @@ extension UserExportStore {
         let expiresAt: Int64
         let completedAt: Int64?
 
-        init(_ row: PostgresRow, asked: String) throws {
-            id = try row.id(0)
-            user = try row.optionalText(1)
-            installation = try row.optionalID(2)
-            state = try row.text(3)
-            lane = try row.text(4)
-            pushType = try row.text(5)
-            topic = try row.text(6)
-            collapseID = try row.optionalText(7)
-            payload = try row.bytes(8)
-            acceptedAt = try row.timestampMilliseconds(9)
-            expiresAt = try row.timestampMilliseconds(10)
-            completedAt = try row.optionalTimestampMilliseconds(11)
-            users = try row.bool(12) ? [asked] : nil
+        /// - Parameters:
+        ///   - row: Of `notifications`.
+        ///   - listed: The one of a list of users that is shown.
+        init(_ row: PostgresRow, listed: String?) throws {
+            id = try row["id"]
+            user = try row["target_user"]
+            installation = try row["target_installation"]
+            state = try row["state"]
+            lane = try row["lane"]
+            pushType = try row["push_type"]
+            topic = try row["topic"]
+            collapseID = try row["collapse_id"]
+            payload = try row["payload"]
+            acceptedAt = try row.milliseconds("accepted_at")
+            expiresAt = try row.milliseconds("expires_at")
+            completedAt = try row.milliseconds("completed_at")
+            users = listed.map { [$0] }
         }
     }
 
@@ -68,11 +71,16 @@ extension UserExportStore {
         ])
 
     /// Its token is no part of the document: the installations' are in it.
+    /// - Parameter row: Of `deliveries`.
     static func delivery(_ row: PostgresRow) throws -> NotificationStatus.Delivery {
-        NotificationStatus.Delivery(
-            id: try row.id(1), installation: try row.id(2), token: nil, environment: try row.text(3), outcome: try row.optionalText(4),
-            status: try row.optionalInt32(5).map { Int($0) }, reason: try row.optionalText(6), attempts: Int(try row.int32(7)),
-            updatedAt: try row.timestampMilliseconds(8))
+        let (outcome, last, lastStatus): (String?, OutcomeClass?, Int32?) = (try row["class"], try row["last_class"], try row["last_status"])
+        // What was put back without having been tried has the number of the try that is to come.
+        let isPutBack = outcome == nil && last != nil && last != .unknown && lastStatus == nil
+        let (attempts, status): (Int32, Int32?) = (try row["attempts"], try row["status"])
+        return NotificationStatus.Delivery(
+            id: try row["id"], installation: try row["installation"], token: nil, environment: try row["environment"], outcome: outcome,
+            status: status.map(Int.init), reason: try row["reason"], attempts: Int(attempts) - (isPutBack ? 1 : 0),
+            updatedAt: try row.milliseconds("updated_at"))
     }
 
     static let delivery = ResponseSchema<NotificationStatus.Delivery>.object(
@@ -87,4 +95,37 @@ extension UserExportStore {
             .required("attempts", .count) { $0.attempts },
             .required("updated_at", .time) { $0.updatedAt },
         ])
+
+    /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's installations
+    /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it.
+    func notificationWalks(after cursor: PushID, limit: Int) -> [PostgresQuery] {
+        [
+            "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
+            // Found first and put in order then: a plan must not walk all notifications in the order of their ids.
+            """
+            WITH found AS MATERIALIZED (
+                SELECT id FROM notifications WHERE target_users @> ARRAY[\(user)] AND app_id = \(app.id) AND id > \(cursor)
+            )
+            SELECT * FROM notifications WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT \(limit))) ORDER BY id
+            """,
+            """
+            SELECT n.* FROM installations i
+            JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > \(cursor)
+            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND EXISTS (
+                SELECT FROM deliveries d
+                WHERE d.notification = n.id AND d.installation = i.id AND d.owner_epoch = i.owner_epoch)
+            ORDER BY n.id LIMIT \(limit)
+            """,
+            """
+            SELECT * FROM notifications WHERE id = ANY (ARRAY(
+                SELECT DISTINCT n.id FROM ended_stays s
+                JOIN notifications n ON n.app_id = s.app_id AND n.target_installation = s.installation AND n.id > \(cursor)
+                WHERE s.app_id = \(app.id) AND s.owner = \(user) AND EXISTS (
+                    SELECT FROM deliveries d WHERE d.notification = n.id AND d.installation = s.installation
+                        AND d.owner_epoch >= s.epochs_from AND d.owner_epoch < s.epochs_below)
+                ORDER BY n.id LIMIT \(limit)))
+            ORDER BY id
+            """,
+        ]
+    }
 }

@@ -1,15 +1,14 @@
 import Postgres
 import PushModel
-import StrictJSON
 
 /// The pages of a user's export, each item as the JSON object that it becomes.
 struct UserExportStore {
-    private static let pageSize: Int64 = 200
-    private static let notificationPage: Int64 = 50
+    private static let pageSize = 200
+    private static let notificationPage = 50
 
     private let session: PostgresSession
-    private let app: App
-    private let user: String
+    let app: App
+    let user: String
 
     init(_ session: PostgresSession, app: App, user: String) {
         self.session = session
@@ -19,7 +18,7 @@ struct UserExportStore {
 
     /// A place in a walk, by the key of the last row.
     struct Cursor: Sendable {
-        var id = PushID(high: 0, low: 0)
+        var id = PushID.lowest
         var number: Int64 = -1
         /// Of the walks that make up a list, one after another.
         var walk = 0
@@ -38,13 +37,11 @@ struct UserExportStore {
 
     func installations(after cursor: Cursor) throws -> Page {
         let store = InstallationStore(session: session, app: app)
-        let owned = try session.execute(
-            InstallationStore.ownedPage, [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.pageSize)]
-        ).map { row in try row.id(0) }
-        var tokens: [PushID: [Token]] = [:]
-        for row in try session.execute(Self.tokens, [.int64(app.id), .ids(owned)]) {
-            tokens[try row.id(0), default: []].append(try Token(row))
-        }
+        let owned = try store.installations(ownedBy: user, after: cursor.id, limit: Self.pageSize)
+        var tokens: [PushID: [TokenState]] = [:]
+        let rows = try session.execute(
+            "SELECT * FROM tokens WHERE app_id = \(app.id) AND installation = ANY (\(owned)) ORDER BY installation, id")
+        for row in rows { tokens[try row["installation"], default: []].append(try TokenState(row)) }
         // Whoever was signed out since the page was read is not theirs any more.
         var page = Page()
         for record in try store.records(owned) where record.user.hasSameBytes(as: user) {
@@ -54,54 +51,91 @@ struct UserExportStore {
         return page
     }
 
-    /// First every row that names the user, wherever it is; then the rows of the user's installations that name nobody.
+    /// First every row that names the user, wherever it is; then the rows of the user's installations that name nobody: installation by
+    /// installation, from where the user came to it, because what was before is somebody else's.
     func history(after cursor: Cursor) throws -> Page {
         let rows =
-            if cursor.walk == 1 {
+            if cursor.walk == 0 {
                 try session.execute(
-                    Self.ownerlessHistory,
-                    [.int64(app.id), .text(user), .id(cursor.id), .int64(cursor.number), .int64(Self.pageSize)])
+                    """
+                    SELECT * FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor.number)
+                    ORDER BY id LIMIT \(Self.pageSize)
+                    """)
             } else {
                 try session.execute(
-                    Self.history, [.int64(app.id), .text(user), .int64(cursor.number), .int64(Self.pageSize)])
+                    """
+                    SELECT h.* FROM (
+                        SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id >= \(cursor.id) ORDER BY id
+                    ) AS i
+                    CROSS JOIN LATERAL (
+                        SELECT * FROM installation_history h
+                        WHERE h.app_id = \(app.id) AND h.installation = i.id AND h.owner IS NULL
+                            AND h.id > CASE WHEN i.id = \(cursor.id) THEN \(cursor.number) ELSE -1 END
+                            AND h.id > coalesce((
+                                SELECT s.id FROM installation_history s
+                                WHERE s.app_id = \(app.id) AND s.installation = i.id AND s.owner = \(user)
+                                    AND s.event IN ('registered', 'signed_in')
+                                ORDER BY s.id DESC LIMIT 1), -1)
+                        ORDER BY h.id LIMIT \(Self.pageSize)
+                    ) AS h
+                    ORDER BY i.id, h.id LIMIT \(Self.pageSize)
+                    """)
             }
         var page = Page()
         for row in rows {
-            let installation = try row.id(14)
-            page.items.append(Self.json(Self.historyEntry, try InstallationHistory.entry(row, of: installation, app: app)))
-            page.next = Cursor(id: installation, number: try row.int64(0), walk: cursor.walk)
+            page.items.append(Self.json(Self.historyEntry, try HistoryEntry(row)))
+            page.next = Cursor(id: try row["installation"], number: try row["id"], walk: cursor.walk)
         }
         if rows.count < Self.pageSize { page.next = cursor.walk == 1 ? nil : Cursor(walk: 1) }
         return page
     }
 
-    /// First those sent to the user by name; then those to lists that name the user; then those sent to the user's installations during the present epoch; then those sent to
-    /// installations while the user was signed in there, as the history tells, who has left them since.
+    func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
+
+    /// In the order of ``notificationWalks(after:)``.
     func notifications(after cursor: Cursor) throws -> Page {
-        let parameters: [PostgresValue] = [.int64(app.id), .text(user), .id(cursor.id), .int64(Self.notificationPage)]
-        let walks = [Self.notificationsToUser, Self.notificationsToLists, Self.notificationsToInstallations, Self.notificationsToLeft]
-        let rows = try session.execute(walks[cursor.walk], parameters)
+        let walks = notificationWalks(after: cursor.id, limit: Self.notificationPage)
+        let rows = try session.execute(walks[cursor.walk])
         var page = Page()
+        // Of a list of users, only the one who asks is shown.
+        page.isToMany = cursor.walk == 1
         for row in rows {
-            page.items.append(Self.json(Self.notification, try Sent(row, asked: user)))
-            page.ids.append(try row.id(0))
-            page.isToMany = try row.bool(12)
-            page.next = Cursor(id: try row.id(0), walk: cursor.walk)
+            let id: PushID = try row["id"]
+            page.items.append(Self.json(Self.notification, try Sent(row, listed: page.isToMany ? user : nil)))
+            page.ids.append(id)
+            page.next = Cursor(id: id, walk: cursor.walk)
         }
         if rows.count < Self.notificationPage { page.next = cursor.walk + 1 < walks.count ? Cursor(walk: cursor.walk + 1) : nil }
         return page
     }
 
-    func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
-
-    /// - Parameter isToMany: Only those to the user's own installations.
+    /// - Parameter isToMany: Only those to installations while the user was signed in there: now, or as the history has it.
     func deliveries(of notification: PushID, isToMany: Bool, after cursor: Cursor) throws -> Page {
-        let place: [PostgresValue] = [.id(notification), .int64(cursor.number), .int64(Self.pageSize)]
-        let rows = try isToMany ? session.execute(Self.ownDeliveries, place + [.text(user)]) : session.execute(Self.deliveries, place)
+        let rows =
+            if isToMany {
+                try session.execute(
+                    """
+                    SELECT d.* FROM deliveries d
+                    WHERE d.notification = \(notification) AND d.token_id > \(cursor.number) AND (
+                        EXISTS (
+                            SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)
+                                AND i.owner_epoch = d.owner_epoch)
+                        OR EXISTS (
+                            SELECT FROM ended_stays s WHERE s.app_id = \(app.id) AND s.installation = d.installation AND s.owner = \(user)
+                                AND d.owner_epoch >= s.epochs_from AND d.owner_epoch < s.epochs_below))
+                    ORDER BY d.token_id LIMIT \(Self.pageSize)
+                    """)
+            } else {
+                try session.execute(
+                    """
+                    SELECT * FROM deliveries WHERE notification = \(notification) AND token_id > \(cursor.number)
+                    ORDER BY token_id LIMIT \(Self.pageSize)
+                    """)
+            }
         var page = Page()
         for row in rows {
             page.items.append(Self.json(Self.delivery, try Self.delivery(row)))
-            page.next = Cursor(number: try row.int64(0))
+            page.next = Cursor(number: try row["token_id"])
         }
         if rows.count < Self.pageSize { page.next = nil }
         return page

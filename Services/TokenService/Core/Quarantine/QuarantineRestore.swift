@@ -24,30 +24,14 @@ package struct QuarantineRestore: Sendable {
     package func restore(_ installations: [PushID]?, app: App) async throws -> Result {
         var result = Result()
         while result.restored + result.superseded < Self.maximumPerCall {
-            let batch = try await pool.transaction { session in try Self.restore(installations, app: app, in: session) }
+            let batch = try await pool.registryTransaction { session in
+                try QuarantineStore(session: session, app: app).restore(installations, limit: Self.maximumBatch)
+            }
             guard let batch else { return result }
             result.restored += batch.restored
-            result.superseded += batch.superseded
+            result.superseded += batch.candidates - batch.restored
         }
-        result.remaining = try await pool.session { session in
-            try QuarantineStore(session: session, app: app.id).count(of: installations)
-        }
+        result.remaining = try await pool.session { session in try QuarantineStore(session: session, app: app).count(of: installations) }
         return result
-    }
-
-    /// - Returns: nil where nothing is left.
-    private static func restore(
-        _ installations: [PushID]?, app: App, in session: PostgresSession
-    ) throws -> QuarantineStore.Restored? {
-        let store = QuarantineStore(session: session, app: app.id)
-        let candidates = try store.candidates(of: installations, limit: maximumBatch)
-        guard !candidates.isEmpty else { return nil }
-        var lock = RegistryLock(app: app.id)
-        for candidate in candidates {
-            lock.add(installation: candidate.installation)
-            lock.add(token: candidate.token)
-        }
-        try lock.take(in: session)
-        return try store.restore(candidates)
     }
 }

@@ -5,7 +5,11 @@ import PushModel
 ///
 /// Requests that come together share a commit: on a busy service most of a registration's cost is the transaction around it.
 package struct InstallationRegistration: Sendable {
-    package typealias Result = RegistryChange.Result
+    package struct Result: Sendable {
+        package var record: InstallationRecord
+        /// It was not registered before.
+        package var isNew: Bool
+    }
 
     private static let maximumBatch = 256
     /// Of a transaction's locks of names: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
@@ -20,7 +24,7 @@ package struct InstallationRegistration: Sendable {
     private let fences: FencePublisher
     private let transactions: Transactions
     private let supersession: Supersession
-    private let queue: CommitQueue<RegistryChange, Committed>
+    private let queue: CommitQueue<RegistryRequest, Committed>
 
     package init(pool: PostgresPool, fences: FencePublisher, metrics: TokenServiceMetrics) {
         self.fences = fences
@@ -29,17 +33,17 @@ package struct InstallationRegistration: Sendable {
         self.transactions = transactions
         queue = CommitQueue(
             maximumBatch: Self.maximumBatch, worthwhileBatch: Self.worthwhileBatch, concurrency: Self.concurrentBatches,
-            maximumWeight: Self.maximumNames, weight: { $0.nameCount }, commit: { await transactions.commit($0, onward: $1) })
+            maximumWeight: Self.maximumNames, weight: { $0.locks.count }, commit: { await transactions.commit($0, onward: $1) })
     }
 
     /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
-        try await submit(RegistryChange(app: app, .registration(registration)))
+        try await submit(RegistryRequest(app: app, registration))
     }
 
     /// - Throws: As ``register(_:app:)``; ``NotRegistered``.
     package func change(_ patch: InstallationPatch, app: App) async throws -> Result {
-        try await submit(RegistryChange(app: app, .patch(patch)))
+        try await submit(RegistryRequest(app: app, patch))
     }
 
     /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see what earlier ones did.
@@ -48,16 +52,16 @@ package struct InstallationRegistration: Sendable {
         results.reserveCapacity(registrations.count)
         var start = 0
         while start < registrations.count {
-            var changes: [RegistryChange] = []
+            var requests: [RegistryRequest] = []
             var names = 0
             for registration in registrations[start...].prefix(Self.maximumBatch) {
-                let change = RegistryChange(app: app, .registration(registration))
-                guard changes.isEmpty || names + change.nameCount <= Self.maximumNames else { break }
-                changes.append(change)
-                names += change.nameCount
+                let request = RegistryRequest(app: app, registration)
+                guard requests.isEmpty || names + request.locks.count <= Self.maximumNames else { break }
+                requests.append(request)
+                names += request.locks.count
             }
-            let end = start + changes.count
-            results += await commit(changes)
+            let end = start + requests.count
+            results += await commit(requests)
             start = end
         }
         return results
@@ -66,35 +70,35 @@ package struct InstallationRegistration: Sendable {
     /// Changes that wait for a transaction.
     var waitingCount: Int { queue.waitingCount }
 
-    private func submit(_ change: RegistryChange) async throws -> Result {
+    private func submit(_ request: RegistryRequest) async throws -> Result {
         var superseded = FenceState.none
         for _ in 0..<Self.maximumPreparations {
             do {
-                let committed = try await queue.submit(change)
+                let committed = try await queue.submit(request)
                 return committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
             } catch is SupersedesTooMany {
                 // Not in the queue, where others would wait for it.
-                superseded = superseded.combined(with: try await supersession.signOutOthers(for: change))
+                superseded = superseded.combined(with: try await supersession.signOutOthers(for: request))
             }
         }
         throw CommitQueueFull()
     }
 
-    private func commit(_ changes: [RegistryChange]) async -> [Swift.Result<Result, any Error>] {
+    private func commit(_ requests: [RegistryRequest]) async -> [Swift.Result<Result, any Error>] {
         var superseded = FenceState.none
         var failures: [Int: any Error] = [:]
         do {
-            for index in try await Supersession.excessive(among: changes, in: transactions.pool) {
+            for index in try await Supersession.excessive(among: requests, in: transactions.pool) {
                 do {
-                    superseded = superseded.combined(with: try await supersession.signOutOthers(for: changes[index]))
+                    superseded = superseded.combined(with: try await supersession.signOutOthers(for: requests[index]))
                 } catch {
                     failures[index] = error
                 }
             }
         } catch {
-            return changes.map { _ in .failure(error) }
+            return requests.map { _ in .failure(error) }
         }
-        let committed = await transactions.commit(changes)
+        let committed = await transactions.commit(requests)
         let fence = await fences.publish(committed.flatMap(\.fences))
         return committed.enumerated().map { [superseded, failures] index, result in
             result.map { $0.settled(by: fence, superseded: superseded) }
@@ -108,7 +112,7 @@ extension InstallationRegistration {
     enum RepeatReason: String, CaseIterable {
         /// PostgreSQL ended it to resolve a deadlock, or because it could not be serialized.
         case conflict
-        /// APNs' word on a token came between its read and its write.
+        /// APNs' answer about a token came between its read and its write.
         case verdict
     }
 
@@ -126,71 +130,69 @@ extension InstallationRegistration {
         }
     }
 
-    /// One transaction for many changes.
+    /// One transaction for many requests.
     struct Transactions: Sendable {
-        /// Verdicts come one batch after another; none comes between a read and its write for ever.
-        private static let maximumReruns = 5
-
         let pool: PostgresPool
         var metrics: TokenServiceMetrics?
 
-        /// One answer per change, in their order.
+        /// One answer per request, in their order.
         func commit(
-            _ changes: [RegistryChange], onward: @escaping CommitQueue<RegistryChange, Committed>.Onward = { _ in nil }
+            _ requests: [RegistryRequest], onward: @escaping CommitQueue<RegistryRequest, Committed>.Onward = { _ in nil }
         ) async -> [Swift.Result<Committed, any Error>] {
-            await pool.commitSeries(changes, onward: onward) { changes, session in
-                session.inParts(changes) { part in try attemptBounded(part, in: session) }
+            await pool.commitSeries(requests, onward: onward) { requests, session in
+                session.inParts(requests) { part in try attemptBounded(part, in: session) }
             }
         }
 
-        /// Those that supersede too much are told so, and leave the others alone.
+        /// Those that supersede too much are refused, and leave the others alone.
         private func attemptBounded(
-            _ changes: [RegistryChange], in session: PostgresSession
+            _ requests: [RegistryRequest], in session: PostgresSession
         ) throws -> [Swift.Result<Committed, any Error>] {
-            let excessive = try Supersession.excessive(among: changes, in: session)
-            guard !excessive.isEmpty else { return try attempt(changes, in: session) }
-            let rest = changes.indices.filter { !excessive.contains($0) }
-            var results = changes.map { _ in Swift.Result<Committed, any Error>.failure(SupersedesTooMany()) }
+            let excessive = try Supersession.excessive(among: requests, in: session)
+            guard !excessive.isEmpty else { return try attempt(requests, in: session) }
+            let rest = requests.indices.filter { !excessive.contains($0) }
+            var results = requests.map { _ in Swift.Result<Committed, any Error>.failure(SupersedesTooMany()) }
             guard !rest.isEmpty else { return results }
-            for (index, result) in zip(rest, try attempt(rest.map { changes[$0] }, in: session)) { results[index] = result }
+            for (index, result) in zip(rest, try attempt(rest.map { requests[$0] }, in: session)) { results[index] = result }
             return results
         }
 
-        private func attempt(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
-            for _ in 0..<Self.maximumReruns {
-                do {
-                    return try run(changes, in: session)
-                } catch is VerdictBetween {
-                    metrics?.repeated(.verdict, 1)
-                } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
-                    // A verdict corrected a token's environment between the read and the write. Now it is read.
-                    metrics?.repeated(.verdict, 1)
-                }
+        private func attempt(_ requests: [RegistryRequest], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
+            metrics?.commits(requests.count)
+            var (runs, verdicts) = (0, 0)
+            defer {
+                if verdicts > 0 { metrics?.repeated(.verdict, verdicts) }
+                if runs > verdicts + 1 { metrics?.repeated(.conflict, runs - verdicts - 1) }
             }
-            return try run(changes, in: session)
-        }
-
-        private func run(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
-            metrics?.commits(changes.count)
-            var runs = 0
-            defer { if runs > 1 { metrics?.repeated(.conflict, runs - 1) } }
-            return try session.retryingTransaction { session in
+            return try session.registryTransaction(onVerdict: { verdicts += 1 }) { session in
                 runs += 1
-                return try Self.apply(changes, in: session)
+                return try RegistryStore(session: session).commit(requests)
             }
         }
+    }
+}
 
-        private static func apply(_ changes: [RegistryChange], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
-            let store = RegistryBatchStore(session: session)
-            let loaded = try store.load(changes)
-            let (batch, results) = try store.apply(changes, to: loaded.batch)
-            let slugs = Dictionary(changes.map { ($0.app.id, $0.app.slug) }, uniquingKeysWith: { first, _ in first })
-            let written = try store.save(batch, slugs: slugs)
-            return zip(changes, results).map { change, result in
-                result.map { result in
-                    let open = loaded.openFences.filter { $0.installation == change.installation.id && $0.app == change.app.slug }
-                    return Committed(result: result, fences: open + result.fenced.sorted().compactMap { written[$0] })
-                }
+extension RegistryStore {
+    /// One answer per request, in their order.
+    func commit(_ requests: [RegistryRequest]) throws -> [Result<InstallationRegistration.Committed, any Error>] {
+        let scopes = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests in
+            Scope(
+                app: app, installations: Array(Set(requests.map(\.installation.id))), tokens: Array(Set(requests.flatMap(\.tokens))),
+                users: requests.compactMap(\.onlyInstallationOf))
+        }
+        let loaded = try load(scopes, locking: RegistryLock.unique(requests.flatMap(\.locks)))
+        let (batch, results) = try apply(loaded.batch) { batch in
+            requests.map { request in Result { try batch.apply(request.change, of: request.app) } }
+        }
+        let written = try save(batch)
+        return zip(requests, results).map { request, result in
+            result.flatMap { result in
+                guard let record = result.record else { return .failure(CorruptRow(table: "installations")) }
+                let open = loaded.openFences.filter { $0.installation == request.installation.id && $0.app == request.app.slug }
+                return .success(
+                    InstallationRegistration.Committed(
+                        result: InstallationRegistration.Result(record: record, isNew: result.isNew),
+                        fences: open + result.fenced.sorted().compactMap { written[$0] }))
             }
         }
     }

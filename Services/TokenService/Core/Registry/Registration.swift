@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What a client says about one installation: its whole state, checked. The rules are in ``RegistryBatch``.
+/// The whole state of one installation as a client states it, checked. The rules are in ``RegistryBatch``.
 package struct Registration: Sendable {
     package var installation: PushID
     /// Who is signed in; nil for nobody.
@@ -14,7 +14,7 @@ package struct Registration: Sendable {
     package var precondition: Precondition = .none
 }
 
-/// A change of single fields (RFC 7396). It is not the device that speaks, so it stamps nothing but the tokens it names.
+/// A change of single fields (RFC 7396). It may come from a backend instead of the device, so it stamps nothing but the tokens it names.
 package struct InstallationPatch: Sendable {
     package var installation: PushID
     package var user: Field<String> = .untouched
@@ -51,7 +51,7 @@ package struct RegisteredToken: Hashable, Sendable {
     package var purpose: Purpose
 }
 
-/// What the device told of itself. Nothing here decides anything yet; targeting will.
+/// What the device reports of itself.
 package struct InstallationProfile: Equatable, Sendable {
     package var locale: String?
     package var timeZone: String?
@@ -102,12 +102,3 @@ package enum Precondition: Equatable, Sendable {
         }
     }
 }
-
-/// The installation belongs to somebody else than the caller expected. Nothing was changed.
-package struct OwnerMismatch: Error {}
-
-/// `If-Match` names another state than the present one. Nothing was changed.
-package struct PreconditionFailed: Error {}
-
-/// There is nothing to change.
-package struct NotRegistered: Error {}

@@ -3,6 +3,9 @@ package import PushModel
 
 /// Logout and deregistration (DESIGN.md section 3, rule 7): idempotent, and never refused because there is nothing to do.
 package struct SignOut: Sendable {
+    /// A user's installations in one transaction.
+    private static let page = 100
+
     let pool: PostgresPool
     let fences: FencePublisher
 
@@ -24,113 +27,65 @@ package struct SignOut: Sendable {
     /// Signs one installation out.
     /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
     package func logOut(_ installation: PushID, expected: ExpectedOwner, app: App) async throws -> Result {
-        try await commit(app) { store in
-            var lock = RegistryLock(app: app.id)
-            lock.add(installation: installation)
-            try lock.take(in: store.session)
-            let rows = try store.lockInstallations([installation])
-            try Self.check(expected, of: [installation], among: rows)
-            return try Self.end([installation], among: rows, in: store)
-        }
+        try await settle(.signOut(.installation(installation), expecting: expected), app)
     }
 
     /// Signs out whoever holds a token, for clients that know nothing else.
     /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
     package func logOut(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws -> Result {
-        try await commit(app) { store in
-            var lock = RegistryLock(app: app.id)
-            lock.add(token: token)
-            try lock.take(in: store.session)
-            let rows = try store.lockInstallations(store.holders(of: token, environment: environment))
-            // Again, now that nobody can change it: an erasure deletes tokens without having their names.
-            let holders = try store.holders(of: token, environment: environment)
-            try Self.check(expected, of: holders, among: rows)
-            return try Self.end(holders, among: rows, in: store)
-        }
+        try await settle(.signOut(.token(token, environment), expecting: expected), app)
     }
 
-    /// Signs out, retires the tokens and forgets what the installation told.
+    /// Signs out, retires the tokens and forgets what the device reported.
     /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in; nobody is always right.
     package func deregister(_ installation: PushID, expected: ExpectedOwner, app: App) async throws {
-        _ = try await commit(app) { store in
-            var lock = RegistryLock(app: app.id)
-            lock.add(installation: installation)
-            try lock.take(in: store.session)
-            return try Self.deregister([installation], expected: expected, in: store)
-        }
+        _ = try await settle(.deregister(.installation(installation), expecting: expected), app)
     }
 
-    /// Deregisters whoever has a token alive, for clients that know nothing else. A token that was replaced since says nothing about
-    /// the installation any more.
+    /// Deregisters whoever has a token active, for clients that know nothing else. A token that was replaced since no longer identifies the
+    /// installation any more.
     /// - Throws: ``OwnerMismatch`` where somebody else than expected is signed in at one of them.
     package func deregister(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws {
-        _ = try await commit(app) { store in
-            var lock = RegistryLock(app: app.id)
-            lock.add(token: token)
-            try lock.take(in: store.session)
-            _ = try store.lockInstallations(store.holders(of: token, environment: environment))
-            // Only now, and with the token's own row: a registration that does not name it, or a verdict, may have retired it meanwhile.
-            return try Self.deregister(store.lockActiveHolders(of: token, environment: environment), expected: expected, in: store)
-        }
+        _ = try await settle(.deregister(.token(token, environment), expecting: expected), app)
     }
 
-    /// A late request must not undo a newer one (rule 8). That nobody is signed in is all that a sign-out wants.
-    private static func check(_ expected: ExpectedOwner, of installations: [PushID], among rows: [PushID: InstallationRow]) throws {
-        for owner in installations.compactMap({ rows[$0]?.owner }) where !expected.allows(owner) { throw OwnerMismatch() }
-    }
-
-    private static func deregister(
-        _ installations: [PushID], expected: ExpectedOwner, in store: InstallationStore
-    ) throws -> Committed {
-        let rows = try store.lockInstallations(installations)
-        try check(expected, of: installations, among: rows)
-        let registered = installations.filter { rows[$0]?.isRegistered == true }
-        guard !registered.isEmpty else { return try end([], among: rows, in: store) }
-        let now = try store.clock()
-        for installation in registered { try store.deregister(installation, at: now) }
-        try store.tell(.deregistered, of: registered.compactMap { rows[$0] }, at: now)
-        let fenced = try store.fence(registered, at: now)
-        return Committed(installation: registered.first, ended: registered, epoch: 0, fenced: fenced)
-    }
-
-    struct Committed: Sendable {
-        var installation: PushID?
-        var ended: [PushID]
-        var epoch: Int64
-        /// Whose fences the answer waits for.
-        var fenced: [PushID]
-    }
-
-    static func end(
-        _ installations: [PushID], among rows: [PushID: InstallationRow], in store: InstallationStore
-    ) throws -> Committed {
-        let signedIn = installations.filter { rows[$0]?.owner != nil }
-        var fenced: [PushID] = []
-        if !signedIn.isEmpty {
-            let now = try store.clock()
-            try store.signOut(signedIn, reason: .logout)
-            try store.tell(.signedOut, of: signedIn.compactMap { rows[$0] }, reason: .logout, at: now)
-            fenced = try store.fence(signedIn, at: now)
-        }
-        let shown = signedIn.first ?? installations.first
-        let epoch = shown.flatMap { rows[$0]?.epoch } ?? 0
-        return Committed(
-            installation: shown, ended: signedIn, epoch: signedIn.isEmpty ? epoch : epoch + 1, fenced: fenced + installations)
-    }
-
-    private func commit(
-        _ app: App, _ change: @escaping @Sendable (InstallationStore) throws -> Committed
-    ) async throws -> Result {
-        let (committed, open, state) = try await pool.transaction { session in
-            let store = InstallationStore(session: session, app: app)
-            let committed = try change(store)
-            let open = try store.unpublishedFences(of: committed.fenced)
-            let state = try committed.installation.flatMap { try store.records([$0]).first?.fence }
-            return (committed, open, state ?? .none)
-        }
-        let published = await fences.publish(open)
+    private func settle(_ change: RegistryChange, _ app: App) async throws -> Result {
+        let committed = try await pool.registryTransaction { session in try RegistryStore(session: session).commit(change, of: app) }
+        let published = await fences.publish(committed.fences)
+        let shown = committed.shown
         return Result(
-            installation: committed.installation, signedOut: !committed.ended.isEmpty, ownerEpoch: committed.epoch,
-            fence: state.settled(by: published), count: committed.ended.count)
+            installation: shown?.key.id, signedOut: !committed.installations.isEmpty, ownerEpoch: shown?.epoch ?? 0,
+            fence: (shown?.isRegistered == true ? shown?.fence ?? .none : .none).settled(by: published),
+            count: committed.installations.count)
+    }
+
+    /// Signs a user out everywhere, or everywhere but there: page by page, each a transaction of its own, so that no user has too many
+    /// installations. Repeated, it also publishes what an earlier call or another change left open.
+    package func logOut(user: String, except: PushID?, app: App) async throws -> Result {
+        var result = Result(installation: nil, signedOut: false, ownerEpoch: 0, fence: .none, count: 0)
+        var cursor: PushID? = .lowest
+        var published: Set<Int64> = []
+        while let from = cursor {
+            let page = try await pool.registryTransaction { session in
+                try RegistryStore(session: session).commitPage(of: user, after: from, limit: Self.page, app: app) { ids in
+                    .signOut(.user(user, among: ids.filter { $0 != except }), expecting: .anyone)
+                }
+            }
+            result.count += page.committed.installations.count
+            // A broker that does not answer is waited for once; the relay publishes the rest.
+            if result.fence != .pending {
+                result.fence = result.fence.combined(with: await fences.publish(page.committed.fences))
+                published.formUnion(page.committed.fences.map(\.id))
+            }
+            // Whoever has fewer than a page, nearly everybody, is signed out at one moment: looking further would also end what began since.
+            cursor = page.next
+        }
+        result.signedOut = result.count > 0
+        if result.fence != .pending {
+            let open = try await pool.session { session in try InstallationStore(session: session, app: app).openFences(of: user) }
+            // A fence that was just confirmed is written down as published only a little later.
+            result.fence = result.fence.combined(with: await fences.publish(open.filter { !published.contains($0.id) }))
+        }
+        return result
     }
 }

@@ -64,9 +64,7 @@ extension ExplanationStore {
         ORDER BY f.id LIMIT 500
         """
     static let history: PostgresStatement = """
-        SELECT h.id, at, event, owner_epoch, owner, token_id, token_hint, environment, purpose, other_installation, status, reason,
-            apns_timestamp, delivery, installation
-        FROM unnest($2::uuid[]) AS wanted (id)
+        SELECT h.* FROM unnest($2::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
             SELECT * FROM installation_history WHERE app_id = $1 AND installation = wanted.id AND at >= $3 OFFSET 0
         ) AS h ORDER BY h.id LIMIT 500

@@ -63,7 +63,7 @@ package struct ExplanationStore {
         for row in answers[0] { try Self.add(row, to: &byID[try row.id(0)]) }
         var holder: [Int64: PushID] = [:]
         for row in answers[1] {
-            let token = try InstallationHistory.token(row)
+            let token = try ReachabilityState.Token(row)
             byID[try row.id(8)]?.tokens.append(token)
             holder[token.id] = try row.id(8)
         }
@@ -81,8 +81,8 @@ package struct ExplanationStore {
                     publishedAt: try row.optionalTimestampMilliseconds(3)))
         }
         for row in answers[4] {
-            let installation = try row.id(14)
-            byID[installation]?.history.append(try InstallationHistory.entry(row, of: installation, app: app))
+            let entry = try HistoryEntry(row)
+            byID[entry.installation]?.history.append(entry)
         }
         if notification.isWalked { try loadChunks(of: notification, holders: holder, into: &byID, facts: &facts) }
         facts.installations = ids.compactMap { byID[$0] }

@@ -7,72 +7,67 @@ package import PushModel
 package struct RegistryBatch {
     package internal(set) var installations: [InstallationKey: InstallationState]
     package internal(set) var tokens: [TokenState]
-    /// From where tokens moved to an installation while both had the same owner: a fence of the second must reach back to them.
-    package internal(set) var predecessors: [InstallationKey: Set<PushID>]
     package internal(set) var history: [HistoryEntry] = []
     /// Installations whose epoch ended; their fence covers every epoch below the present one.
     package internal(set) var fenced: Set<InstallationKey> = []
-    /// Installations that got predecessors, and since lost them to a fence or not.
+    /// From where tokens moved to an installation while both had the same owner: a fence of the second must reach back to them.
+    package internal(set) var predecessors: [InstallationKey: Set<PushID>]
+    /// Installations to which tokens moved within the batch.
     package internal(set) var gainedPredecessors: Set<InstallationKey> = []
-    /// Installations that were fenced though it is not known from where tokens moved to them: then the whole is worth nothing, and is to be
-    /// worked out anew with all moves (``RegistryBatchStore/apply(_:to:)``).
-    package internal(set) var unread: Set<InstallationKey> = []
-    /// Of which installations `predecessors` tells all; nil for every one.
-    let knownMoves: Set<InstallationKey>?
+    /// Whether `predecessors` is complete. Where it is not, a fence makes the batch ``isIncomplete``.
+    let knowsMoves: Bool
+    /// A stored installation was fenced though it is not known from where tokens moved to it. The result is worth nothing then:
+    /// ``RegistryStore`` reads the moves and has it worked out anew.
+    package internal(set) var isIncomplete = false
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
 
     /// The installation that is being changed, with the epoch that the change begins.
     var present: (key: InstallationKey, epoch: Int64)?
 
-    private var tokensByValue: [TokenName: Int] = [:]
+    private var tokensByName: [TokenName: Int] = [:]
+    private var tokensByID: [Int64: Int] = [:]
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 
+    /// - Parameter predecessors: Nil where they were not read.
     package init(
-        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>],
-        knownMoves: Set<InstallationKey>? = nil, now: Int64
+        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64
     ) {
         self.installations = Dictionary(uniqueKeysWithValues: installations.map { ($0.key, $0) })
         self.tokens = tokens
-        self.predecessors = predecessors
-        self.knownMoves = knownMoves
+        self.predecessors = predecessors ?? [:]
+        knowsMoves = predecessors != nil
         self.now = now
-        for index in tokens.indices { note(index) }
+        for index in tokens.indices { enter(index) }
     }
 
     /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``; then this change did nothing.
-    package mutating func apply(_ change: RegistryChange) throws -> RegistryChange.Result {
-        let key = change.installation
-        let before = installations[key]
-        switch change.content {
-        case .registration(let registration):
-            guard registration.expectedOwner.allows(before?.owner) else { throw OwnerMismatch() }
-            guard registration.precondition.allows(entityTag(key)) else { throw PreconditionFailed() }
-            let target = Target(
-                user: registration.user, profile: registration.profile, tokens: registration.tokens, replaces: registration.replaces,
-                stamps: true)
-            return try reach(target, key, of: change.app)
-        case .patch(let patch):
-            guard let before, before.isRegistered else { throw NotRegistered() }
-            guard patch.expectedOwner.allows(before.owner) else { throw OwnerMismatch() }
-            guard patch.precondition.allows(entityTag(key)) else { throw PreconditionFailed() }
-            return try reach(Target(patch, of: before), key, of: change.app)
+    package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
+        switch change {
+        case .register, .patch:
+            let (target, key) = try target(of: change, app: app)
+            return try reach(target, key, of: app)
+        case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)
+        case .supersede(let change): return try supersede(before: change, of: app)
+        case .deregister(let target, let expected):
+            return try deregister(keys(of: target, app: app.id, whereActive: true), expecting: expected)
+        case .markStale(let ids, let moment): return markStale(ids, of: app.id, unseenSince: moment)
+        case .removeStale(let ids, let moment): return removeStale(ids, of: app.id, unseenSince: moment)
+        case .erase(let user, let ids, let left): return erase(user, ids, left: left, of: app.id)
+        case .retire, .prove, .correct, .quarantine, .restore: return apply(toToken: change)
         }
     }
 
     /// The state as the API shows it; nil where nobody is registered.
     package func record(_ key: InstallationKey) -> InstallationRecord? {
         guard let row = installations[key], row.isRegistered else { return nil }
-        let held = (tokensByInstallation[key] ?? []).map { tokens[$0] }.filter { $0.installation == key.id }
-        return InstallationRecord(row, tokens: held)
+        return InstallationRecord(row, tokens: indices(of: key).map { tokens[$0] })
     }
-
-    private func entityTag(_ key: InstallationKey) -> String? { record(key)?.etag }
 }
 
 extension RegistryBatch {
     /// A token's name in the database: unique among all installations of an app.
-    struct TokenName: Hashable {
+    private struct TokenName: Hashable {
         let app: App.ID
         let token: RegisteredToken
 
@@ -83,28 +78,56 @@ extension RegistryBatch {
         }
     }
 
-    func index(of named: RegisteredToken, app: App.ID) -> Int? { tokensByValue[TokenName(app: app, token: named)] }
+    func index(of named: RegisteredToken, app: App.ID) -> Int? { tokensByName[TokenName(app: app, token: named)] }
+
+    func index(ofToken id: Int64) -> Int? { tokensByID[id] }
 
     func indices(of installation: InstallationKey) -> [Int] {
         (tokensByInstallation[installation] ?? []).filter { tokens[$0].installation == installation.id }
     }
 
-    mutating func add(_ token: TokenState) -> Int {
+    mutating func add(_ token: TokenState) {
         tokens.append(token)
-        note(tokens.count - 1)
-        return tokens.count - 1
+        enter(tokens.count - 1)
     }
 
-    /// After a token moved; its old installation's list forgets it by itself.
-    mutating func moved(_ index: Int) {
-        let key = tokens[index].place.installation
-        if tokensByInstallation[key]?.contains(index) != true { tokensByInstallation[key, default: []].append(index) }
-    }
+    /// After a token moved to another installation or environment. The list of the installation that it left forgets it by itself.
+    mutating func moved(_ index: Int) { enter(index) }
 
-    private mutating func note(_ index: Int) {
+    private mutating func enter(_ index: Int) {
         let token = tokens[index]
-        let named = RegisteredToken(token: token.token, environment: token.environment, purpose: token.purpose)
-        tokensByValue[TokenName(app: token.app, token: named)] = index
-        tokensByInstallation[token.place.installation, default: []].append(index)
+        tokensByName[TokenName(app: token.app, token: token.named)] = index
+        if let id = token.id { tokensByID[id] = index }
+        if tokensByInstallation[token.holder]?.contains(index) != true { tokensByInstallation[token.holder, default: []].append(index) }
+    }
+}
+
+extension RegistryBatch {
+    /// Ends the present epoch of these installations and of all whose tokens moved to them.
+    /// - Returns: every installation that was fenced.
+    mutating func fence(_ ended: [InstallationKey]) -> Set<InstallationKey> {
+        var waiting = ended
+        var seen: Set<InstallationKey> = []
+        while let key = waiting.popLast() {
+            guard seen.insert(key).inserted, let row = installations[key] else { continue }
+            // Nothing has moved to an installation that is not stored yet but within the batch.
+            if !knowsMoves, row.isStored { isIncomplete = true }
+            installations[key]?.epoch += 1
+            installations[key]?.fence = .pending
+            installations[key]?.needs(.everything)
+            fenced.insert(key)
+            let reached = predecessors.removeValue(forKey: key) ?? []
+            waiting += reached.map { InstallationKey(app: key.app, id: $0) }
+            // Nothing of its ended epochs is right any more, so no later fence needs to reach back to it.
+            for successor in predecessors.keys where successor.app == key.app { predecessors[successor]?.remove(key.id) }
+        }
+        return seen
+    }
+
+    mutating func record(_ event: HistoryEntry.Event, _ key: InstallationKey, _ fill: (inout HistoryEntry) -> Void = { _ in }) {
+        var entry = HistoryEntry(app: key.app, installation: key.id, event: event, at: now)
+        entry.ownerEpoch = present?.key == key ? present?.epoch : installations[key]?.epoch
+        fill(&entry)
+        history.append(entry)
     }
 }

@@ -1,59 +1,59 @@
 package import PushModel
 
-/// One item of a ``RegistryBatch``.
-package struct RegistryChange: Sendable {
-    package enum Content: Sendable {
-        case registration(Registration)
-        case patch(InstallationPatch)
+/// Every change of the registry. ``RegistryBatch/apply(_:of:)`` decides each of them.
+package enum RegistryChange: Sendable {
+    /// A device states its whole state.
+    case register(Registration)
+    case patch(InstallationPatch)
+    /// Rule 7. The installations keep their tokens.
+    case signOut(Target, expecting: ExpectedOwner)
+    /// Rule 5 ahead of the registration or patch itself: signs out the user's other installations, as far as they are loaded.
+    indirect case supersede(before: RegistryChange)
+    /// Rule 7. Empties the installations and retires their tokens.
+    case deregister(Target, expecting: ExpectedOwner)
+    /// Marks installations that did not register since that moment (UNIX milliseconds).
+    case markStale([PushID], unseenSince: Int64)
+    /// Deregisters installations that are marked and still did not register since that moment (UNIX milliseconds).
+    case removeStale([PushID], unseenSince: Int64)
+    /// Empties the user's installations and deletes their tokens.
+    /// - Parameter left: Installations without an owner that this user was the last one to own.
+    case erase(user: String, installations: [PushID], left: Set<PushID>)
+    /// APNs answers that the token is gone or not valid.
+    /// - Parameters:
+    ///   - registeredUntil: A token that was registered later (UNIX milliseconds) stays.
+    ///   - in: A token that is registered for another one stays; nil where APNs was asked in both.
+    case retire(
+        token: Int64, TokenState.RetiredReason, registeredUntil: Int64, in: APNsEnvironment?, answer: OutcomeEvent.Delivery)
+    /// APNs accepts the token in this environment.
+    case prove(token: Int64, in: APNsEnvironment)
+    /// APNs accepts the token in this environment, having refused it in the one that it is registered for.
+    case correct(token: Int64, to: APNsEnvironment, answer: OutcomeEvent.Delivery)
+    /// The brake finds that a rejected token may be valid.
+    case quarantine(token: Int64)
+    /// An operator takes the token out of quarantine.
+    case restore(token: Int64)
+
+    /// The installations that a sign-out or a deregistration is about.
+    package enum Target: Sendable {
+        case installation(PushID)
+        /// Those that hold the token; a deregistration takes those where it is active. Nil: in either environment.
+        case token(DeviceToken, APNsEnvironment?)
+        /// Those of these that the user is signed in on.
+        case user(String, among: [PushID])
     }
-
-    package let app: App
-    package let content: Content
-    package let installation: InstallationKey
-    /// Every token that is named, for whatever reason.
-    package let namedTokens: [DeviceToken]
-    /// The names that it locks (``RegistryLock``). Worked out where the request is, not while the database waits for the batch.
-    let lockKeys: [Int64]
-
-    package init(app: App, _ content: Content) {
-        self.app = app
-        self.content = content
-        let (id, tokens, replaces) =
-            switch content {
-            case .registration(let registration): (registration.installation, registration.tokens, registration.replaces)
-            case .patch(let patch): (patch.installation, patch.tokens ?? [], patch.replaces)
-            }
-        installation = InstallationKey(app: app.id, id: id)
-        namedTokens = tokens.map(\.token) + (replaces.map { [$0] } ?? [])
-        lockKeys = RegistryLock.keys(installation: installation, tokens: namedTokens, user: content.namedUser)
-    }
-
-    /// How many names it locks, at most.
-    package var nameCount: Int { lockKeys.count }
-
-    /// Whose other installations the single policy signs out.
-    package var onlyInstallationOf: String? { app.devicePolicy == .single ? namedUser : nil }
-
-    /// Who is to be signed in. The name is locked, so that "log out everywhere" sees all of this change or nothing.
-    package var namedUser: String? { content.namedUser }
 
     /// What a change did.
     package struct Result: Sendable {
-        package var record: InstallationRecord
-        package var isNew: Bool
+        /// After a registration or a patch.
+        package var record: InstallationRecord?
+        /// A registration made the installation.
+        package var isNew = false
+        /// The installations that the change signed out, removed or marked, in ascending order.
+        package var installations: [InstallationKey] = []
+        /// How many tokens it retired by a verdict, corrected, put into quarantine, took out of it, or deleted.
+        package var tokens = 0
         /// Whose epochs it ended.
-        package var fenced: Set<InstallationKey>
-    }
-}
-
-extension RegistryChange.Content {
-    fileprivate var namedUser: String? {
-        switch self {
-        case .registration(let registration): return registration.user
-        case .patch(let patch):
-            guard case .set(let user) = patch.user else { return nil }
-            return user
-        }
+        package var fenced: Set<InstallationKey> = []
     }
 }
 
@@ -71,3 +71,12 @@ package struct InstallationKey: Hashable, Sendable, Comparable {
         left.app == right.app ? left.id < right.id : left.app < right.app
     }
 }
+
+/// The installation belongs to somebody else than the caller expected. Nothing was changed.
+package struct OwnerMismatch: Error {}
+
+/// `If-Match` names another state than the present one. Nothing was changed.
+package struct PreconditionFailed: Error {}
+
+/// There is nothing to change.
+package struct NotRegistered: Error {}

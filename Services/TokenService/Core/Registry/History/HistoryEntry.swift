@@ -6,7 +6,7 @@ package struct HistoryEntry: Equatable, Sendable {
         /// For the first time, or again after a deregistration.
         case registered
         case signedIn = "signed_in"
-        /// `reason` says why: logout, superseded, another_user.
+        /// `reason` is why: logout, superseded, another_user.
         case signedOut = "signed_out"
         case deregistered
         case tokenAdded = "token_added"
@@ -15,7 +15,7 @@ package struct HistoryEntry: Equatable, Sendable {
         case tokenReplaced = "token_replaced"
         /// A registration, which is full state, no longer named it.
         case tokenRemoved = "token_removed"
-        /// APNs said so; `status`, `reason` and `apnsTimestamp` are its words.
+        /// APNs refused it; `status`, `reason` and `apnsTimestamp` are its answer.
         case tokenRetired = "token_retired"
         case tokenQuarantined = "token_quarantined"
         case tokenRestored = "token_restored"

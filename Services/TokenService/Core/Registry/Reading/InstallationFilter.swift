@@ -1,4 +1,4 @@
-/// Which installations a list shows; those that nothing is said about, all. What is said must hold together.
+/// Which installations a list shows: those that pass every filter that is set.
 package struct InstallationFilter: Hashable, Sendable {
     package enum State: String, CaseIterable, Sendable {
         case signedIn = "signed_in"

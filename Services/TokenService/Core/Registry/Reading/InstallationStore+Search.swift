@@ -12,7 +12,7 @@ package struct TokenSearch: Sendable {
 
 /// An installation that a token belonged to, and until when.
 package struct FormerHolder: Equatable, Sendable {
-    package enum Reason: String, CaseIterable, Sendable { case moved, deregistered }
+    package enum Reason: String, CaseIterable, Sendable, PostgresDecodable { case moved, deregistered }
 
     package var installation: PushID
     package var environment: String
@@ -27,15 +27,38 @@ package struct FormerHolder: Equatable, Sendable {
 extension InstallationStore {
     /// In one round trip.
     package func search(_ token: DeviceToken, environment: APNsEnvironment?) throws -> TokenSearch {
-        let named: [PostgresValue] = [.int64(app.id), .bytes(token.bytes), .optionalText(environment?.rawValue)]
-        let results = try session.pipeline([(Self.searchRecords, named), (Self.formerHolders, named)])
+        let results = try session.pipeline([holders(of: token, environment), formerHolders(of: token, environment)])
         let former = try results[1].map { row in
-            guard let reason = FormerHolder.Reason(rawValue: try row.text(4)) else { throw CorruptRow(table: "installation_history") }
-            return FormerHolder(
-                installation: try row.id(0), environment: try row.text(1), purpose: try row.text(2),
-                until: try row.timestampMilliseconds(3), reason: reason, movedTo: try row.optionalID(5))
+            FormerHolder(
+                installation: try row["installation"], environment: try row["environment"], purpose: try row["purpose"],
+                until: try row.milliseconds("until"), reason: try row["reason"], movedTo: try row["moved_to"])
         }
         return TokenSearch(records: try Self.records(results[0]), former: former)
+    }
+
+    private func holders(of token: DeviceToken, _ environment: APNsEnvironment?) -> PostgresQuery {
+        """
+        SELECT * FROM installation_records
+        WHERE app_id = \(app.id) AND id = ANY (ARRAY(
+            SELECT installation FROM tokens
+            WHERE app_id = \(app.id) AND token = \(token.bytes) AND environment = coalesce(\(environment), environment)))
+        ORDER BY id, state, token_registered_at DESC, token_id
+        """
+    }
+
+    private func formerHolders(of token: DeviceToken, _ environment: APNsEnvironment?) -> PostgresQuery {
+        """
+        WITH named AS (
+            SELECT id, installation, environment, purpose FROM tokens
+            WHERE app_id = \(app.id) AND token = \(token.bytes) AND environment = coalesce(\(environment), environment)
+        )
+        SELECT i.id AS installation, n.environment, n.purpose, i.deregistered_at AS until, 'deregistered' AS reason, NULL::uuid AS moved_to
+        FROM named n JOIN installations i ON i.app_id = \(app.id) AND i.id = n.installation AND i.deregistered_at IS NOT NULL
+        UNION ALL
+        SELECT h.installation, n.environment, n.purpose, h.at, 'moved', h.other_installation
+        FROM named n JOIN installation_history h ON h.token_id = n.id AND h.event = 'token_moved_away' AND h.app_id = \(app.id)
+        ORDER BY until DESC LIMIT 100
+        """
     }
 }
 

@@ -73,14 +73,14 @@ struct ReachabilityCauses {
 
     /// `: APNs answered 410 Unregistered since …`; empty where the history no longer knows.
     private func verdict(on token: ReachabilityState.Token) -> String {
-        let told = recent.first { entry in
+        let answer = recent.first { entry in
             entry.event == .tokenRetired && entry.status != nil
                 && (entry.token?.id == token.id
                     || entry.token?.id == nil && entry.token?.hint == token.hint && entry.token?.environment == token.environment)
         }
-        guard let told, let status = told.status else { return "" }
-        let reason = told.reason.map { " \($0)" } ?? ""
-        let since = told.apnsTimestamp.map { " since \(Self.text($0))" } ?? ""
+        guard let answer, let status = answer.status else { return "" }
+        let reason = answer.reason.map { " \($0)" } ?? ""
+        let since = answer.apnsTimestamp.map { " since \(Self.text($0))" } ?? ""
         return ": APNs answered \(status)\(reason)\(since)"
     }
 

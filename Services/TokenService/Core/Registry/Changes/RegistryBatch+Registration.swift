@@ -1,5 +1,6 @@
 import PushModel
 
+/// Rules 1 to 6 (DESIGN.md section 3).
 extension RegistryBatch {
     /// The state that one installation is to have.
     struct Target {
@@ -8,22 +9,42 @@ extension RegistryBatch {
         /// Nil to leave them alone.
         var tokens: [RegisteredToken]?
         var replaces: DeviceToken?
-        /// Whether the device itself speaks, so that its moment counts.
+        /// Whether the request comes from the device itself, so that its moment counts.
         var stamps: Bool
     }
 
-    /// The eight rules, in their order.
+    /// Rule 8, and what else a registration or a patch is refused for.
+    func target(of change: RegistryChange, app: App) throws -> (Target, InstallationKey) {
+        switch change {
+        case .register(let registration):
+            let key = InstallationKey(app: app.id, id: registration.installation)
+            guard registration.expectedOwner.allows(installations[key]?.owner) else { throw OwnerMismatch() }
+            guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
+            let target = Target(
+                user: registration.user, profile: registration.profile, tokens: registration.tokens, replaces: registration.replaces,
+                stamps: true)
+            return (target, key)
+        case .patch(let patch):
+            let key = InstallationKey(app: app.id, id: patch.installation)
+            guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
+            guard patch.expectedOwner.allows(row.owner) else { throw OwnerMismatch() }
+            guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
+            return (Target(patch, of: row), key)
+        default: throw NotRegistered()
+        }
+    }
+
     mutating func reach(_ wanted: Target, _ key: InstallationKey, of app: App) throws -> RegistryChange.Result {
         let before = installations[key]
         let isNew = before?.isRegistered != true
         // A later registration must have a later moment, or a 410 stamped between the two would find no difference.
         let moment = max(now, (before?.registeredAt ?? 0) + 1)
-        // What is told of this installation from here on happens in the epoch that the change begins.
+        // What history records of this installation from here on happens in the epoch that the change begins.
         let epoch = before.map { $0.owner.hasSameBytes(as: wanted.user) ? $0.epoch : $0.epoch + 1 } ?? 1
         present = (key, epoch)
         defer { present = nil }
         store(wanted, key, before: before, at: moment)
-        tellOwner(before: before, after: wanted.user, key, isNew: isNew)
+        recordOwner(before: before, after: wanted.user, key, isNew: isNew)
 
         var ended: [InstallationKey] = []
         if app.devicePolicy == .single, let user = wanted.user { ended += supersede(othersOf: user, than: key) }
@@ -67,17 +88,17 @@ extension RegistryBatch {
         installations[key] = row
     }
 
-    private mutating func tellOwner(before: InstallationState?, after user: String?, _ key: InstallationKey, isNew: Bool) {
-        if isNew { tell(.registered, key) { $0.owner = user } }
+    private mutating func recordOwner(before: InstallationState?, after user: String?, _ key: InstallationKey, isNew: Bool) {
+        if isNew { record(.registered, key) { $0.owner = user } }
         guard let before, !before.owner.hasSameBytes(as: user) else { return }
         if let previous = before.owner {
-            tell(.signedOut, key) {
+            record(.signedOut, key) {
                 $0.owner = previous
                 $0.ownerEpoch = before.epoch
                 $0.reason = user == nil ? SignOutReason.logout.rawValue : "another_user"
             }
         }
-        if !isNew, let user { tell(.signedIn, key) { $0.owner = user } }
+        if !isNew, let user { record(.signedIn, key) { $0.owner = user } }
     }
 
     // MARK: Its tokens (rules 2, 3 and 6)
@@ -93,7 +114,7 @@ extension RegistryBatch {
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
             let isReplaced = named.contains { $0.purpose == token.purpose }
             tokens[index].retire(isReplaced ? .replaced : .removed, at: moment)
-            tell(isReplaced ? .tokenReplaced : .tokenRemoved, key) { $0.token = token.historical }
+            record(isReplaced ? .tokenReplaced : .tokenRemoved, key) { $0.token = token.historical }
         }
         for token in named {
             if let loser = bind(token, to: key, isNew: isNew, at: moment) { losers.append(loser) }
@@ -109,14 +130,14 @@ extension RegistryBatch {
         let before = tokens[index]
         tokens[index].giveUp(to: key.id, at: moment)
         moved(index)
-        tell(.tokenMovedAway, before.place.installation) {
+        record(.tokenMovedAway, before.holder) {
             $0.token = before.historical
             $0.otherInstallation = key.id
         }
-        return before.place.installation
+        return before.holder
     }
 
-    /// What APNs has once accepted in one environment belongs there, whatever a client says (DESIGN.md section 6, APNS.md 4.2).
+    /// What APNs has once accepted in one environment belongs there, whatever a client states (DESIGN.md section 6, APNS.md 4.2).
     private func proven(_ named: [RegisteredToken], app: App.ID) -> [RegisteredToken] {
         named.map { token in
             let other = token.inOtherEnvironment
@@ -126,7 +147,7 @@ extension RegistryBatch {
         }
     }
 
-    /// Retires a token that the client says is over, wherever it is.
+    /// Retires a token that the client knows to be over, wherever it is.
     private mutating func drop(
         _ replaces: DeviceToken, keeping named: [RegisteredToken], for key: InstallationKey, at moment: Int64
     ) -> [InstallationKey] {
@@ -134,10 +155,10 @@ extension RegistryBatch {
         for index in tokens.indices where tokens[index].app == key.app && tokens[index].token == replaces {
             let token = tokens[index]
             guard !named.contains(where: { $0.token == token.token && $0.isPlaced(as: token) }) else { continue }
-            if token.installation != key.id { losers.append(token.place.installation) }
+            if token.installation != key.id { losers.append(token.holder) }
             guard !token.isOver else { continue }
             tokens[index].retire(.replaced, at: moment)
-            tell(.tokenReplaced, token.place.installation) { $0.token = token.historical }
+            record(.tokenReplaced, token.holder) { $0.token = token.historical }
         }
         return losers
     }
@@ -148,27 +169,27 @@ extension RegistryBatch {
     ) -> InstallationKey? {
         guard let index = index(of: named, app: key.app) else {
             let token = TokenState(id: nil, app: key.app, named: named, installation: key.id, registeredAt: moment)
-            _ = add(token)
-            tellAdded(token, key, isNew: isNew)
+            add(token)
+            recordAdded(token, key, isNew: isNew)
             return nil
         }
         let before = tokens[index]
         // Strictly later than before, as for the installation.
         tokens[index].bind(to: key.id, at: max(moment, before.registeredAt + 1))
         guard before.installation != key.id else {
-            if before.retired != nil { tellAdded(before, key, isNew: isNew) }
+            if before.retired != nil { recordAdded(before, key, isNew: isNew) }
             return nil
         }
         moved(index)
-        tell(.tokenMovedHere, key) {
+        record(.tokenMovedHere, key) {
             $0.token = before.historical
             $0.otherInstallation = before.installation
         }
-        tell(.tokenMovedAway, before.place.installation) {
+        record(.tokenMovedAway, before.holder) {
             $0.token = before.historical
             $0.otherInstallation = key.id
         }
-        return before.place.installation
+        return before.holder
     }
 
     /// Two installations of one owner: nothing that is queued for the first is wrong, until the second's owner changes.
@@ -177,67 +198,16 @@ extension RegistryBatch {
         predecessors[key, default: []].formUnion(losers.map(\.id))
         gainedPredecessors.insert(key)
     }
-}
 
-extension RegistryBatch {
-    // MARK: Others (rule 5), and the fences
-
-    private mutating func supersede(othersOf user: String, than key: InstallationKey) -> [InstallationKey] {
-        let others = installations.values.filter { $0.key.app == key.app && $0.key != key && $0.owner.hasSameBytes(as: user) }
-            .map(\.key).sorted()
-        for other in others {
-            let epoch = installations[other]?.epoch
-            installations[other]?.owner = nil
-            installations[other]?.signedOutReason = .superseded
-            installations[other]?.needs(.everything)
-            tell(.signedOut, other) {
-                $0.owner = user
-                $0.ownerEpoch = epoch
-                $0.reason = SignOutReason.superseded.rawValue
-                $0.otherInstallation = key.id
-            }
-        }
-        return others
-    }
-
-    /// Ends the present epoch of these installations and of all whose tokens moved to them.
-    private mutating func fence(_ ended: [InstallationKey]) -> Set<InstallationKey> {
-        var waiting = ended
-        var seen: Set<InstallationKey> = []
-        while let key = waiting.popLast() {
-            guard seen.insert(key).inserted, let row = installations[key] else { continue }
-            // Nothing has moved to an installation that is not stored yet but within the batch.
-            if let knownMoves, row.isStored, !knownMoves.contains(key) { unread.insert(key) }
-            installations[key]?.epoch += 1
-            installations[key]?.fence = .pending
-            installations[key]?.needs(.everything)
-            fenced.insert(key)
-            let reached = predecessors.removeValue(forKey: key) ?? []
-            waiting += reached.map { InstallationKey(app: key.app, id: $0) }
-            // Nothing of its ended epochs is right any more, so no later fence needs to reach back to it.
-            for successor in predecessors.keys where successor.app == key.app { predecessors[successor]?.remove(key.id) }
-        }
-        return seen
-    }
-
-    // MARK: History
-
-    private mutating func tellAdded(_ token: TokenState, _ key: InstallationKey, isNew: Bool) {
-        // The first token of a new installation stands in the line that tells of the installation: imports have one line each.
+    private mutating func recordAdded(_ token: TokenState, _ key: InstallationKey, isNew: Bool) {
+        // The first token of a new installation stands in the entry of the installation: imports have one entry each.
         if isNew, let last = history.indices.last, history[last].event == .registered, history[last].token == nil,
             history[last].installation == key.id
         {
             history[last].token = token.historical
         } else {
-            tell(.tokenAdded, key) { $0.token = token.historical }
+            record(.tokenAdded, key) { $0.token = token.historical }
         }
-    }
-
-    private mutating func tell(_ event: HistoryEntry.Event, _ key: InstallationKey, _ fill: (inout HistoryEntry) -> Void = { _ in }) {
-        var entry = HistoryEntry(app: key.app, installation: key.id, event: event, at: now)
-        entry.ownerEpoch = present?.key == key ? present?.epoch : installations[key]?.epoch
-        fill(&entry)
-        history.append(entry)
     }
 }
 

@@ -1,0 +1,71 @@
+import Postgres
+import PushModel
+
+/// What the user's times at installations left behind: notifications, receipts and history.
+extension ErasureStore {
+    func notificationsToUser(after cursor: PushID) throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT id FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor)
+            ORDER BY id LIMIT \(Self.notificationBatch)
+            """
+        ).column("id")
+    }
+
+    /// Those sent to the installations by id, during these times: by the epoch; by the clock only where there is no delivery.
+    func notifications(to ended: [Ended]) throws -> [PushID] {
+        try session.execute(
+            """
+            SELECT DISTINCT n.id
+            FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[],
+                    \(milliseconds: ended.map(\.beganAt))::timestamptz[], \(milliseconds: ended.map(\.at))::timestamptz[])
+                AS e (installation, epochs_from, epochs_below, began_at, ended_at)
+            JOIN notifications n ON n.app_id = \(app.id) AND n.target_installation = e.installation
+            WHERE EXISTS (
+                    SELECT FROM deliveries d
+                    WHERE d.notification = n.id AND d.owner_epoch >= e.epochs_from AND d.owner_epoch < e.epochs_below)
+                OR n.accepted_at BETWEEN e.began_at AND e.ended_at AND NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id)
+            ORDER BY n.id LIMIT \(Self.notificationBatch)
+            """
+        ).column("id")
+    }
+
+    func removeDeliveries(of ended: [Ended]) throws -> Int {
+        let found: [PushID] = try session.execute(
+            """
+            SELECT d.id
+            FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
+                AS e (installation, epochs_from, epochs_below)
+            JOIN deliveries d ON d.installation = e.installation AND d.owner_epoch >= e.epochs_from AND d.owner_epoch < e.epochs_below
+            JOIN notifications n ON n.id = d.notification AND n.app_id = \(app.id)
+            LIMIT \(ReceiptRemoval.batch)
+            """
+        ).column("id")
+        return try ReceiptRemoval(session: session).remove(found)
+    }
+
+    func removeHistory(of ended: [Ended]) throws -> Int {
+        try session.execute(
+            """
+            DELETE FROM installation_history WHERE id IN (
+                SELECT h.id
+                FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[], \(ended.map(\.historyTo))::bigint[])
+                    AS e (installation, history_from, history_to)
+                JOIN installation_history h ON h.app_id = \(app.id) AND h.installation = e.installation
+                    AND h.id BETWEEN e.history_from AND e.history_to
+                LIMIT \(Self.historyBatch))
+            """
+        ).affected
+    }
+
+    /// What other installations' histories say of the user.
+    func removeHistory(namingUserUpTo end: Int64) throws -> Int {
+        try session.execute(
+            """
+            DELETE FROM installation_history WHERE id IN (
+                SELECT id FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id <= \(end)
+                ORDER BY id LIMIT \(Self.historyBatch))
+            """
+        ).affected
+    }
+}

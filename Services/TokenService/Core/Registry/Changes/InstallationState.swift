@@ -1,0 +1,67 @@
+import PushModel
+
+/// A row of `installations` while a batch is worked out. Times are UNIX milliseconds.
+package struct InstallationState: Sendable {
+    /// What has to be written, from least to most.
+    package enum Writing: Int, Comparable, Sendable {
+        case nothing, refresh, everything
+
+        package static func < (left: Writing, right: Writing) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    package let key: InstallationKey
+    package var owner: String?
+    package var epoch: Int64
+    package var signedOutReason: SignOutReason?
+    package var throttledUntil: Int64?
+    package var profile: InstallationProfile
+    package var createdAt: Int64
+    package var registeredAt: Int64
+    package var deregisteredAt: Int64?
+    package var staleSince: Int64?
+    package var fence: FenceState
+    package let isStored: Bool
+    package private(set) var writing = Writing.nothing
+
+    package init(
+        key: InstallationKey, owner: String?, epoch: Int64, signedOutReason: SignOutReason? = nil, throttledUntil: Int64? = nil,
+        profile: InstallationProfile, createdAt: Int64, registeredAt: Int64, deregisteredAt: Int64? = nil, staleSince: Int64? = nil,
+        fence: FenceState = .none, isStored: Bool
+    ) {
+        self.key = key
+        self.owner = owner
+        self.epoch = epoch
+        self.signedOutReason = signedOutReason
+        self.throttledUntil = throttledUntil
+        self.profile = profile
+        self.createdAt = createdAt
+        self.registeredAt = registeredAt
+        self.deregisteredAt = deregisteredAt
+        self.staleSince = staleSince
+        self.fence = fence
+        self.isStored = isStored
+    }
+
+    package var isRegistered: Bool { deregisteredAt == nil }
+
+    package mutating func needs(_ wanted: Writing) { writing = max(writing, wanted) }
+
+    package mutating func signOut(_ reason: SignOutReason) {
+        owner = nil
+        signedOutReason = reason
+        needs(.everything)
+    }
+
+    /// Forgets what the device reported. The epoch stays: it must never start again below a fence.
+    package mutating func deregister(_ reason: SignOutReason, at now: Int64) {
+        signOut(reason)
+        deregisteredAt = now
+        throttledUntil = nil
+        profile = InstallationProfile()
+    }
+}
+
+/// Why an installation has no owner.
+package enum SignOutReason: String, Sendable {
+    case logout, superseded, deregistered, stale, erased
+}

@@ -1,0 +1,124 @@
+import PushModel
+
+/// What APNs, the brake and an operator do to single tokens. A token that is no longer stored changes nothing.
+extension RegistryBatch {
+    /// - Returns: how many tokens the changes altered.
+    mutating func apply(toTokens changes: [RegistryChange]) -> Int { changes.reduce(0) { $0 + apply(toToken: $1).tokens } }
+
+    mutating func apply(toToken change: RegistryChange) -> RegistryChange.Result {
+        let isChanged =
+            switch change {
+            case .retire(let token, let reason, let moment, let environment, let answer):
+                retire(token, reason, registeredUntil: moment, in: environment, answer)
+            case .prove(let token, let environment): prove(token, in: environment)
+            case .correct(let token, let environment, let answer): correct(token, to: environment, answer)
+            case .quarantine(let token): quarantine(token)
+            case .restore(let token): restore(token)
+            default: false
+            }
+        return RegistryChange.Result(tokens: isChanged ? 1 : 0)
+    }
+
+    private mutating func retire(
+        _ id: Int64, _ reason: TokenState.RetiredReason, registeredUntil moment: Int64, in environment: APNsEnvironment?,
+        _ answer: OutcomeEvent.Delivery
+    ) -> Bool {
+        guard let index = index(ofToken: id), tokens[index].isActive, tokens[index].registeredAt <= min(moment, now),
+            tokens[index].environment == environment ?? tokens[index].environment
+        else { return false }
+        tokens[index].retire(reason, at: now)
+        let token = tokens[index]
+        record(.tokenRetired, token.holder) {
+            $0.token = token.historical
+            $0.note(answer)
+            $0.reason = answer.reason
+            $0.apnsTimestamp = answer.timestamp.flatMap { Self.storableMoments.contains($0) ? $0 : nil }
+        }
+        return true
+    }
+
+    /// A moment that no calendar knows must not keep the other changes from being written. The end is that of the year 9999.
+    private static let storableMoments: ClosedRange<Int64> = 0...253_402_300_799_999
+
+    private mutating func prove(_ id: Int64, in environment: APNsEnvironment) -> Bool {
+        guard let index = index(ofToken: id), tokens[index].environment == environment, !tokens[index].isProven else { return false }
+        tokens[index].prove(in: environment, at: now)
+        return true
+    }
+
+    /// The environment in which APNs accepted the token is the token's from now on. Where the token has a row there already, that row comes
+    /// back to life if it is this installation's, and this one yields. It yields too where another token is active in that place.
+    private mutating func correct(_ id: Int64, to environment: APNsEnvironment, _ answer: OutcomeEvent.Delivery) -> Bool {
+        guard let index = index(ofToken: id) else { return false }
+        let token = tokens[index]
+        guard token.environment != environment, !token.isProven, token.installation == answer.installation else { return false }
+        let place = TokenPlace(installation: token.holder, environment: environment, purpose: token.purpose)
+        let isTaken = tokens.contains { $0.isActive && $0.place == place }
+        let rival = self.index(of: RegisteredToken(token: token.token, environment: environment, purpose: token.purpose), app: token.app)
+        var revives = false
+        if let rival {
+            tokens[rival].prove(in: environment, at: now)
+            revives = token.isActive && !tokens[rival].isActive && tokens[rival].installation == token.installation && !isTaken
+            if revives {
+                tokens[rival].inherit(registeredAt: token.registeredAt)
+                tokens[rival].revive()
+            }
+        }
+        if rival == nil, !(token.isActive && isTaken) {
+            tokens[index].prove(in: environment, at: now)
+            moved(index)
+        } else {
+            guard token.isActive else { return false }
+            tokens[index].retire(.replaced, at: now)
+        }
+        let hasMoved = rival == nil && tokens[index].environment == environment
+        let recorded = rival.map { tokens[$0].id } ?? id
+        record(hasMoved || revives ? .environmentCorrected : .tokenReplaced, token.holder) {
+            $0.token = token.historical
+            $0.token?.id = recorded
+            $0.token?.environment = environment.rawValue
+            $0.note(answer)
+            $0.reason = "was_\(token.environment.rawValue)"
+        }
+        return true
+    }
+
+    private mutating func quarantine(_ id: Int64) -> Bool {
+        guard let index = index(ofToken: id), tokens[index].retired?.reason == .rejected, tokens[index].quarantinedAt == nil else {
+            return false
+        }
+        tokens[index].quarantine(at: now)
+        let token = tokens[index]
+        record(.tokenQuarantined, token.holder) { $0.token = token.historical }
+        return true
+    }
+
+    /// It stays retired where something newer is there: another token is active in its place or was put into quarantine from it later, the
+    /// same token is active in another environment, or the installation was deregistered. Where both environments' rows of a token come out
+    /// of quarantine together, both are active again.
+    /// - Returns: whether it is active again.
+    private mutating func restore(_ id: Int64) -> Bool {
+        guard let index = index(ofToken: id), tokens[index].quarantinedAt != nil else { return false }
+        let token = tokens[index]
+        let isSuperseded = tokens.contains { other in
+            guard other.id != token.id, other.app == token.app, other.purpose == token.purpose else { return false }
+            let isLater = (other.registeredAt, other.id ?? .max) > (token.registeredAt, id)
+            return other.place == token.place && (other.isActive || other.quarantinedAt != nil && isLater)
+                || other.token == token.token && other.isActive && other.storedPlace != nil
+        }
+        guard !isSuperseded, installations[token.holder]?.isRegistered == true else {
+            tokens[index].leaveQuarantine()
+            return false
+        }
+        tokens[index].revive()
+        record(.tokenRestored, token.holder) { $0.token = token.historical }
+        return true
+    }
+}
+
+extension HistoryEntry {
+    fileprivate mutating func note(_ answer: OutcomeEvent.Delivery) {
+        status = answer.status.map { Int32(clamping: $0) }
+        delivery = answer.id
+    }
+}

@@ -1,0 +1,39 @@
+import PushModel
+
+/// A registration or a patch on its way into a ``RegistryBatch``, with what has to be locked and read for it.
+package struct RegistryRequest: Sendable {
+    package let app: App
+    package let change: RegistryChange
+    package let installation: InstallationKey
+    /// Every token that is named, for whatever reason.
+    let tokens: [DeviceToken]
+    /// Who is to be signed in. The name is locked, so that a sign-out of the user sees all of this change or nothing.
+    let user: String?
+    /// Worked out where the request is, not while the database waits for the batch.
+    let locks: [Int64]
+
+    package init(app: App, _ registration: Registration) {
+        self.init(
+            app, .register(registration), registration.installation, registration.tokens, registration.replaces, user: registration.user)
+    }
+
+    package init(app: App, _ patch: InstallationPatch) {
+        var user: String?
+        if case .set(let name) = patch.user { user = name }
+        self.init(app, .patch(patch), patch.installation, patch.tokens ?? [], patch.replaces, user: user)
+    }
+
+    private init(
+        _ app: App, _ change: RegistryChange, _ id: PushID, _ named: [RegisteredToken], _ replaces: DeviceToken?, user: String?
+    ) {
+        self.app = app
+        self.change = change
+        self.user = user
+        installation = InstallationKey(app: app.id, id: id)
+        tokens = named.map(\.token) + (replaces.map { [$0] } ?? [])
+        locks = RegistryLock.keys(app: app.id, installations: [id], tokens: tokens, users: user.map { [$0] } ?? [])
+    }
+
+    /// Whose other installations the single policy signs out.
+    package var onlyInstallationOf: String? { app.devicePolicy == .single ? user : nil }
+}

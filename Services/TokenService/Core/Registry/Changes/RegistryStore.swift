@@ -1,0 +1,145 @@
+package import Postgres
+package import PushModel
+
+/// Reads the rows that changes of the registry concern, under locks, and writes what ``RegistryBatch`` made of them, within one transaction.
+/// That is two round trips, whatever the number of changes; a third one where an epoch ends.
+package struct RegistryStore {
+    let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    /// What is read of one app.
+    package struct Scope: Sendable {
+        package var app: App.ID
+        package var installations: [PushID]
+        /// Their holders are read as well.
+        package var tokens: [DeviceToken] = []
+        /// All of their installations are read as well.
+        package var users: [String] = []
+    }
+
+    package struct Loaded {
+        package var batch: RegistryBatch
+        /// Of the scopes' installations: committed earlier and not known to be on the control stream. An answer waits for them as well.
+        package var openFences: [Fence]
+    }
+
+    /// Locks in the order that all keep (``RegistryLock``): names, then installations. Token rows are locked only to be retired or
+    /// deleted: whoever else changes one holds its name or its installation, and a registration overrules a verdict.
+    /// - Parameters:
+    ///   - scopes: In ascending order of app.
+    ///   - names: To be locked first, in ascending order.
+    package func load(_ scopes: [Scope], locking names: [Int64]) throws -> Loaded {
+        let answers = try session.pipeline(
+            [RegistryLock.query(names)] + scopes.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0)] })
+        let now: Int64 = try answers[0].only().milliseconds("now")
+        let parts = scopes.indices.map { 1 + 3 * $0 }
+        let open = try parts.flatMap { try answers[$0 + 2].map { row in try (key: InstallationKey(row), fence: Fence(row)) } }
+        let unpublished = Set(open.map(\.key))
+        let rows = try parts.flatMap { try answers[$0].map { row in try InstallationState(row, unpublished: unpublished) } }
+        let tokens = try parts.flatMap { try answers[$0 + 1].map { row in try TokenState(row) } }
+        return Loaded(batch: RegistryBatch(installations: rows, tokens: tokens, now: now), openFences: open.map(\.fence))
+    }
+
+    /// Locks and reads tokens that APNs or the brake decides about. A token is read as it is under its lock.
+    /// - Parameter corrected: Of those that may get another environment, the rows that compete for it are read as well.
+    package func load(tokens ids: Set<Int64>, corrected: [Int64]) throws -> RegistryBatch {
+        let rivals: [Int64] = corrected.isEmpty ? [] : try session.execute(Self.rivals(of: corrected)).column("id")
+        let rows = try session.execute(
+            "SELECT *, now() FROM tokens WHERE id = ANY (\(ids.union(rivals).sorted())) ORDER BY id FOR NO KEY UPDATE")
+        let now: Int64 = try rows.first?.milliseconds("now") ?? 0
+        return RegistryBatch(installations: [], tokens: try rows.map { row in try TokenState(row) }, predecessors: [:], now: now)
+    }
+
+    /// Works the changes out, one after another; anew with all moves where it turns out that an epoch ends.
+    package func apply<Results>(_ loaded: RegistryBatch, _ changes: (inout RegistryBatch) throws -> Results) throws -> (
+        RegistryBatch, Results
+    ) {
+        var batch = loaded
+        var results = try changes(&batch)
+        guard batch.isIncomplete else { return (batch, results) }
+        batch = try withMoves(loaded)
+        results = try changes(&batch)
+        return (batch, results)
+    }
+
+    /// The batch with all moves that lead to its installations, and with their predecessors, which nearly always are locked already: only
+    /// where a move was committed while the locks were waited for they are not. These locks come out of order; in the worst case PostgreSQL
+    /// ends one of two transactions, and it runs again.
+    private func withMoves(_ batch: RegistryBatch) throws -> RegistryBatch {
+        var rows = batch.installations
+        var moves: [InstallationKey: Set<PushID>] = [:]
+        var unread = Dictionary(grouping: rows.keys, by: \.app)
+        while !unread.isEmpty {
+            for row in try session.pipeline(unread.map { app, keys in Self.moves(to: keys.map(\.id), app: app) }).joined() {
+                moves[try InstallationKey(app: row["app_id"], id: row["successor"]), default: []].insert(try row["predecessor"])
+            }
+            let reached = Set(moves.flatMap { move in move.value.map { InstallationKey(app: move.key.app, id: $0) } })
+            unread = Dictionary(grouping: reached.subtracting(rows.keys).sorted(), by: \.app)
+            for (app, keys) in unread {
+                let locked = try session.execute(Self.lockInstallations(Scope(app: app, installations: keys.map(\.id))))
+                for row in locked {
+                    let row = try InstallationState(row, unpublished: [])
+                    rows[row.key] = rows[row.key] ?? row
+                }
+            }
+            // The foreign keys of token_moves make sure of it; without this a missing row would be asked for for ever.
+            guard reached.isSubset(of: rows.keys) else { throw CorruptRow(table: "token_moves") }
+        }
+        return RegistryBatch(installations: Array(rows.values), tokens: batch.tokens, predecessors: moves, now: batch.now)
+    }
+}
+
+extension RegistryStore {
+    /// The named installations, the holders of the named tokens, the installations of the named users, and all whose tokens once moved to
+    /// one of these.
+    private static func lockInstallations(_ scope: Scope) -> PostgresQuery {
+        """
+        WITH RECURSIVE concerned (id) AS (
+            SELECT unnest(\(scope.installations)::uuid[])
+            UNION SELECT installation FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
+            UNION SELECT id FROM installations WHERE app_id = \(scope.app) AND owner = ANY (\(scope.users)::text[])
+            UNION SELECT m.predecessor FROM concerned c CROSS JOIN LATERAL predecessors_of(\(scope.app), c.id) AS m
+        )
+        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(SELECT id FROM concerned))
+        ORDER BY id FOR NO KEY UPDATE
+        """
+    }
+
+    /// The tokens of the named installations, and those with the named values that others hold.
+    private static func tokens(_ scope: Scope) -> PostgresQuery {
+        """
+        SELECT * FROM tokens WHERE app_id = \(scope.app) AND installation = ANY (\(scope.installations)::uuid[])
+        UNION ALL
+        SELECT * FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
+            AND installation <> ALL (\(scope.installations)::uuid[])
+        """
+    }
+
+    private static func openFences(_ scope: Scope) -> PostgresQuery {
+        """
+        SELECT f.* FROM unnest(\(scope.installations)::uuid[]) AS named (id) CROSS JOIN LATERAL open_fences_of(\(scope.app), named.id) AS f
+        """
+    }
+
+    private static func moves(to installations: [PushID], app: App.ID) -> PostgresQuery {
+        """
+        WITH RECURSIVE moves AS (
+            SELECT m.* FROM unnest(\(installations)::uuid[]) AS named (id) CROSS JOIN LATERAL predecessors_of(\(app), named.id) AS m
+            UNION SELECT m.* FROM moves s CROSS JOIN LATERAL predecessors_of(\(app), s.predecessor) AS m
+        )
+        SELECT * FROM moves
+        """
+    }
+
+    /// The rows of the same tokens, and the active tokens of the same installations, each of the same purpose.
+    private static func rivals(of tokens: [Int64]) -> PostgresQuery {
+        """
+        SELECT o.id FROM tokens t JOIN tokens o ON o.app_id = t.app_id AND o.token = t.token AND o.purpose = t.purpose
+        WHERE t.id = ANY (\(tokens)::bigint[])
+        UNION
+        SELECT o.id FROM tokens t JOIN tokens o ON o.app_id = t.app_id AND o.ordinal = t.ordinal AND o.purpose = t.purpose AND o.state = 'active'
+        WHERE t.id = ANY (\(tokens)::bigint[])
+        """
+    }
+}
