@@ -19,28 +19,9 @@ package struct InstallationState: Sendable {
     package var registeredAt: Int64
     package var deregisteredAt: Int64?
     package var staleSince: Int64?
-    package var fence: FenceState
+    package var fence = FenceState.none
     package let isStored: Bool
     package private(set) var writing = Writing.nothing
-
-    package init(
-        key: InstallationKey, owner: String?, epoch: Int64, signedOutReason: SignOutReason? = nil, throttledUntil: Int64? = nil,
-        profile: InstallationProfile, createdAt: Int64, registeredAt: Int64, deregisteredAt: Int64? = nil, staleSince: Int64? = nil,
-        fence: FenceState = .none, isStored: Bool
-    ) {
-        self.key = key
-        self.owner = owner
-        self.epoch = epoch
-        self.signedOutReason = signedOutReason
-        self.throttledUntil = throttledUntil
-        self.profile = profile
-        self.createdAt = createdAt
-        self.registeredAt = registeredAt
-        self.deregisteredAt = deregisteredAt
-        self.staleSince = staleSince
-        self.fence = fence
-        self.isStored = isStored
-    }
 
     package var isRegistered: Bool { deregisteredAt == nil }
 
