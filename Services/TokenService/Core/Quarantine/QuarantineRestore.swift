@@ -29,7 +29,7 @@ package struct QuarantineRestore: Sendable {
             }
             guard let batch else { return result }
             result.restored += batch.restored
-            result.superseded += batch.candidates - batch.restored
+            result.superseded += batch.takenOut - batch.restored
         }
         result.remaining = try await pool.session { session in try QuarantineStore(session: session, app: app).count(of: installations) }
         return result

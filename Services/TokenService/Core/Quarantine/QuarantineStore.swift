@@ -46,8 +46,8 @@ package struct QuarantineStore {
     }
 
     /// Takes the next tokens out of quarantine, each as ``RegistryBatch`` decides. It commits.
-    /// - Returns: how many there were, and how many of them are active again; nil where nothing is left.
-    func restore(_ installations: [PushID]?, limit: Int) throws -> (candidates: Int, restored: Int)? {
+    /// - Returns: how many it took out, and how many of them are active again; nil where nothing is left.
+    func restore(_ installations: [PushID]?, limit: Int) throws -> (takenOut: Int, restored: Int)? {
         let rows =
             if let installations {
                 try session.execute(
@@ -69,9 +69,12 @@ package struct QuarantineStore {
         let names = RegistryLock.keys(app: app.id, installations: scope.installations, tokens: scope.tokens)
         let registry = RegistryStore(session: session)
         var batch = try registry.load([scope], locking: names).batch
-        let restored = try rows.column("id").map { id in batch.apply(toTokens: [.restore(token: id)]) }
+        // Another call, or a registration, may have taken one of them out before the locks were granted.
+        let candidates: [Int64] = try rows.column("id")
+        let waiting = candidates.filter { id in batch.index(ofToken: id).map { batch.tokens[$0].quarantinedAt != nil } ?? false }
+        let restored = batch.apply(toTokens: waiting.map { .restore(token: $0) })
         try registry.save(batch)
-        return (rows.count, restored.reduce(0, +))
+        return (waiting.count, restored)
     }
 }
 
