@@ -103,25 +103,11 @@ struct EventStore {
     private func installations(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
         try session.execute(
             """
-            SELECT h.id, h.app_id, a.slug, h.installation, h.event, h.at, h.owner_epoch, h.token_hint, h.environment, h.purpose,
-                h.other_installation, h.status, h.reason, h.apns_timestamp, h.delivery
-            FROM installation_history h JOIN apps a ON a.id = h.app_id
+            SELECT h.*, a.slug FROM installation_history h JOIN apps a ON a.id = h.app_id
             WHERE h.id > \(position) AND h.id <= \(end) AND h.app_id = ANY (\(apps)) ORDER BY h.id LIMIT \(limit)
             """
         ).map { row in
-            var entry = HistoryEntry(
-                app: try row["app_id"], installation: try row["installation"], event: try row["event"], at: try row.milliseconds("at"))
-            entry.ownerEpoch = try row["owner_epoch"]
-            if let hint: String = try row["token_hint"], let environment: String = try row["environment"],
-                let purpose: String = try row["purpose"]
-            {
-                entry.token = HistoryEntry.Token(id: nil, hint: hint, environment: environment, purpose: purpose)
-            }
-            entry.otherInstallation = try row["other_installation"]
-            entry.status = try row["status"]
-            entry.reason = try row["reason"]
-            entry.apnsTimestamp = try row.milliseconds("apns_timestamp")
-            entry.delivery = try row["delivery"]
+            let entry = try HistoryEntry(row)
             let position: Int64 = try row["id"]
             let id = PushEvent.id(of: .installations, row: position, at: entry.at)
             return Entry(position: position, event: entry.event(id: id, slug: try row["slug"]))
@@ -129,4 +115,3 @@ struct EventStore {
     }
 }
 
-extension HistoryEntry.Event: PostgresDecodable {}
