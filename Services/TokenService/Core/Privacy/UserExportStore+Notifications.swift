@@ -73,7 +73,9 @@ extension UserExportStore {
     /// Its token is no part of the document: the installations' are in it.
     /// - Parameter row: Of `deliveries`.
     static func delivery(_ row: PostgresRow) throws -> NotificationStatus.Delivery {
-        let (outcome, last, lastStatus): (String?, OutcomeClass?, Int32?) = (try row["class"], try row["last_class"], try row["last_status"])
+        let (outcome, last, lastStatus): (String?, OutcomeClass?, Int32?) = (
+            try row["class"], try row["last_class"], try row["last_status"]
+        )
         // What was put back without having been tried has the number of the try that is to come.
         let isPutBack = outcome == nil && last != nil && last != .unknown && lastStatus == nil
         let (attempts, status): (Int32, Int32?) = (try row["attempts"], try row["status"])
