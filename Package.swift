@@ -2,7 +2,7 @@
 // swift-format-ignore-file
 import PackageDescription
 
-// Every target is one line: its kind says which fences it stands behind, its list what it may see (DESIGN.md section 11).
+// Every target is one line: its kind says which fences it stands behind, its list what it may see.
 // Services never depend on each other; only a wrapper sees a C module; PushModel sees nothing but our JSON.
 
 let base: [SwiftSetting] = [

@@ -3,7 +3,8 @@ import CRabbitMQ
 /// Puts deliver or return, header and body frames together into one message. Frames of one channel come strictly in that order
 /// (AMQP 0-9-1 section 4.2.6), so one message is in the making at a time.
 ///
-/// The library's own `amqp_read_message` is not used: it may lose frames, and reads bodies without a limit or a deadline (L9, L10).
+/// The library's own `amqp_read_message` is not used: it may lose frames, and reads bodies without a limit or a deadline
+/// (docs/rabbitmq.md, Receiving).
 struct MessageAssembly {
     private enum Start {
         case none

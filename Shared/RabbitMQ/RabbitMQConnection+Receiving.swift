@@ -5,7 +5,7 @@ extension RabbitMQConnection {
     /// Takes what has come, without waiting, and appends what it meant. Answers heartbeats on the way, so call it at least every quarter
     /// of one.
     ///
-    /// Bodies and names are copied out; the library's memory is released after every message (L7).
+    /// Bodies and names are copied out; the library's memory is released after every message (docs/rabbitmq.md, Receiving).
     /// - Parameter limit: how many events at most; `wait` returns at once when there may be more.
     /// - Throws: the connection is dead: it was lost, closed by the broker, or nothing came for two heartbeats.
     package func receive(into events: inout [RabbitMQEvent], limit: Int = 1024) throws(RabbitMQError) {
@@ -15,7 +15,7 @@ extension RabbitMQConnection {
             earlyEvents.removeAll(keepingCapacity: true)
         }
         var frame = amqp_frame_t()
-        // The library calls this "return at once"; every other of its waits may be endless (L3, L8).
+        // The library calls this "return at once"; every other of its waits may be endless (docs/rabbitmq.md).
         var noWait = timeval()
         isDrained = false
         lastDrain = .now
@@ -35,7 +35,7 @@ extension RabbitMQConnection {
     /// - Parameter wakeUp: a descriptor that another thread makes readable.
     package func wait(orUntil wakeUp: Int32, timeout: Duration) throws(RabbitMQError) {
         try requireUsable("wait")
-        // The socket says nothing about frames that the library holds already (L8).
+        // The socket says nothing about frames that the library holds already.
         guard isDrained, earlyEvents.isEmpty, amqp_frames_enqueued(state) == 0, amqp_data_in_buffer(state) == 0 else { return }
         let (seconds, attoseconds) = timeout.components
         let milliseconds = Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000)

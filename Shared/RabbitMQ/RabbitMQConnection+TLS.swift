@@ -3,7 +3,7 @@ import CRabbitMQ
 
 extension RabbitMQConnection {
     /// A TLS socket that trusts only the given authorities and checks chain and name inside the handshake, before anything of ours is sent.
-    /// librabbitmq 0.11's own check comes after the handshake and knows no IP addresses (RELIABILITY.md 2.2), so it is switched off.
+    /// librabbitmq 0.11's own check comes after the handshake and knows no IP addresses (docs/rabbitmq.md, TLS), so it is switched off.
     /// - Parameter host: the name or address that the certificate must have.
     static func makeTLSSocket(
         _ state: amqp_connection_state_t, _ configuration: RabbitMQConfiguration, host: String

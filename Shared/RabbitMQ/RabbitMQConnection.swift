@@ -11,7 +11,7 @@ import SystemIO
 package final class RabbitMQConnection {
     /// The only channel.
     static let channel: amqp_channel_t = 1
-    /// Not negotiated below 8192 by any broker; 131072 is what every version takes (RELIABILITY.md 1.3).
+    /// From 4.1 on RabbitMQ refuses less than 8192 (docs/rabbitmq.md, Logging in). 131072 is what every version takes.
     private static let frameMaximum: Int32 = 131_072
     private static let answerTimeout = timeval(tv_sec: 5, tv_usec: 0)
 
@@ -113,7 +113,8 @@ package final class RabbitMQConnection {
         return socket
     }
 
-    /// The library's sends have no deadline (L2): the kernel's is the only one. Works under a zero window too.
+    /// The library's sends have no deadline: the kernel's is the only one. Works under a zero window too
+    /// (docs/rabbitmq.md, Calls that hang).
     private func limitUnansweredBytes() throws(RabbitMQError) {
         var milliseconds: UInt32 = 8_000
         let result = setsockopt(
@@ -127,7 +128,7 @@ package final class RabbitMQConnection {
         amqp_set_rpc_timeout(state, &timeout)
         let heartbeat = Int32(configuration.heartbeat.components.seconds)
         guard heartbeat > 0 else { throw RabbitMQError(.configuration, "heartbeat", "must be at least one second") }
-        // Without the first two the broker never tells us of an alarm or of a deleted queue (RELIABILITY.md section 0.2).
+        // Without the first two the broker never tells us of an alarm or of a deleted queue (docs/rabbitmq.md, Logging in).
         var properties = pool.table(
             ["connection_name": configuration.connectionName, "product": "push"],
             capabilities: [
@@ -190,7 +191,7 @@ package final class RabbitMQConnection {
         return error
     }
 
-    /// Any send that is not OK leaves the stream in the middle of something (L15).
+    /// Any send that is not OK leaves the stream in the middle of something (docs/rabbitmq.md, Receiving).
     func check(_ status: Int32, _ operation: String) throws(RabbitMQError) {
         guard status == AMQP_STATUS_OK.rawValue else { throw dead(RabbitMQError(status: status, operation)) }
     }
@@ -205,7 +206,7 @@ package final class RabbitMQConnection {
         }
     }
 
-    /// The broker closed the channel or the connection: answers with close-ok, which the library does not (L11).
+    /// The broker closed the channel or the connection: answers with close-ok, which the library does not.
     func closed(by method: amqp_method_t, _ operation: String) -> RabbitMQError {
         switch (method.id, method.decoded) {
         case (MethodID.connectionClose, let decoded?):

@@ -3,7 +3,7 @@ import CRabbitMQ
 /// Why a broker operation failed: what to switch on, what was attempted, and the library's or the broker's own words.
 ///
 /// Only `invalidArgument` leaves the connection usable. After anything else it is dead: whatever was published and not confirmed has an
-/// unknown fate, and what was received and not acknowledged will be delivered again (RELIABILITY.md 2.1, L11 and L15).
+/// unknown fate, and what was received and not acknowledged will be delivered again (docs/rabbitmq.md, Receiving).
 package struct RabbitMQError: Error, Equatable, CustomStringConvertible {
     package enum Code: Equatable, Sendable {
         /// The settings cannot work: a bad URI, an unreadable password or authority file.

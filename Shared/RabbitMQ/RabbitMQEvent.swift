@@ -6,7 +6,8 @@ package enum RabbitMQEvent: Sendable {
     case confirmed(tag: UInt64, multiple: Bool)
     /// Published messages were not accepted.
     case refused(tag: UInt64, multiple: Bool)
-    /// A mandatory message reached no queue. A `confirmed` for it follows (RELIABILITY.md 1.2) and must not be believed.
+    /// A mandatory message reached no queue. A `confirmed` for it follows and must not be believed (RabbitMQ: Consumer Acknowledgements and
+    /// Publisher Confirms).
     case returned(RabbitMQReturn)
     /// The broker ended a consumer: its queue was deleted or moved.
     case consumerCancelled(consumer: Int)

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 
 /// The one thing another thread may do to a connection: shut its socket down, so that a call that hangs in the library returns
-/// (RELIABILITY.md 2.1, L1 to L3). Knows when the descriptor is gone, so it never touches a number that somebody else got.
+/// (docs/rabbitmq.md, Calls that hang). Knows when the descriptor is gone, so it never touches a number that somebody else got.
 package final class SocketBreaker: Sendable {
     private let descriptor: Mutex<Int32?>
 

@@ -3,10 +3,11 @@ import HTTP2
 import OpenSSL
 import Testing
 
-/// APNS.md 4.2, row by row, each from the cause that it has in life: the request, the credential, the connection, the device, or a server that
-/// is overloaded or goes down. Only an internal error has none that could be arranged: that one a scenario makes.
+/// Apple's table of reasons (Handling notification responses from APNs), row by row, each from the cause that it has in life: the request,
+/// the credential, the connection, the device, or a server that is overloaded or goes down. Only an internal error has none
+/// that could be arranged: that one a scenario makes.
 /// `RejectionTests` holds the variants of a cause, and the order of the checks.
-@Suite("Every status and reason of APNS.md 4.2 comes from its cause", .timeLimit(.minutes(5)))
+@Suite("Every status and reason of Apple's page comes from its cause", .timeLimit(.minutes(5)))
 struct ConformanceTests {
     /// What a client is told: in an answer, or in a GOAWAY (status 0).
     struct Told: Equatable {

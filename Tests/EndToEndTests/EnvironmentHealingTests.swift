@@ -2,9 +2,9 @@ import PushCtl
 import StrictJSON
 import Testing
 
-@Suite("A token that was registered for the wrong environment (DESIGN.md section 6)", .timeLimit(.minutes(5)))
+@Suite("A token that was registered for the wrong environment", .timeLimit(.minutes(5)))
 struct EnvironmentHealingTests {
-    /// APNS.md section 4.2: a development build that says it is a production one.
+    /// A development build that says it is a production one.
     @Test("It is tried once in the other environment, arrives, and the registry remembers which one it was") func healing() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()

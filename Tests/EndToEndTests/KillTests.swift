@@ -6,7 +6,7 @@ import Testing
 
 @Suite("What was answered 202 survives a kill", .timeLimit(.minutes(5)))
 struct KillTests {
-    /// DESIGN.md section 8, promises 1 and 2: the requests have left, no answer came, the dispatcher is gone.
+    /// Promises 1 and 2 (docs/promises.md): the requests have left, no answer came, the dispatcher is gone.
     @Test("kill -9 of a dispatcher in mid-send loses nothing") func dispatcherInMidSend() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -14,7 +14,7 @@ struct KillTests {
             let dispatcher = try await platform.startDispatcher("first")
             try await Client.with(platform, tokenService) { client in
                 let devices = try await client.registerDevices(20, user: "ada")
-                // The first push opens the connection for many at once (APNS.md 1.3).
+                // The first push opens the connection for many at once (docs/apns.md, Streams).
                 _ = try await client.completed(try await client.send("warm-up", to: "ada"))
                 for device in devices { try await client.script(device) { $0.object { $0.field("action", "silence") } } }
                 let id = try await client.send("hold on", to: "ada")
@@ -34,7 +34,7 @@ struct KillTests {
         }
     }
 
-    /// DESIGN.md section 8, promise 1: the row is committed and answered, the broker has not got the job, the token service is gone.
+    /// Promise 1 (docs/promises.md): the row is committed and answered, the broker has not got the job, the token service is gone.
     @Test("kill -9 of the token service between commit and publish loses nothing") func tokenServiceBeforePublish() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()
@@ -57,7 +57,7 @@ struct KillTests {
         }
     }
 
-    /// DESIGN.md section 8, promise 11.
+    /// Promise 11 (docs/promises.md).
     @Test("SIGTERM under load sends nothing twice and loses nothing") func gracefulStop() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()

@@ -6,7 +6,7 @@ import PushCtl
 import TestSupport
 import Testing
 
-/// DESIGN.md section 8, promise 12, for what strangers with a key can do to one process.
+/// Promise 12 (docs/promises.md), for what strangers with a key can do to one process.
 @Suite("A flood of the largest requests takes no more memory than the limits allow", .timeLimit(.minutes(5)))
 struct MemoryFloodTests {
     private static let connections = 32

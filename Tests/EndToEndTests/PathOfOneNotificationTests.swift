@@ -54,7 +54,8 @@ struct PathOfOneNotificationTests {
         }
     }
 
-    /// DESIGN.md section 8, promise 3: the job is in the queue, no dispatcher runs; the one that starts later must hear of the logout before it takes the job.
+    /// Promise 3 (docs/promises.md): the job is in the queue and no dispatcher runs. The one that starts later must hear of the logout
+    /// before it takes the job.
     @Test("A logout stops what was queued before it, also for a dispatcher that starts later") func logoutBeforeTheDispatcher() async throws
     {
         try await withPlatform { platform in
@@ -73,7 +74,7 @@ struct PathOfOneNotificationTests {
         }
     }
 
-    /// DESIGN.md section 8, promise 6.
+    /// Promise 6 (docs/promises.md).
     @Test("Nothing is sent after its expiry") func expiry() async throws {
         try await withPlatform { platform in
             try await platform.startSimulator()

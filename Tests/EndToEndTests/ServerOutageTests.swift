@@ -3,7 +3,7 @@ import PushCtl
 import TestSupport
 import Testing
 
-/// DESIGN.md section 9, with processes and under load. `PUSH_TEST_OUTAGE_SECONDS=60` for the full minute.
+/// What each service does while a server is down, with processes and under load. `PUSH_TEST_OUTAGE_SECONDS=60` for the full minute.
 @Suite("A server that is away for a while costs nothing that was accepted", .timeLimit(.minutes(10)))
 struct ServerOutageTests {
     /// How a server can be away.

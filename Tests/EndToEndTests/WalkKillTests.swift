@@ -12,7 +12,7 @@ struct WalkKillTests {
     private static let kills = 5
     private static let page = 500
 
-    /// DESIGN.md section 8, promises 1 and 2; section 4, step 2. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
+    /// Promises 1 and 2 (docs/promises.md), while the audience is walked. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
     @Test("kill -9 at any moment: no device is skipped, few get a second copy, with the same id, and the counters are exact")
     func killedWhileExpanding() async throws {
         let seed = TestParameters.seed

@@ -19,7 +19,7 @@ struct StreamLimitTests {
     }
 
     @Test func aHigherInitialNumberIsNotHeldBack() throws {
-        // nghttp2 alone would let 100 go and park the rest (APNS.md section 5.6, point 1).
+        // nghttp2 alone would let 100 go and park the rest (`nghttp2_option_set_peer_max_concurrent_streams` in nghttp2.h).
         let client = try HTTP2ClientSession(initialPeerStreamLimit: 150)
         for _ in 0..<150 { _ = try client.submit(request("/"), body: [1]) }
         #expect(Frame.all(in: try client.output()).count { $0.kind == .headers } == 150)

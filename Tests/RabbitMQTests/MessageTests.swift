@@ -88,7 +88,7 @@ struct MessageTests {
         let arguments: [String: RabbitMQValue] = ["x-queue-type": "quorum", "x-max-length": 3, "x-overflow": "reject-publish"]
         try await LiveConnection.use(queue: arguments) { live in
             try live.connection.selectConfirms()
-            // One at a time: the limit is soft for what is in flight together (RELIABILITY.md 1.2).
+            // One at a time: the limit is soft for what is in flight together (docs/rabbitmq.md, Queues).
             for tag in 1...20 as ClosedRange<UInt64> {
                 try live.publish()
                 let isRefused = try live.next { event -> Bool? in

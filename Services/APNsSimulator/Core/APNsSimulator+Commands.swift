@@ -8,7 +8,7 @@ extension APNsSimulator {
         case connection(Int)
     }
 
-    /// Sends GOAWAY with `{"reason":…}` and takes no new streams (APNS.md 5.4).
+    /// Sends GOAWAY with `{"reason":…}` and takes no new streams (docs/apns.md, Connections).
     /// - Parameters:
     ///   - reason: nil sends no text; ``RejectionReason/shutdown`` is what Apple sends when a server goes down.
     ///   - text: Sent verbatim instead of a reason: APNs has been seen to send plain words.

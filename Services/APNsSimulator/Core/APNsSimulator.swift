@@ -4,7 +4,7 @@ internal import OpenSSL
 internal import Synchronization
 internal import SystemIO
 
-/// Apple's push service, played over real TLS and HTTP/2 (APNS.md sections 1 to 5).
+/// Apple's push service, played over real TLS and HTTP/2. What it takes from others than Apple is in docs/apns.md.
 ///
 /// A push port and a channel port for each environment, served by event-loop threads of its own. Usable from any thread or task; what it knows of devices,
 /// scripts and requests lives as long as the object.

@@ -31,8 +31,8 @@ package struct APNsSimulatorConfiguration: Sendable {
     package var streamPenalty = true
     /// So many 4xx in a row, 410 excepted, end a connection with GOAWAY; 0 is never.
     package var rejectionLimit = 0
-    /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple (APNS.md 5.2).
-    /// nil: never.
+    /// A connection over which nothing came for so long is told GOAWAY `IdleTimeout` and closed; about two hours with Apple
+    /// (docs/apns.md, Connections). nil: never.
     package var idleTimeout: Duration? = .seconds(7200)
     /// What the end of a connection does for a client that has not read all yet.
     package var lingering = Lingering()

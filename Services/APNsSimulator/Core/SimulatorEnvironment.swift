@@ -1,9 +1,9 @@
-/// Which of Apple's two worlds a port stands for (APNS.md 1.1).
+/// Which of Apple's two worlds a port stands for.
 package enum SimulatorEnvironment: String, Sendable, CaseIterable, Hashable {
     case production, sandbox
 }
 
-/// Where the simulator listens, as Apple does under names and ports of their own (APNS.md 1.1).
+/// Where the simulator listens, as Apple does under names and ports of their own (Apple: Sending notification requests to APNs).
 package struct SimulatorPort: Hashable, Sendable {
     package let environment: SimulatorEnvironment
     /// Channels are managed here, and nothing is pushed.

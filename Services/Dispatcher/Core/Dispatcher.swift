@@ -12,7 +12,7 @@ package import UnixSignals
 /// The dispatcher: everything is constructed here, in the order in which one needs the other.
 ///
 /// The path of a job: `DispatcherCore.take` → `sift` → `send` → `APNsPool.submit` → `finish` → `settle` → `flush` → `Publisher.publish` →
-/// `confirm` → `Consumer.acknowledge`. All of it in the core's files, in that order (DESIGN.md section 5).
+/// `confirm` → `Consumer.acknowledge`. All of it in the core's files, in that order.
 package struct Dispatcher: Sendable {
     /// In the order in which they start; they stop in the opposite one, so that publisher and broker outlive the work.
     package let services: [any Service]

@@ -1,10 +1,10 @@
 /// Why a connection takes no new requests.
 enum RetireCause: Equatable, Sendable {
-    /// GOAWAY; the reason from its JSON, where there was one (APNS.md section 5.4).
+    /// GOAWAY; the reason from its JSON, where there was one (docs/apns.md, Connections).
     case goAway(reason: String?)
     /// 5xx, or another answer after which the connection is not to be trusted.
     case answered(status: Int, reason: String?)
-    /// ExpiredProviderToken, UnrelatedKeyIdInToken: it stays so whatever it is shown (APNS.md section 7, lesson 8).
+    /// ExpiredProviderToken, UnrelatedKeyIdInToken: it stays so whatever it is shown (docs/apns.md, Provider tokens).
     case wedged(reason: String)
     /// APNs refuses the credential: another connection would hear the same.
     case credential(reason: String)

@@ -160,7 +160,7 @@ extension ConnectionLoop {
 }
 
 extension RequestProgress {
-    /// APNs has not got a whole request, so it cannot have acted on it (APNS.md section 5.4).
+    /// APNs has not got a whole request, so it cannot have acted on it (docs/apns.md, What may be sent again).
     var isCertainlyNotProcessed: Bool {
         if case .complete = self { false } else { true }
     }

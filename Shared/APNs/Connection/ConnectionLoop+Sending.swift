@@ -40,7 +40,7 @@ extension ConnectionLoop {
         let isCounted = batch.lane != .now
         for index in share.requests {
             let request = batch.requests[index]
-            // The last moment: promises 3 and 6 of DESIGN.md section 8 hold because these are asked here and not earlier.
+            // The last moment: promises 3 and 6 (docs/promises.md) hold because these are asked here and not earlier.
             if let stop = wall >= batch.expiresAt ? .expired : context.gate(batch, request) {
                 totals.stopped += 1
                 answer(place, request.index, sentAt: nil, .stopped(stop))

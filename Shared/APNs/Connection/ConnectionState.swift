@@ -9,7 +9,7 @@ struct ConnectionState {
         var maximumAge: Duration
         var maximumRequests: Int
         /// Each timed-out request counts a hundred, each answer takes one off: three in a row retire the connection, and so does one in a
-        /// hundred for long (APNS.md section 7, lesson 16).
+        /// hundred for long (docs/apns.md, Answers).
         var timeoutScore = 300
 
         /// Up to a tenth younger by chance, so that connections opened together are not replaced together.
@@ -34,7 +34,7 @@ struct ConnectionState {
     private let connectedAt: ContinuousClock.Instant
     private var lastRead: ContinuousClock.Instant
     private var pingSentAt: ContinuousClock.Instant?
-    /// What the peer allows; one until it says otherwise (APNS.md section 5.6, 1).
+    /// What the peer allows; one until it says otherwise (docs/apns.md, Streams).
     private(set) var peerLimit = 1
     private(set) var inFlight = 0
     private(set) var requests = 0
@@ -47,7 +47,7 @@ struct ConnectionState {
         lastRead = now
     }
 
-    /// How many requests may be handed to HTTP/2 now. One until APNs has accepted our token (APNS.md section 1.3).
+    /// How many requests may be handed to HTTP/2 now. One until APNs has accepted our token (docs/apns.md, Streams).
     var freeStreams: Int {
         guard phase == .open else { return 0 }
         return max(0, min(peerLimit, rules.maximumStreams, isProven ? .max : 1) - inFlight)

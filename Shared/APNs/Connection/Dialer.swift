@@ -17,7 +17,7 @@ struct DialError: Error, CustomStringConvertible {
     var description: String { "\(step): \(message)" }
 }
 
-/// Opens connections: names resolved anew each time, addresses spread, those that just failed left for last (APNS.md section 5.1).
+/// Opens connections: names resolved anew each time, addresses spread, those that just failed left for last (docs/apns.md, Connections).
 struct Dialer: Sendable {
     let endpoint: APNsEndpoint
     let context: TLSContext

@@ -2,7 +2,7 @@ import HTTP2
 import PushModel
 
 /// The header block of one connection: what never changes stands first, what a batch fixes follows, and only path and id are written per
-/// request, in place (APNS.md section 2).
+/// request, in place (Apple: Sending notification requests to APNs).
 struct RequestHeaders {
     private(set) var block = HeaderBlock()
     private let authority: String
@@ -15,7 +15,7 @@ struct RequestHeaders {
     private var collapseIndex: Int?
     /// Whose headers stand in the block. Held, not only compared: another batch could come to lie at the same address.
     private var batch: APNsBatch?
-    /// Names already in APNs' compression table: their values, which change all the time, stay out of it (APNS.md section 2.3).
+    /// Names already in APNs' compression table: their values, which change all the time, stay out of it (docs/apns.md, Headers).
     private var knowsID = false
     private var knowsExpiration = false
     private var knowsCollapseID = false

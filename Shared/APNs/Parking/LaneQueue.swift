@@ -3,7 +3,7 @@ import PushModel
 /// What waits for a free stream, lane by lane. A pure value: who takes how much when is decided here and nowhere else.
 ///
 /// Within a lane the apps take turns, and for each app it is first come, first served (``TenantLines``). Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
-/// every round, so none starves and none waits for another lane's backlog (DESIGN.md section 8, promise 9).
+/// every round, so none starves and none waits for another lane's backlog (docs/promises.md, 9).
 struct LaneQueue {
     struct Weights: Equatable, Sendable {
         var now = 16

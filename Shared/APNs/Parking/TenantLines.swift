@@ -1,5 +1,5 @@
 /// One lane's shares: a line for each app, and the apps take turns. Whoever brings much waits behind itself, not in front of the others
-/// (DESIGN.md section 8, promise 10).
+/// (docs/promises.md, 10).
 struct TenantLines {
     /// Requests that an app may take in one turn while others wait: small beside a lane's prefetch, large beside the cost of a turn.
     static let turn = 16

@@ -1,16 +1,16 @@
 package import SystemIO
 
-/// What a pool can be told. The defaults follow APNS.md sections 1.3, 5 and 7.
+/// What a pool can be told. The defaults follow what Apple asks for and what others saw (docs/apns.md).
 package struct APNsPoolConfiguration: Sendable {
     /// How many connections to keep at least, to different addresses where there are several.
     package var connections = 2
     /// How many there may be while streams are used up. Fewer than `connections` count as many.
     package var maximumConnections = 8
-    /// Requests must have waited for full streams so long before another connection is opened (APNS.md section 5.5).
+    /// Requests must have waited for full streams so long before another connection is opened.
     package var growAfter: Duration = .seconds(1)
     /// One connection less must have been plenty for so long before one is let go.
     package var shrinkAfter: Duration = .seconds(300)
-    /// Between opening one connection and the next (APNS.md section 5.1).
+    /// Between opening one connection and the next (docs/apns.md, Connections).
     package var stagger: Duration = .milliseconds(500)
     /// The most streams on one connection, whatever APNs would allow.
     package var maximumStreams = 1000
@@ -60,7 +60,7 @@ package struct APNsPoolConfiguration: Sendable {
         (name, body) throws(SystemError) in
         try SystemThread.start(name: name, body)
     }
-    /// Asked for each connection: APNs balances through DNS (APNS.md section 5.1).
+    /// Asked for each connection: APNs balances through DNS (Apple: Establishing a connection to APNs).
     package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {
         (host, port) throws(ResolveError) in
         try SocketAddress.resolve(host: host, port: port)

@@ -1,6 +1,6 @@
 import SystemIO
 
-/// Chooses which of a host's addresses to dial: APNs balances through DNS, so the client must spread (APNS.md section 7, lessons 2 and 3).
+/// Chooses which of a host's addresses to dial: APNs balances through DNS, so the client must spread (docs/apns.md, Connections).
 struct AddressBook {
     let avoidance: Duration
     /// Connections open or being opened to each address.

@@ -1,5 +1,5 @@
-/// How many connections a pool wants: between a minimum and a maximum, by how full their streams are, one more or one less at a time
-/// (APNS.md section 5.5). A pure value.
+/// How many connections a pool wants: between a minimum and a maximum, by how full their streams are, one more or one less at a time.
+/// A pure value.
 struct PoolSize {
     struct Rules: Sendable {
         var minimum: Int

@@ -15,7 +15,7 @@ struct ProviderToken: Sendable {
     func age(now: ContinuousClock.Instant) -> Duration { now - mintedAt }
 
     /// Old by the clock that cannot be set; or the other one was set since: back, so that `iat` lies in the future now, or so far ahead
-    /// that APNs sees an old token (APNS.md section 7, lesson 9).
+    /// that APNs sees an old token (docs/apns.md, Provider tokens).
     func isStale(after limit: Duration, now: ContinuousClock.Instant, wall: Int64) -> Bool {
         let age = age(now: now)
         let ageByWall = Duration.milliseconds(wall - self.wall)
@@ -24,7 +24,7 @@ struct ProviderToken: Sendable {
 }
 
 /// The newest token of a credential, so that a connection that is opened while it is young begins with it instead of minting another:
-/// replacing connections, for whatever reason, does not mint (APNS.md sections 1.3 and 4.2, `TooManyProviderTokenUpdates`).
+/// replacing connections, for whatever reason, does not mint. APNs answers 429 `TooManyProviderTokenUpdates` to whoever mints much.
 ///
 /// A connection's own renewals stay its own: it takes a token from here only at its first request or when its own is due.
 final class ProviderTokenShelf: Sendable {
@@ -33,7 +33,7 @@ final class ProviderTokenShelf: Sendable {
 
     private let newest = Mutex<ProviderToken?>(nil)
 
-    /// One at a time: whoever comes while a token is made gets that one (lesson 11).
+    /// One at a time: whoever comes while a token is made gets that one (docs/apns.md, Provider tokens).
     func token(
         now: ContinuousClock.Instant, wall: Int64, mint: () throws(TLSError) -> [UInt8]
     ) throws(TLSError) -> ProviderToken {

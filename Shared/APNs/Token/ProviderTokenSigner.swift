@@ -1,7 +1,8 @@
 import OpenSSL
 import StrictJSON
 
-/// Makes provider tokens (JWT, RFC 7519) of one credential: `bearer <jwt>`, as the `authorization` header wants it (APNS.md section 1.3).
+/// Makes provider tokens (JWT, RFC 7519) of one credential: `bearer <jwt>`, as the `authorization` header wants it
+/// (Apple: Establishing a token-based connection to APNs).
 struct ProviderTokenSigner: Sendable {
     private let header: [UInt8]
     private let teamID: String

@@ -1,7 +1,7 @@
 import OpenSSL
 
-/// One connection's provider token: when it changes is counted per connection, as APNs counts it (APNS.md section 1.3; section 7, lessons
-/// 12 and 14). A connection begins with its credential's newest token where that is young.
+/// One connection's provider token: when it changes is counted per connection, as APNs counts it (docs/apns.md, Provider tokens). A
+/// connection begins with its credential's newest token where that is young.
 struct ProviderTokenSlot {
     /// Apple refuses tokens older than 60 minutes.
     static let renewalAge: Duration = .seconds(50 * 60)

@@ -10,11 +10,11 @@ package struct APNsAnswer: Equatable, Sendable {
         /// APNs answered.
         /// - reason: verbatim; nil where the body had none or was not to be read.
         /// - timestamp: of a 410, UNIX milliseconds.
-        /// - retryAfter: APNs documents none; honoured if it appears (APNS.md section 4.2).
+        /// - retryAfter: APNs documents none; honoured if it appears.
         case response(status: Int, reason: String?, timestamp: Int64?, retryAfter: Duration?)
         /// Certain: APNs processed nothing of it, so sending again cannot duplicate.
         case notSent(NotSentReason)
-        /// It left, and no answer came: APNs may or may not have acted (APNS.md section 5.4).
+        /// It left, and no answer came: APNs may or may not have acted (docs/apns.md, What may be sent again).
         case unknown(UnknownReason)
         /// The gate or the expiry stopped it; it never left.
         case stopped(StopReason)

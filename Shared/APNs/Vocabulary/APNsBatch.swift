@@ -14,7 +14,7 @@ package final class APNsBatch: Sendable {
     package let priority: Int
     package let collapseID: String?
     /// Where there is no ``collapseID``: each request's id is its `apns-collapse-id` too, so that a second copy replaces the first on the
-    /// screen (APNS.md section 5.4: APNs itself does not de-duplicate).
+    /// screen: APNs itself does not de-duplicate (docs/apns.md, What may be sent again).
     package let collapsesByID: Bool
     /// `apns-expiration`: absolute UNIX seconds; 0 = Apple tries once; nil = Apple's default.
     package let expiration: Int64?

@@ -1,11 +1,12 @@
 package import OpenSSL
 
-/// Who we are to APNs. A connection, and so a pool, only ever sees one credential (APNS.md section 1.3).
+/// Who we are to APNs. A connection, and so a pool, only ever sees one credential
+/// (Apple: Establishing a token-based connection to APNs).
 package struct APNsCredential: Sendable {
     package enum Kind: Sendable {
         /// A provider token (JWT) signed with a `.p8` key. Both ids have ten characters.
         case token(teamID: String, keyID: String, key: ES256PrivateKey)
-        /// Shown in the TLS handshake; requests carry no token (APNS.md section 1.4).
+        /// Shown in the TLS handshake; requests carry no token (Apple: Establishing a certificate-based connection to APNs).
         case certificate(ClientCertificate)
     }
 

@@ -3,7 +3,7 @@ package import PushModel
 
 /// Where one environment of APNs is, and whom to believe that it is Apple.
 package struct APNsEndpoint: Sendable {
-    /// Resolved anew for each connection (APNS.md section 5.1).
+    /// Resolved anew for each connection (Apple: Establishing a connection to APNs).
     package let host: String
     package let port: Int
     /// The name the certificate must carry; usually the host.
@@ -17,7 +17,7 @@ package struct APNsEndpoint: Sendable {
         self.trust = trust
     }
 
-    /// Apple's own hosts (APNS.md section 1.1).
+    /// Apple's own hosts (Sending notification requests to APNs).
     package static func apple(_ environment: APNsEnvironment) -> APNsEndpoint {
         switch environment {
         case .production: APNsEndpoint(host: "api.push.apple.com")

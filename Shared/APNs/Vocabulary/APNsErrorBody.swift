@@ -1,7 +1,8 @@
 import PushModel
 import StrictJSON
 
-/// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}` (APNS.md section 4).
+/// The JSON of an error answer, or of a GOAWAY's debug data: `{"reason":…,"timestamp":…}`
+/// (Apple: Handling notification responses from APNs).
 ///
 /// Whatever is missing, malformed or of another type is nil: the status decides then. Unknown fields are passed over.
 struct APNsErrorBody: Equatable {
@@ -10,7 +11,7 @@ struct APNsErrorBody: Equatable {
 
     /// Made harmless (``OutsideText``): it ends in outcome messages, in logs and in the database.
     let reason: String?
-    /// Of a 410: milliseconds (APNS.md section 4.3).
+    /// Of a 410: milliseconds.
     let timestamp: Int64?
 
     init(_ bytes: [UInt8]) {

@@ -1,4 +1,5 @@
-/// Every reason APNs documents or was seen to send, spelled as on the wire (APNS.md section 4.2; section 10 for double spellings).
+/// Every reason APNs documents (Apple: Handling notification responses from APNs) or was seen to send (docs/apns.md, Answers), spelled as
+/// on the wire.
 package enum APNsReason: String, Sendable, CaseIterable {
     case badCollapseID = "BadCollapseId"
     case badDeviceToken = "BadDeviceToken"
@@ -69,16 +70,17 @@ package enum APNsRetry: String, Sendable, CaseIterable {
 /// What a connection does because of an answer or a GOAWAY.
 package enum APNsConnectionReaction: String, Sendable, CaseIterable {
     case keep
-    /// Take it out of rotation and open another (APNS.md section 7, lesson 7).
+    /// Take it out of rotation and open another (docs/apns.md, Answers).
     case retire
-    /// As `retire`: whatever token it is shown, this connection stays wedged (lesson 8). Pauses the pool when the next one says so too.
+    /// As `retire`: whatever token it is shown, this connection stays wedged (docs/apns.md, Provider tokens). Pauses the pool when the next
+    /// one says so too.
     case replaceForToken
-    /// Another connection would hear the same: stop the pool and probe (lesson 4).
+    /// Another connection would hear the same: stop the pool and probe.
     case pausePool
 }
 
 extension APNsReason {
-    /// One row of APNS.md section 4.2.
+    /// What one reason means. The status is Apple's; whose fault it is and what follows is our reading of Apple's words.
     package struct Row: Equatable, Sendable {
         package let status: Int
         package let fault: APNsFault
@@ -129,7 +131,7 @@ package struct APNsMeaning: Equatable, Sendable {
     package let fault: APNsFault?
     package let retry: APNsRetry
     package let reaction: APNsConnectionReaction
-    /// APNs knew who we are: the connection may use more than one stream (APNS.md section 1.3).
+    /// APNs knew who we are: the connection may use more than one stream (docs/apns.md, Streams).
     package let isAuthenticated: Bool
 
     /// - Parameters:

@@ -3,7 +3,7 @@ import Metrics
 import SystemIO
 
 /// A thread that frees another one from a call in librabbitmq that hangs: some of its writes and reads have no deadline
-/// (RELIABILITY.md section 0.1). Looks four times per limit.
+/// (docs/rabbitmq.md, Calls that hang). Looks four times per limit.
 final class Watchdog: Sendable {
     private let stopped: WakeUp
 

@@ -3,7 +3,7 @@
 ///
 /// `multiple` covers only the contiguous finished front. What is finished behind an unfinished delivery waits a little for the front to
 /// reach it, and is then acknowledged singly. A tag is never answered twice: that would close the channel and redeliver everything
-/// (RELIABILITY.md 1.2).
+/// (RabbitMQ: Consumer Acknowledgements and Publisher Confirms).
 struct AckBatcher {
     enum Action: Equatable {
         case acknowledge(tag: UInt64, multiple: Bool)

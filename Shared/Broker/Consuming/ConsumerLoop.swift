@@ -6,7 +6,7 @@ import SystemIO
 
 /// The consumer's thread: owns the connection and the bookkeeping of what is unsettled. Single-threaded, hence plain variables.
 final class ConsumerLoop {
-    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
+    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (docs/rabbitmq.md, Heartbeats).
     private static let longestWait = Duration.seconds(1)
 
     let core: ConsumerCore

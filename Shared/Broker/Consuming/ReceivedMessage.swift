@@ -26,7 +26,7 @@ package struct ReceivedMessage: Sendable {
     /// As subscribed to.
     package let queue: String
     package let routingKey: String
-    /// False: never delivered before. True means little (RELIABILITY.md 1.2).
+    /// False: never delivered before. True means little (RabbitMQ: Reliability Guide).
     package let redelivered: Bool
     package let body: [UInt8]
     /// Position in a stream; nil in a queue.

@@ -1,7 +1,8 @@
 import PushModel
 
 /// Which published messages the broker has still to answer for. Pure bookkeeping: publishes are numbered from 1 without gaps, answers come
-/// in any order, singly or for everything up to a number, and each publish is answered once (RELIABILITY.md 1.2).
+/// in any order, singly or for everything up to a number, and each publish is answered once (RabbitMQ: Consumer Acknowledgements and
+/// Publisher Confirms).
 struct ConfirmTracker<Entry> {
     struct Settled {
         let entry: Entry

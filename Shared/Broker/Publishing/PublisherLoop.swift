@@ -45,9 +45,9 @@ final class PublisherLoop {
         }
     }
 
-    /// At most so many are written before the broker's answers are read again (RELIABILITY.md 2.4).
+    /// At most so many are written before the broker's answers are read again.
     private static let burst = 64
-    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (L4).
+    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (docs/rabbitmq.md, Heartbeats).
     private static let longestWait = Duration.seconds(1)
     /// In which the broker answers a publish as a rule.
     private static let answerTime = Duration.seconds(1)
@@ -62,7 +62,7 @@ final class PublisherLoop {
     private var settled: [ConfirmTracker<[Pending]>.Settled] = []
     private var isBlocked = false
     /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
-    /// (RELIABILITY.md 1.2): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
+    /// (docs/rabbitmq.md, Queues): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
     private var isProven = false
     /// A confirmation came for a message behind one that has none.
     private var isPassedOver = false
@@ -216,7 +216,7 @@ final class PublisherLoop {
 
     private func exchange(_ connection: RabbitMQConnection, _ patience: Duration) {
         do throws(RabbitMQError) {
-            // Before every burst: librabbitmq #780 (RELIABILITY.md section 0.1).
+            // Before every burst: without it librabbitmq's publish may hang (docs/rabbitmq.md, Calls that hang).
             try connection.receive(into: &events)
             handleEvents()
             if isRenewalDue, isAnswered {

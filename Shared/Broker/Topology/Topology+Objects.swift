@@ -20,7 +20,7 @@ struct DeclaredBinding {
 
 extension Topology {
     /// When a queue holds this much, publishers get nacks instead of the broker running out of disk. The figure is soft: what publishers
-    /// have in flight may still come on top (RELIABILITY.md 1.2).
+    /// have in flight may still come on top (docs/rabbitmq.md, Queues).
     private static let maximumBytes: Int64 = 1 << 30
     /// A notification lives for 72 hours at most, and a fence is there as long as any job that it stops; one hour is for clocks and one for the
     /// reading. Not longer: a dispatcher that starts reads all of it before it takes a job.
@@ -72,7 +72,7 @@ extension Topology {
     }
 
     /// A dead letter keeps its routing key (none is set here), and leaves its queue only once the target has confirmed it:
-    /// `at-least-once`, which works with `reject-publish` only and falls back silently without it (RELIABILITY.md 1.2).
+    /// `at-least-once`, which works with `reject-publish` only and falls back silently without it (RabbitMQ: Quorum Queues).
     private func quorum(deadLettersTo exchange: String? = nil, deliveryLimit: Int64 = BrokerQuirks.deliveryLimit) -> [String: RabbitMQValue]
     {
         var arguments: [String: RabbitMQValue] = [

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// The names of everything in the broker (DESIGN.md section 7). Every name begins with the prefix, so that several installations, and
+/// The names of everything in the broker. Every name begins with the prefix, so that several installations, and
 /// tests, share a virtual host. What the names stand for is in `Topology+Objects.swift`.
 package struct Topology: Sendable, Hashable {
     /// Who makes the objects.

@@ -110,7 +110,7 @@ extension HTTP2ClientSession {
         let code = HTTP2ErrorCode(rawValue: frame.error_code)
         events.append(.goAway(lastStream: frame.last_stream_id, errorCode: code, debug: debug))
         // nghttp2 closes the sent streams above the last one itself, right after this. Those that have not left would hang in its queue
-        // until a slot is free, which may be never (APNS.md section 5.6, point 5).
+        // until a slot is free, which may be never (docs/apns.md, Streams).
         for slot in 0..<streams.highWater where streams.base[slot].stream != 0 && wire.slot(of: streams.base[slot].stream) == nil {
             wire.reset(streams.base[slot].stream, .refusedStream)
             close(slot: slot, .refusedStream, written: .nothing)

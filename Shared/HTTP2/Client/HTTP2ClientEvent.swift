@@ -10,7 +10,7 @@ package enum HTTP2ClientEvent: Sendable {
     /// SETTINGS arrived. `maxConcurrentStreams` is what now holds, already clamped to the session's own maximum.
     case settings(maxConcurrentStreams: Int)
     /// No new requests from now on. The closed streams follow as `streamClosed`: those above `lastStream` at once with `refusedStream`,
-    /// as well as those that had not left; the others as their answers come. May come twice (APNS.md section 5.4).
+    /// as well as those that had not left; the others as their answers come. May come twice (RFC 9113 section 6.8).
     case goAway(lastStream: Int32, errorCode: HTTP2ErrorCode, debug: [UInt8])
     case pingAck(UInt64)
 }

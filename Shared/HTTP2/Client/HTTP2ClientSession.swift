@@ -63,7 +63,7 @@ package final class HTTP2ClientSession {
         ])
     }
 
-    /// Whether `submit` would take a request now, and it would leave at once: nothing is ever parked in nghttp2 (APNS.md section 5.6).
+    /// Whether `submit` would take a request now, and it would leave at once: nothing is ever parked in nghttp2 (docs/apns.md, Streams).
     package var canSubmit: Bool {
         openStreams < remoteMaxConcurrentStreams && acceptsRequests
     }

@@ -4,7 +4,7 @@ internal import CNGHTTP2
 package enum HeaderIndexing: Sendable {
     /// Name and value are remembered: the second time costs a byte or two. For what stays the same.
     case incremental
-    /// Nothing is remembered. For values that change every time, once their name is in the table (APNS.md section 2.3).
+    /// Nothing is remembered. For values that change every time, once their name is in the table (docs/apns.md, Headers).
     case withoutIndexing
 }
 

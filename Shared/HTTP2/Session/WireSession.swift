@@ -27,7 +27,7 @@ struct WireSession: ~Copyable {
         self.memory = memory
     }
 
-    // Calls no stream-close callbacks (APNS.md section 5.6), so the owner may already be half gone. The pool goes after it.
+    // Calls no stream-close callbacks (docs/apns.md, Streams), so the owner may already be half gone. The pool goes after it.
     deinit { nghttp2_session_del(handle) }
 
     func receive(_ bytes: Span<UInt8>) throws(HTTP2Error) {

@@ -20,7 +20,7 @@ package struct ES256PublicKey: Sendable {
         key = try ECKey(pem: pem, "public key") { bio in PEM_read_bio_PUBKEY(bio, nil, withoutAsking, nil) }
     }
 
-    /// - Parameter signature: R‖S or, as Apple's own shell sample sends it, DER (APNS.md section 1.3).
+    /// - Parameter signature: R‖S or, as Apple's own shell sample sends it, DER (docs/apns.md, Provider tokens).
     package func isValid(signature: [UInt8], for message: [UInt8]) -> Bool {
         let der = signature.count == ES256Signature.rawBytes ? ES256Signature.der(raw: signature) : signature
         guard let der, let context = EVP_MD_CTX_new() else { return false }

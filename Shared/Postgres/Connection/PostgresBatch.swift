@@ -1,7 +1,7 @@
 internal import CPostgres
 
 /// One round trip in pipeline mode: `[BEGIN] [PREPARE] EXECUTE … SYNC`. Only the answer to SYNC means that it happened:
-/// `PGRES_COMMAND_OK` before it may still be rolled back by a later error (RELIABILITY.md section 0, point 5).
+/// `PGRES_COMMAND_OK` before it may still be rolled back by a later error (PostgreSQL: libpq, Pipeline Mode).
 struct PostgresBatch {
     private enum Step {
         case command(String)

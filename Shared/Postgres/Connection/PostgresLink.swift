@@ -40,7 +40,7 @@ final class PostgresLink {
     /// The link is of no further use, for instance because an answer may still come that nobody waits for.
     func abandon() { isAbandoned = true }
 
-    /// Notices a connection that died while nobody used it: `PQstatus` alone says OK until the first use (RELIABILITY.md 3.4).
+    /// Notices a connection that died while nobody used it: `PQstatus` alone says OK until the first use.
     func isHealthy() -> Bool {
         var descriptor = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)
         // More than once: the server's last words are one read, the end of the connection the next.

@@ -1,7 +1,7 @@
 internal import CPostgres
 
 /// Collects what went wrong over all results of an operation, and keeps the first: the last one often only says that the
-/// connection is gone (RELIABILITY.md section 0, point 6).
+/// connection is gone.
 struct FailureReport {
     private(set) var state: SQLState?
     private(set) var constraint: String?

@@ -53,7 +53,7 @@ package struct PostgresError: Error, Equatable, Sendable {
         }
     }
 
-    /// A serialization failure or deadlock: the whole transaction is to be run again (RELIABILITY.md 3.2).
+    /// A serialization failure or deadlock: the whole transaction is to be run again (PostgreSQL: Serialization Failure Handling).
     package var isConflict: Bool { code == .sqlState(.serializationFailure) || code == .sqlState(.deadlockDetected) }
 
     /// The database cannot serve now: what an HTTP service answers 503 to.
@@ -88,7 +88,7 @@ package struct PostgresError: Error, Equatable, Sendable {
         code == .connectionLost(outcomeUnknown: true) || code == .deadlineExceeded(outcomeUnknown: true)
     }
 
-    /// Lock and statement timeouts, a server that became read-only, resources, shutdown, I/O (RELIABILITY.md 3.2).
+    /// Lock and statement timeouts, a server that became read-only, resources, shutdown, I/O (PostgreSQL: Appendix A, Error Codes).
     private static func isTemporary(_ state: SQLState) -> Bool {
         switch state {
         case .lockNotAvailable, .queryCanceled, .readOnlyTransaction, .adminShutdown, .crashShutdown, .cannotConnectNow: true

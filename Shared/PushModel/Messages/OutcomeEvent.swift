@@ -66,6 +66,6 @@ package struct OutcomeEvent: Equatable, Sendable {
         self.deliveries = deliveries
     }
 
-    /// `<app>.<class>`: what a subscriber binds to (DESIGN.md section 7).
+    /// `<app>.<class>`: what a subscriber binds to.
     package var routingKey: String { "\(app.text).\(outcome.rawValue)" }
 }

@@ -1,4 +1,4 @@
-/// Which of Apple's two worlds a token belongs to. A token sent to the other one looks like garbage there (APNS.md 1.1).
+/// Which of Apple's two worlds a token belongs to. A token sent to the other one looks like garbage there (docs/apns.md, Environments).
 package enum APNsEnvironment: String, Sendable, CaseIterable, Hashable {
     case production, sandbox
 

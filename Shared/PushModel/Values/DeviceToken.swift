@@ -1,4 +1,4 @@
-/// An APNs device token: any even number of hex digits (Apple asks to assume no size; APNS.md section 7, lesson 33).
+/// An APNs device token: any even number of hex digits (Apple asks to assume no size: Sending notification requests to APNs).
 ///
 /// Personal data: `description` shows only the last six digits, so that a token cannot reach a log line by accident.
 /// `hex` is the one way to the whole.

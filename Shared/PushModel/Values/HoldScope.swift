@@ -1,4 +1,4 @@
-/// What a hold stops: deliveries of one app, lane or notification, or a part of that (DESIGN.md section 2).
+/// What a hold stops: deliveries of one app, lane or notification, or a part of that.
 package enum HoldScope: Hashable, Sendable {
     /// Of every app.
     case everything

@@ -1,4 +1,4 @@
-/// What became of a delivery (DESIGN.md section 6). The raw value is the second word of the outcome's routing key.
+/// What became of a delivery. The raw value is the second word of the outcome's routing key.
 package enum OutcomeClass: String, Sendable, CaseIterable, Hashable {
     case accepted
     case tokenGone = "token_gone"

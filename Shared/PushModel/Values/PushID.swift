@@ -1,4 +1,5 @@
-/// A UUID (RFC 9562): sixteen bytes, written in lower case, because APNs refuses an upper-case `apns-id` (APNS.md section 2).
+/// A UUID (RFC 9562): sixteen bytes, written in lower case, because APNs wants a lower-case `apns-id`
+/// (Apple: Sending notification requests to APNs).
 package struct PushID: Hashable, Sendable, Comparable {
     package let high: UInt64
     package let low: UInt64

@@ -1,4 +1,4 @@
-/// What a token was made for. Decides the topic's suffix (APNS.md 2.1).
+/// What a token was made for. Decides the topic's suffix (Apple: Sending notification requests to APNs).
 package enum Purpose: String, Sendable, CaseIterable, Hashable {
     case alert, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
 
@@ -18,7 +18,7 @@ package enum Purpose: String, Sendable, CaseIterable, Hashable {
     }
 }
 
-/// `apns-push-type`: Apple's exhaustive list (APNS.md 2.1).
+/// `apns-push-type`: Apple's exhaustive list (Sending notification requests to APNs).
 package enum PushType: String, Sendable, CaseIterable, Hashable {
     case alert, background, voip, pushtotalk, location, complication, fileprovider, liveactivity, controls, widgets, mdm
 
@@ -38,10 +38,10 @@ package enum PushType: String, Sendable, CaseIterable, Hashable {
         }
     }
 
-    /// The largest body APNs takes, in bytes of UTF-8 (APNS.md 2.2).
+    /// The largest body APNs takes, in bytes of UTF-8 (Apple: Generating a remote notification).
     package var maximumPayloadBytes: Int { self == .voip ? 5120 : 4096 }
 
-    /// The values of `apns-priority` that may go with this type (APNS.md 2.1).
+    /// The values of `apns-priority` that may go with this type (Apple: Sending notification requests to APNs).
     package var allowedPriorities: Set<Int> {
         switch self {
         case .background: [5]

@@ -17,7 +17,7 @@ async def main():
     port, ca, key, key_id, team, topic = sys.argv[1:]
     APNsProductionClientProtocol.APNS_SERVER = "localhost"
     APNsProductionClientProtocol.APNS_PORT = int(port)
-    # One connection: on a second one aioapns would send many requests before it has read that one is allowed (APNS.md 5.2), as with Apple.
+    # One connection: on a second one aioapns would send many requests before it has read that one is allowed, as with Apple.
     with open(key) as file:
         client = APNs(
             key=file.read(), key_id=key_id, team_id=team, topic=topic, max_connections=1,

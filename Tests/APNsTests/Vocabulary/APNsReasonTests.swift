@@ -4,7 +4,8 @@ import Testing
 
 @Suite("What APNs' reasons mean")
 struct APNsReasonTests {
-    /// APNS.md section 4.2, row by row, typed from there and not from the code.
+    /// Apple's reasons (Handling notification responses from APNs), row by row, typed from that page and not from the code. Fault, retry
+    /// and reaction are our reading of it.
     static let table: [(Int, String, APNsFault, APNsRetry, APNsConnectionReaction)] = [
         (400, "BadCollapseId", .job, .never, .keep),
         (400, "BadDeviceToken", .token, .never, .keep),

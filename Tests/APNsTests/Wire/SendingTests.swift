@@ -219,7 +219,7 @@ struct SendingTests {
         }
     }
 
-    /// Promise 9 of DESIGN.md section 8. What APNs leaves unanswered is bounded long before the streams are used up, because `now` waits
+    /// Promise 9 (docs/promises.md). What APNs leaves unanswered is bounded long before the streams are used up, because `now` waits
     /// behind all of it.
     @Test func bulkThatIsNotAnsweredNeitherDelaysNowNorPilesUpBeforeIt() async throws {
         let server = try ScriptedServer { request, hand in

@@ -8,7 +8,7 @@ import Testing
 
 @testable import APNs
 
-/// Against the whole simulator: its rules are Apple's, and it was written from the same fact sheet by other hands.
+/// Against the whole simulator: its rules are Apple's, and other hands wrote it from the same pages of Apple's.
 @Suite("Against the simulator", .timeLimit(.minutes(5)))
 struct SimulatorTests {
     private func with(
@@ -45,7 +45,7 @@ struct SimulatorTests {
     }
 
     @Test func manyBadTokensMakeItSlowAndNeverWrong() async throws {
-        // After each rejection one stream is allowed until a push is accepted (APNS.md section 7, lesson 18).
+        // After each rejection one stream is allowed until a push is accepted (docs/apns.md, Streams).
         try await with { simulator, bench in
             let batch = APNsBatch.make(300)
             for request in batch.requests where request.index % 3 == 0 {

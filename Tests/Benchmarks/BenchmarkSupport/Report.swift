@@ -1,7 +1,7 @@
 import Foundation
 import StrictJSON
 
-/// One figure beside its baseline and its bar (DESIGN.md section 12).
+/// One figure beside its baseline and its bar.
 package struct Measure: Sendable {
     package enum Bar: Sendable {
         /// The ratio to the baseline must be at least, or at most, this.

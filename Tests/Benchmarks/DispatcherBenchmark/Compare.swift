@@ -5,7 +5,7 @@ import Foundation
 import StrictJSON
 
 extension DispatcherBenchmark {
-    /// Everything that DESIGN.md section 12 asks of the dispatcher, in one run: each contender in turn, round after round.
+    /// Every figure of the dispatcher that has a bar, in one run: each contender in turn, round after round.
     struct Compare: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Measure dispatchers beside h2load on the same simulator, in alternating rounds.",

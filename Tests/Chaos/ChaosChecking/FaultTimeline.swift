@@ -129,7 +129,7 @@ struct FaultTimeline {
 }
 
 extension FaultTimeline {
-    /// What a fault may cause (DESIGN.md section 8, promises 2 and 3; section 9).
+    /// What a fault may cause (docs/promises.md, 2 and 3).
     private static func excuses(of record: FaultRecord) -> Set<Excuse> {
         if record.target.contains(">") { return linkExcuses(record) }
         let excuses = serverExcuses(record)

@@ -27,7 +27,7 @@ package enum Promise: String, Sendable, CaseIterable {
     case goodput = "goodput under overload"
     case standstill = "stood still too long"
 
-    /// For people: DESIGN.md section 8 in few words.
+    /// For people: what breaks it, in few words.
     var meaning: String {
         switch self {
         case .lost: "202, and neither a push nor an end that is explained"

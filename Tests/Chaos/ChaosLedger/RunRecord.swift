@@ -7,7 +7,7 @@ package struct RunRecord: LedgerRecord, Equatable {
         package var bundleID: String
         /// Every token of the app begins with these hex digits, and no other app's does.
         package var tokenPrefix: String
-        /// A user has one installation at a time (DESIGN.md section 3, rule 5).
+        /// A user has one installation at a time.
         package var isSingle: Bool
 
         package init(slug: String, bundleID: String, tokenPrefix: String, isSingle: Bool) {
@@ -46,7 +46,7 @@ package struct RunRecord: LedgerRecord, Equatable {
 
     /// Deliveries that one dispatcher has between sending and settling, at most.
     package var inFlightBound: Int
-    /// How long after an answer a fence, a cancellation or a hold may take (DESIGN.md section 8: one second).
+    /// How long after an answer a fence, a cancellation or a hold may take: one second (docs/promises.md, 3 and 6).
     package var grace: Int64 = 1_000_000
     /// How long after a recovery a fault still explains duplicates and refusals.
     package var recovery: Int64 = 5_000_000

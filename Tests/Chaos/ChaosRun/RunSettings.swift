@@ -14,7 +14,7 @@ struct RunSettings: Sendable {
     /// has not confirmed the outcomes yet (a thousand a second, a fifth of a second).
     static let inFlightBound = 2 * streams * connections * pools + 200
     static let memoryLimitBytes: Int64 = 512 << 20
-    /// Of fences and cancels (DESIGN.md section 8).
+    /// Of fences and cancels: promises 3 and 6 (docs/promises.md).
     static let graceMicroseconds: Int64 = 1_000_000
     static let relayLeaseSeconds = 5
 

@@ -6,7 +6,8 @@ import Testing
 
 @Suite("What an answer means for its delivery")
 struct OutcomeTableTests {
-    /// APNS.md section 4.2, row by row, typed from there and not from the code.
+    /// Apple's reasons (Handling notification responses from APNs), row by row, typed from that page and not from the code. The verdicts
+    /// are our reading of it.
     static let table: [(Int, String?, OutcomeTable.Verdict)] = [
         (200, nil, .final(.accepted)),
         (400, "BadCollapseId", .final(.rejected)),
@@ -45,7 +46,7 @@ struct OutcomeTableTests {
         (503, "Shutdown", .again(.failed, .connectionFault)),
     ]
 
-    @Test("Every reason of APNs means what APNS.md section 4.2 says", arguments: table)
+    @Test("Every reason of APNs means what the table says", arguments: table)
     func knows(status: Int, reason: String?, verdict: OutcomeTable.Verdict) {
         #expect(OutcomeTable.verdict(status: status, reason: reason) == verdict)
     }

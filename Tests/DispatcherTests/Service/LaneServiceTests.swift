@@ -5,7 +5,7 @@ import SystemIO
 import TestSupport
 import Testing
 
-/// Promise 9 of DESIGN.md section 8.
+/// Promise 9 (docs/promises.md).
 @Suite("Lanes between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct LaneServiceTests {
     private static let each = 20

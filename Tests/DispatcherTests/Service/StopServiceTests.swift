@@ -7,7 +7,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-/// Promise 11 of DESIGN.md section 8, and promise 2 where the time does not suffice.
+/// Promise 11 (docs/promises.md), and promise 2 where the time does not suffice.
 @Suite("A graceful stop between a real broker and Apple's protocol", .timeLimit(.minutes(5)))
 struct StopServiceTests {
     private static let each = 20

@@ -2,7 +2,7 @@ import Foundation
 import PushModel
 import SystemIO
 
-/// A RabbitMQ of one test suite, which may freeze it, starve it and kill it (RELIABILITY.md 5.2b). Starts in about ten seconds; has its
+/// A RabbitMQ of one test suite, which may freeze it, starve it and kill it. Starts in about ten seconds; has its
 /// own node name, ports, port mapper and folder, and ends with ``stop()`` by its process ids.
 package final class PrivateBroker: Sendable {
     package struct Failure: Error, CustomStringConvertible {

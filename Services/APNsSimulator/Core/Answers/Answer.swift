@@ -1,6 +1,7 @@
 import StrictJSON
 
-/// What a request is answered with: a status, and for anything but 200 a reason, as APNs writes them (APNS.md section 4).
+/// What a request is answered with: a status, and for anything but 200 a reason, as APNs writes them
+/// (Apple: Handling notification responses from APNs).
 package struct Answer: Sendable, Equatable {
     package var status: Int
     /// Verbatim; nil sends an answer without a body, which APNs has been seen to do.

@@ -1,4 +1,5 @@
-/// Every reason APNs gives for not taking a push over `/3/device` (APNS.md 4.2). The raw value is the text on the wire.
+/// Every reason APNs gives for not taking a push over `/3/device` (Apple: Handling notification responses from APNs). The raw value is
+/// the text on the wire.
 package enum RejectionReason: String, Sendable, CaseIterable {
     case badCollapseID = "BadCollapseId"
     case badDeviceToken = "BadDeviceToken"
@@ -21,7 +22,7 @@ package enum RejectionReason: String, Sendable, CaseIterable {
     case invalidProviderToken = "InvalidProviderToken"
     case missingProviderToken = "MissingProviderToken"
     case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
-    /// As seen on the wire; Apple's page spells it `BadEnvironmentKeyIdInToken` (APNS.md section 10).
+    /// As seen on the wire; Apple's page spells it `BadEnvironmentKeyIdInToken` (docs/apns.md, Answers).
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
     case badPath = "BadPath"
     case methodNotAllowed = "MethodNotAllowed"

@@ -3,7 +3,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
     package enum Action: String, Sendable, CaseIterable {
         /// Answer with the status and reason.
         case answer
-        /// Never answer; the stream stays open (APNS.md section 7, lesson 16).
+        /// Never answer; the stream stays open (docs/apns.md, Answers).
         case silence
         /// RST_STREAM with `resetCode`.
         case reset
@@ -40,7 +40,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
         ScriptedAnswer(.answer, answer: Answer(reason, timestamp: timestamp))
     }
 
-    /// Any status and any text, known to APNS.md or not.
+    /// Any status and any text, known to Apple or not.
     package static func answer(status: Int, reason: String? = nil, timestamp: Int64? = nil) -> ScriptedAnswer {
         ScriptedAnswer(.answer, answer: Answer(status: status, reason: reason, timestamp: timestamp))
     }

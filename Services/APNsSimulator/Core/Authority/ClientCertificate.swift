@@ -1,6 +1,6 @@
 import OpenSSL
 
-/// What a provider's certificate allows (APNS.md 1.4). The marks are those of Apple's own certificates.
+/// What a provider's certificate allows (Apple: Sending notification requests to APNs). The marks are those of Apple's own certificates.
 struct ClientCertificate: Sendable, Equatable {
     private enum Mark {
         static let sandbox = "1.2.840.113635.100.6.3.1"

@@ -1,4 +1,5 @@
-/// What one connection has shown of its right to push: the rules of provider tokens (APNS.md 1.3), which are counted per connection.
+/// What one connection has shown of its right to push: the rules of provider tokens, which are counted per connection
+/// (Apple: Establishing a token-based connection to APNs; docs/apns.md, Provider tokens).
 ///
 /// Pure: it is told the time. One per connection, used by the connection's thread.
 struct ConnectionAuthority {
@@ -25,12 +26,13 @@ struct ConnectionAuthority {
     private var current: (text: [UInt8], token: ProviderToken, since: Int64)?
     /// The first key decides which team and which kind of key the connection belongs to.
     private var first: ProviderKey?
-    /// Once expired, always expired: lesson 8 of APNS.md section 7.
+    /// Once expired, always expired (docs/apns.md, Provider tokens).
     private var isWedged = false
     private var isCertificateGood = false
     /// A request with a valid token has been seen: more than one stream may be open.
     private(set) var isAuthenticated = false
-    /// What the client has shown in the TLS handshake. It decides alone: provider tokens are not looked at (APNS.md 1.4).
+    /// What the client has shown in the TLS handshake. It decides alone: provider tokens are not looked at
+    /// (Apple: Establishing a certificate-based connection to APNs).
     private(set) var certificate: ClientCertificate?
 
     init(environment: SimulatorEnvironment, keyRing: KeyRing) {

@@ -1,6 +1,6 @@
 package import OpenSSL
 
-/// A signing key that the simulator knows, as Apple knows the keys of its developer accounts (APNS.md 1.3).
+/// A signing key that the simulator knows, as Apple knows the keys of its developer accounts.
 package struct ProviderKey: Sendable {
     /// What becomes of a key's tokens: they are good, `Forbidden`, or `InvalidProviderToken`.
     package enum State: String, Sendable, CaseIterable {
@@ -41,8 +41,8 @@ package struct ProviderKey: Sendable {
         return topics.contains { $0.utf8.elementsEqual(topic) || $0.utf8.elementsEqual(bundleID) }
     }
 
-    /// Whether a connection that began with `first` may also see this key (APNS.md 1.3): another team-scoped key of the same team may follow
-    /// a team-scoped one; a topic-specific key stands alone.
+    /// Whether a connection that began with `first` may also see this key: another team-scoped key of the same team may follow a
+    /// team-scoped one; a topic-specific key stands alone (Apple: Establishing a token-based connection to APNs).
     func isRelated(to first: ProviderKey) -> Bool {
         keyID == first.keyID || (topics == nil && first.topics == nil)
     }

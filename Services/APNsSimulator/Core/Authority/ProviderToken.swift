@@ -13,9 +13,11 @@ final class ProviderToken: Sendable {
     /// The year 10000: a later time is not a time.
     private static let latestTime: Int64 = 253_402_300_800
 
-    /// The text after `bearer `, checked against the keys by their id (RFC 7515, RFC 7519, APNS.md 1.3).
+    /// The text after `bearer `, checked against the keys by their id (RFC 7515, RFC 7519;
+    /// Apple: Establishing a token-based connection to APNs).
     ///
-    /// Lenient exactly where APNs has been seen to be: padded or standard base64, a DER signature, `iat` as a JSON string.
+    /// Lenient exactly where APNs has been seen to be (docs/apns.md, Provider tokens): padded or standard base64, a DER signature, `iat` as
+    /// a JSON string.
     /// - Returns: nil for anything else that is wrong: form, algorithm, unknown key, other team, bad signature.
     init?(_ text: ArraySlice<UInt8>, keys: [String: ProviderKey]) {
         let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// One broadcast channel (APNS.md section 6).
+/// One broadcast channel (Apple: Sending channel management requests to APNs).
 struct Channel {
     /// Keeps the most recent message for devices that are off; else nothing.
     let isStoring: Bool
@@ -23,7 +23,7 @@ struct BroadcastApps {
         let bundleID: String
     }
 
-    /// Per app and environment (APNS.md 6.1).
+    /// Per app and environment, as Apple limits them.
     static let maximumChannels = 10_000
     /// Of all apps and both environments, for the simulator's own sake.
     static let maximumChannelsOfAll = 200_000

@@ -2,7 +2,7 @@ import StrictJSON
 
 /// Bodies of requests about channels.
 enum ChannelBody {
-    /// Bytes of a broadcast's body (APNS.md 2.2).
+    /// Bytes of a broadcast's body (Apple: Sending broadcast push notification requests to APNs).
     static let maximumBytes = 5120
 
     static func parse(_ body: [UInt8]?) throws(ChannelAnswer) -> JSONValue {
@@ -34,7 +34,7 @@ enum ChannelBody {
         }
     }
 
-    /// The payload of a Live Activity's update or end: a broadcast starts nothing (APNS.md section 6).
+    /// The payload of a Live Activity's update or end: a broadcast starts nothing.
     static func content(_ body: [UInt8]?) throws(ChannelAnswer) -> PayloadReader.Reading {
         _ = try parse(body)
         guard let content = NotificationContent(payload: body ?? []), let activity = content.activity, activity.event != .start else {

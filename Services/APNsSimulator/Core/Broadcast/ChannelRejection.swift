@@ -1,4 +1,5 @@
-/// Every reason of the channel and broadcast APIs (APNS.md 6.3) that `/3/device` does not have. The raw value is the text on the wire.
+/// Every reason of the channel and broadcast APIs (Apple: Handling error responses from APNs) that `/3/device` does not have. The raw value
+/// is the text on the wire.
 enum ChannelRejection: String, CaseIterable, Error {
     case featureNotEnabled = "FeatureNotEnabled"
     case missingChannelID = "MissingChannelId"
@@ -8,7 +9,7 @@ enum ChannelRejection: String, CaseIterable, Error {
     case badRequestPayload = "BadRequestPayload"
     case missingPushType = "MissingPushType"
     case cannotCreateChannelConfig = "CannotCreateChannelConfig"
-    /// Not on Apple's page; seen where the storage policy is missing or unknown (APNS.md 6.1).
+    /// Not on Apple's page; seen where the storage policy is missing or unknown (docs/apns.md, Broadcasts).
     case missingChannelQueueSize = "MissingChannelQueueSize"
     case topicMismatch = "TopicMismatch"
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTP2
 
-/// A request about channels, as far as its path and headers say (APNS.md 6.1 and 6.2).
+/// A request about channels, as far as its path and headers say.
 struct ChannelRequest {
     enum Operation {
         case create, read, delete, list, broadcast
@@ -50,7 +50,7 @@ struct ChannelRequest {
         (1...maximumBundleIDBytes).contains(text.utf8.count)
     }
 
-    /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (APNS.md section 10).
+    /// `apns-request-id`, or `apns-id`, which Apple's own sample sends (docs/apns.md, Broadcasts).
     /// - Throws: ``ChannelAnswer`` where it is not a UUID.
     static func id(_ headers: HeaderList) throws(ChannelAnswer) -> MessageID? {
         guard let text = headers["apns-request-id"] ?? headers["apns-id"] else { return nil }

@@ -1,7 +1,7 @@
 import HTTP2
 import StrictJSON
 
-/// Channel management and broadcasts (APNS.md section 6): seldom, so plainly written.
+/// Channel management and broadcasts: seldom, so plainly written.
 extension ServerConnection {
     func takeChannelRequest(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
         let kind = isManagement ? RequestKind.channels : .broadcast
@@ -83,7 +83,7 @@ extension ServerConnection {
     private func broadcast(_ request: ChannelRequest, _ body: [UInt8]?, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelTask {
         let channel = try existing(request, key)
         guard let type = request.headers["apns-push-type"] else { throw ChannelAnswer(.missingPushType) }
-        // Apple's own pages write it in three ways (APNS.md section 10).
+        // Apple's own pages write it in three ways (docs/apns.md, Broadcasts).
         guard type.lowercased() == "liveactivity" else { throw ChannelAnswer(.invalidPushType) }
         if let priority = request.headers["apns-priority"], !["1", "5", "10"].contains(priority) { throw ChannelAnswer(.badPriority) }
         var expiration: Int64?

@@ -60,7 +60,7 @@ package struct SimulatorService: Service {
                 throw SimulatorError(.listening, error.description)
             }
         } onGracefulShutdown: {
-            // As Apple's servers say good-bye (APNS.md 5.4). It leaves before `stop` closes the connections: their loops take things in order.
+            // As Apple's servers say good-bye. It leaves before `stop` closes the connections: their loops take things in order.
             simulator.beginShutdown()
             simulator.world.close()
         }

@@ -1,6 +1,7 @@
 import StrictJSON
 
-/// What a Live Activity's push says (APNS.md 3.1).
+/// What a Live Activity's push says
+/// (Apple: Starting and updating Live Activities with ActivityKit push notifications).
 package struct ActivityState: Sendable, Equatable {
     package enum Event: String, Sendable {
         case start, update, end
@@ -26,7 +27,7 @@ package struct ActivityState: Sendable, Equatable {
         dismissalDate = aps["dismissal-date"]?.integerValue
     }
 
-    /// An ended activity stays for at most four hours (APNS.md 3.1).
+    /// An ended activity stays for at most four hours.
     private static let longestGoodbye: Int64 = 4 * 3_600_000
 
     /// When it leaves the lock screen, UNIX milliseconds; nil while it goes on.

@@ -1,7 +1,7 @@
 import StrictJSON
 import SystemIO
 
-/// What a device would read out of a payload (APNS.md section 3). Shared by every push that carries the same bytes.
+/// What a device would read out of a payload (Apple: Generating a remote notification). Shared by every push that carries the same bytes.
 package struct NotificationContent: Sendable, Equatable {
     package var title: String?
     package var subtitle: String?
@@ -31,7 +31,7 @@ package struct NotificationContent: Sendable, Equatable {
         guard let aps = root["aps"] else { return }
         readAlert(aps["alert"])
         badge = aps["badge"]?.integerValue
-        // A critical alert's sound is an object with a name (APNS.md 3.3).
+        // A critical alert's sound is an object with a name.
         sound = aps["sound"]?.stringValue ?? aps["sound"]?["name"]?.stringValue
         category = aps["category"]?.stringValue
         threadID = aps["thread-id"]?.stringValue

@@ -1,4 +1,5 @@
-/// `apns-push-type` as the server sees it: its spelling in bytes, and the rules that go with it (APNS.md 2.1).
+/// `apns-push-type` as the server sees it: its spelling in bytes, and the rules that go with it
+/// (Apple: Sending notification requests to APNs).
 ///
 /// The simulator keeps its own table: it is the judge of the client's, and must not share the client's mistakes.
 enum PushType: UInt8, Sendable, CaseIterable {
@@ -47,7 +48,7 @@ enum PushType: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Bytes of body (APNS.md 2.2).
+    /// Bytes of body (Apple: Generating a remote notification).
     var maximumPayloadBytes: Int { self == .voip ? 5120 : 4096 }
 
     /// The body of any type is refused above this.

@@ -12,7 +12,7 @@ struct PushFacts {
     var content: PayloadReader.Reading?
 }
 
-/// The checks of one connection, in the order of APNS.md section 8: apns-id, method, topic, collapse id, (expiration,) priority,
+/// The checks of one connection, in the order of pushy's mock server: apns-id, method, topic, collapse id, (expiration,) priority,
 /// push type, path and token, authentication, payload. The first that fails decides.
 ///
 /// What became of the device is not asked here: only a request that may be sent at all may learn it.

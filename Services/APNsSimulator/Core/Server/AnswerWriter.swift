@@ -12,7 +12,7 @@ struct AnswerWriter {
     private static let apnsID = 1
     private static let apnsUniqueID = 2
 
-    /// - Parameter hasUniqueID: The sandbox's answers bear `apns-unique-id` (APNS.md section 4).
+    /// - Parameter hasUniqueID: The sandbox's answers bear `apns-unique-id` (Apple: Handling notification responses from APNs).
     init(hasUniqueID: Bool) {
         self.hasUniqueID = hasUniqueID
         accepted.append(":status", "200")

@@ -1,6 +1,6 @@
 import HTTP2
 
-/// Clients that show a certificate instead of provider tokens (APNS.md 1.4).
+/// Clients that show a certificate instead of provider tokens (Apple: Establishing a certificate-based connection to APNs).
 extension ServerConnection {
     /// - Returns: The streams to announce: whoever has shown a good certificate need not prove anything more.
     func present(_ certificate: ClientCertificate) -> UInt32 {
@@ -9,7 +9,7 @@ extension ServerConnection {
         return gate.limit
     }
 
-    /// As Apple does it: not an answer, but the end of the connection before it began (APNS.md section 7, lesson 4).
+    /// As Apple does it: not an answer, but the end of the connection before it began (docs/apns.md, Connections).
     func refuseEnvironment() throws(HTTP2Error) {
         try http2?.goAway(lastStream: 0, code: .noError, debug: Answer(.badCertificateEnvironment).body ?? [])
     }

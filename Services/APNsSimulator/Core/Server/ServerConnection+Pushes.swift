@@ -51,7 +51,8 @@ extension ServerConnection {
         case .answer:
             if try write(pending, on: http2) { noteAnswered(pending) } else { noteLost(pending, .streamClosed) }
             try announce(gate.answered(status: pending.step.answer.status, isAuthenticated: isAuthenticated))
-            // APNs disconnects eventually whoever sends much that is wrong; when and how, it does not say (APNS.md 4.2).
+            // APNs disconnects eventually whoever sends much that is wrong (Apple: Handling notification responses from APNs).
+            // When and how, the page does not say.
             if gate.rejections > 0, gate.rejections == service.configuration.rejectionLimit { try http2.goAway() }
         case .silence: break
         case .reset: http2.reset(pending.stream, HTTP2ErrorCode(rawValue: pending.step.resetCode))

@@ -1,4 +1,4 @@
-/// How many streams a connection may have open: what APNs is seen to announce in SETTINGS (APNS.md 5.2).
+/// How many streams a connection may have open: what APNs is seen to announce in SETTINGS (docs/apns.md, Streams).
 ///
 /// One until a request has shown a valid token; one again after a 4xx, until a push is accepted. Pure: it says what to announce.
 struct StreamGate {
@@ -21,7 +21,7 @@ struct StreamGate {
         limit = isGated ? min(1, streams) : streams
     }
 
-    /// - Parameter status: Of an answer; nil where the push is never answered. Only a 4xx punishes (APNS.md 4.2), and only a success forgives.
+    /// - Parameter status: Of an answer; nil where the push is never answered. Only a 4xx punishes, and only a success forgives.
     /// - Returns: The limit to announce, if it changes.
     mutating func answered(status: Int?, isAuthenticated: Bool) -> UInt32? {
         self.isAuthenticated = isAuthenticated

@@ -14,14 +14,14 @@ package struct Device: Sendable, Equatable {
 
     /// The device token in lower-case hex.
     package let token: String
-    /// In the other environment the token is answered `BadDeviceToken`, like garbage (APNS.md 1.1).
+    /// In the other environment the token is answered `BadDeviceToken`, like garbage (docs/apns.md, Environments).
     package let environment: SimulatorEnvironment
     /// Topics other than these are answered `DeviceTokenNotForTopic`; nil takes any.
     package let topics: [String]?
     package let state: State
     /// For people.
     package let name: String?
-    /// Off: pushes are accepted, and the last one of each topic waits (APNS.md 3.4).
+    /// Off: pushes are accepted, and the last one of each topic waits (docs/apns.md, Devices).
     package let isOnline: Bool
     package let throttle: Throttle?
     /// Broadcast channels that its Live Activities listen to.
@@ -45,7 +45,7 @@ struct TokenRecord {
         /// What waits for the device to come online: one per topic, oldest first.
         var stored: [StoredPush] = []
         var throttle: Throttle?
-        /// How many pushes are still accepted after the uninstallation: APNs learns of it late (APNS.md 4.3).
+        /// How many pushes are still accepted after the uninstallation: APNs learns of it late (docs/apns.md, Answers).
         var pushesUntilGone = 0
         var channels: Set<String> = []
     }
@@ -57,7 +57,7 @@ struct TokenRecord {
 }
 
 extension TokenRecord.Installation {
-    /// What the state of this device alone answers (APNS.md 4.2).
+    /// What the state of this device alone answers.
     mutating func answer(to environment: SimulatorEnvironment, topic: [UInt8], now: Int64) -> Answer {
         guard environment == self.environment else { return Answer(.badDeviceToken) }
         switch state {

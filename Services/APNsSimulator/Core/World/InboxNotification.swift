@@ -51,7 +51,7 @@ struct Inbox {
     /// - Parameter now: UNIX milliseconds.
     func count(now: Int64) -> Int { count - entries[oldest...].count { $0.isGone(now: now) } }
 
-    /// Shows an entry; one with the same collapse id and topic gives way to it (APNS.md section 2).
+    /// Shows an entry; one with the same collapse id and topic gives way to it.
     mutating func show(_ entry: Entry) {
         if entry.collapseID != nil || entry.type == .liveactivity {
             entries.removeSubrange(..<oldest)

@@ -22,7 +22,7 @@ struct SeenActivities {
 
     private var activities: [Key: Latest] = [:]
 
-    /// Whether a state says nothing new: an older one than was seen, or any after the end (APNS.md 3.1). A `start` begins another activity.
+    /// Whether a state says nothing new: an older one than was seen, or any after the end. A `start` begins another activity.
     func isOutdated(_ entry: Inbox.Entry, _ activity: ActivityState) -> Bool {
         guard activity.event != .start, let latest = activities[Key(entry)] else { return false }
         return latest.hasEnded || latest.timestamp > activity.timestamp

@@ -1,4 +1,4 @@
-/// How many pushes a device takes in a time; more are answered `TooManyRequests` (APNS.md 4.2).
+/// How many pushes a device takes in a time; more are answered `TooManyRequests`.
 package struct Throttle: Sendable, Equatable {
     package let pushes: Int64
     package let milliseconds: Int64

@@ -1,4 +1,4 @@
-/// A push that waits for its device (APNS.md 3.4).
+/// A push that waits for its device (docs/apns.md, Devices).
 struct StoredPush {
     let entry: Inbox.Entry
     let isSilent: Bool
@@ -21,7 +21,8 @@ extension TokenRecord.Installation {
     /// APNs keeps what has no expiration for thirty days.
     private static let longestStorage: Int64 = 30 * 86_400_000
 
-    /// What a device does with a push that was accepted. A background push never shows, and one that tries is dropped in silence (APNS.md 2).
+    /// What a device does with a push that was accepted. A background push never shows, and one that tries is dropped in silence
+    /// (docs/apns.md, Devices).
     mutating func receive(_ facts: PushFacts, id: MessageID, now: Int64) -> Reception {
         accepted += 1
         guard case .installed = state else { return .dropped }

@@ -4,7 +4,7 @@ import PushModel
 /// Names one pool of this process; never used twice, so that what was meant for an old pool cannot reach a new one.
 typealias PoolNumber = Int
 
-/// The pools that a credentials file asks for. A pool is one credential in one environment (DESIGN.md section 5).
+/// The pools that a credentials file asks for. A pool is one credential in one environment.
 struct CredentialPlan: Sendable {
     struct Pool: Sendable {
         let number: PoolNumber

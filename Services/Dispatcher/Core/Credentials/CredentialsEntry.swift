@@ -20,6 +20,6 @@ struct CredentialsEntry: Sendable {
     var probeTopic: String?
     var validity = Validity.key(writtenAt: nil)
     /// Of the content of every file and field. Another one means another pool, because a connection is bound to the credential and to the
-    /// topics that it had in the beginning (APNS.md section 1.3).
+    /// topics that it had in the beginning (Apple: Establishing a token-based connection to APNs).
     var digest: [UInt8] = []
 }

@@ -12,7 +12,7 @@ struct CredentialsEntryReader {
     private var contents: [[UInt8]] = []
 
     private static let maximumApps = 10_000
-    /// APNs' limit for a topic-specific key (APNS.md section 1.3).
+    /// APNs' limit for a topic-specific key (Apple: Establishing a token-based connection to APNs).
     private static let maximumTopics = 400
     private static let maximumKeyBytes = 65_536
 
@@ -103,7 +103,7 @@ struct CredentialsEntryReader {
         }
     }
 
-    /// Apple's team and key ids: ten capital letters and digits (APNS.md section 1.3).
+    /// Apple's team and key ids: ten capital letters and digits (Apple: Establishing a token-based connection to APNs).
     private mutating func identifier(_ field: String) -> String? {
         guard let text = reader.string(field, maximumBytes: 64) else { return nil }
         let isGood = text.utf8.count == 10 && text.unicodeScalars.allSatisfy { ("A"..."Z").contains($0) || ("0"..."9").contains($0) }

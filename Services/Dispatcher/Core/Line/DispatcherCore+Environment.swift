@@ -2,8 +2,8 @@ import APNs
 import Broker
 import PushModel
 
-/// A token that APNs has never accepted may have been registered for the wrong environment, where it looks like garbage (APNS.md 1.1): it
-/// is tried once in the other one, through the retry path like everything that is tried again.
+/// A token that APNs has never accepted may have been registered for the wrong environment, where it looks like garbage (docs/apns.md,
+/// Environments): it is tried once in the other one, through the retry path like everything that is tried again.
 extension DispatcherCore {
     func mayTryOtherEnvironment(_ index: Int, _ said: Answered, of job: JobInProgress) -> Bool {
         let delivery = job.job.deliveries[index]

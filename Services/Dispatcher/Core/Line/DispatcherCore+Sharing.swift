@@ -26,7 +26,7 @@ extension DispatcherCore {
     }
 
     /// While an app's pool is slow and the app holds its share of the lane, its newcomers wait in a delayed queue, so that the prefetch
-    /// is not used up by one (DESIGN.md section 8, promise 10).
+    /// is not used up by one (docs/promises.md, 10).
     mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress, next: inout NextSteps, at now: Int64) {
         guard !crowding.isEmpty, control == .current, crowding.contains(LaneShare(lane: job.job.lane, app: job.app)) else { return }
         let said = Answered()

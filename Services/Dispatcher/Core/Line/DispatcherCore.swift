@@ -5,7 +5,7 @@ import PushModel
 /// What the dispatcher knows and decides, as a state machine: events in, actions out, time given. It never waits, locks for long, or talks to
 /// anybody; one thread owns it (``CoreLoop``).
 ///
-/// The straight line of DESIGN.md section 5 is in `DispatcherCore+Line.swift`, from the job's arrival to its acknowledgement.
+/// A job's path is in `DispatcherCore+Line.swift`, from its arrival to its acknowledgement.
 struct DispatcherCore {
     let rules: CoreRules
     var directory: CredentialDirectory

@@ -1,7 +1,7 @@
 /// Who still owes what before a job may be acknowledged: its own work, and every message that carries a part of its result.
 ///
 /// A job is entered owing one (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
-/// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 of DESIGN.md section 8.
+/// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 (docs/promises.md).
 struct SettlementLedger<Receipt> {
     typealias JobNumber = UInt64
 

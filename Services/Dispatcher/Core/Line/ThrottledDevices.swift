@@ -1,7 +1,7 @@
 import Broker
 import PushModel
 
-/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`, APNS.md section 4.2), and the newest of what waits for each.
+/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`), and the newest of what waits for each.
 ///
 /// Known to this process only: another one finds out by itself, at the price of one more 429.
 struct ThrottledDevices {

@@ -3,7 +3,7 @@ import PushModel
 import SystemIO
 
 /// A harmless request that proves a credential before the first delivery needs it: a push to a device token that no device has. APNs
-/// answers `BadDeviceToken` only to those whom it knows (APNS.md section 4.2); should the token exist after all, nothing would be shown
+/// answers `BadDeviceToken` only to those whom it knows; should the token exist after all, nothing would be shown
 /// and nothing stored.
 enum CredentialProof {
     /// No job's: jobs are numbered from one.
@@ -42,7 +42,7 @@ enum CredentialProof {
         }
     }
 
-    /// The suffix tells what a topic is for (APNS.md section 2.1).
+    /// The suffix tells what a topic is for (Apple: Sending notification requests to APNs).
     private static func pushType(of topic: String) -> PushType {
         let types: [PushType] = [.pushtotalk, .voip, .location, .complication, .fileprovider, .liveactivity, .controls, .widgets]
         return types.first { topic.hasSuffix($0.purpose.topic(bundleID: "")) } ?? .background

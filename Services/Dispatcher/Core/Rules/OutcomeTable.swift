@@ -1,7 +1,7 @@
 import APNs
 import PushModel
 
-/// What an answer means for its delivery. APNs' reasons are one table, ``APNsReason/row`` (APNS.md section 4.2): from whose fault it is and
+/// What an answer means for its delivery. APNs' reasons are one table, ``APNsReason/row``: from whose fault it is and
 /// whether trying again helps follows what becomes of the delivery; beside them are the reasons why there is no answer.
 enum OutcomeTable {
     /// What becomes of a delivery.

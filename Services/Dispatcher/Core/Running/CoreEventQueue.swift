@@ -2,10 +2,10 @@ import APNs
 import Broker
 import PushModel
 
-/// What waits for the core, in the order in which it came, but that jobs of the lane `now` overtake other lanes' jobs and results (DESIGN.md
-/// section 8, promise 9), and that jobs of `bulk` wait until there is room for them (``BulkPace``). No job overtakes what changes what happens to it:
-/// no word of the control stream, no stop. Where the connection that brought them is lost, those that wait are dropped: the broker delivers them all
-/// again, and whoever began one now would send it twice (promise 2). A pure value.
+/// What waits for the core, in the order in which it came, but that jobs of the lane `now` overtake other lanes' jobs and results
+/// (docs/promises.md, 9), and that jobs of `bulk` wait until there is room for them (``BulkPace``). No job overtakes what changes what
+/// happens to it: no word of the control stream, no stop. Where the connection that brought them is lost, those that wait are dropped: the
+/// broker delivers them all again, and whoever began one now would send it twice (promise 2). A pure value.
 struct CoreEventQueue {
     struct Portion {
         let event: CoreEvent

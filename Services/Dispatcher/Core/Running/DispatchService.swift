@@ -39,7 +39,7 @@ struct DispatchService: Service {
     }
 }
 
-/// The jobs' consumer, which begins only when the control stream has been read (promise 3 of DESIGN.md section 8).
+/// The jobs' consumer, which begins only when the control stream has been read (docs/promises.md, 3).
 struct JobsConsumerService: Service {
     let consumer: Consumer
     let mayStart: AsyncStream<Void>
