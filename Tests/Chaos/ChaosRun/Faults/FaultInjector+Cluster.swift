@@ -30,14 +30,35 @@ extension FaultInjector {
                 return false
             }
             guard await everythingIsReady() else { return false }
-            let isOnline = try? await platform.brokers[0].control(
-                ["eval", "rabbit_upgrade_preparation:await_online_quorum_plus_one(1000)."])
-            return isOnline?.contains("true") == true
+            return await everyQueueIsWhole(orRepairedAfter: limit)
         }
         for var restart in restarts.values {
             end(&restart)
             restart.recoveredAt = now()
             ledgers.note(restart)
+        }
+    }
+
+    /// Whether each queue can lose any one node.
+    func everyQueueIsWhole(orRepairedAfter limit: ContinuousClock.Instant) async -> Bool {
+        let isOnline = try? await platform.brokers[0].control(
+            ["eval", "rabbit_upgrade_preparation:await_online_quorum_plus_one(1000)."])
+        if isOnline?.contains("true") == true { return true }
+        if .now > limit { await replaceDeadMembers() }
+        return false
+    }
+
+    /// As the runbook says: a queue's member that cannot read its own log ends at every start (RabbitMQ 4.0, after a full disk). A new member takes
+    /// everything from the leader.
+    private func replaceDeadMembers() async {
+        for queue in (try? await platform.brokers[0].queueMembers()) ?? [] {
+            for member in queue.members where !queue.online.contains(member) {
+                do {
+                    try await platform.brokers[0].queues(["delete_member", "--vhost", "/", queue.name, member])
+                    try await platform.brokers[0].queues(["add_member", "--vhost", "/", queue.name, member])
+                    say("    replaced the member of \(queue.name) on \(member)")
+                } catch { say("    could not replace the member of \(queue.name) on \(member): \(error)") }
+            }
         }
     }
 

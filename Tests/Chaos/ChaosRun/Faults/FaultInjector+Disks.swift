@@ -5,7 +5,11 @@ import Glibc
 extension FaultInjector {
     func fillBrokerDisk(seconds: Double) async throws {
         guard let disk = platform.brokerDisk, let broker = platform.brokers.last else { return skip() }
-        try await fill(disk, broker.name, broker.program, seconds: seconds) { await broker.worksAgain() }
+        let limit = ContinuousClock.now + .seconds(seconds + 120)
+        try await fill(disk, broker.name, broker.program, seconds: seconds) {
+            guard await broker.worksAgain() else { return false }
+            return platform.brokers.count == 1 ? true : await everyQueueIsWhole(orRepairedAfter: limit)
+        }
     }
 
     func fillPostgresDisk(seconds: Double) async throws {
@@ -31,7 +35,7 @@ extension FaultInjector {
         self.end(&record)
         // One that lives and does not work any more gets what an operator would give it.
         if (try? await waitUntil("\(target) works again", within: .seconds(60), isReady)) == nil { program.signal(SIGTERM) }
-        try await recover(&record, within: .seconds(180)) {
+        try await recover(&record, within: .seconds(240)) {
             guard await isReady() else { return false }
             return await everythingIsReady()
         }

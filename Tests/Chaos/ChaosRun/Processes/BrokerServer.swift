@@ -77,7 +77,7 @@ final class BrokerServer: Sendable {
     /// A node that is alone with its clients must notice that within seconds, and stop.
     private static let clusterSettings = """
         cluster_partition_handling = pause_minority
-        net_ticktime = 5
+        net_ticktime = 4
         loopback_users = none
 
         """
@@ -186,6 +186,24 @@ final class BrokerServer: Sendable {
                 return self.processID != nil
             }
         } catch { return false }  // whatever the reason: not yet
+    }
+
+    /// A queue that is replicated: the nodes that have a replica, and those where it runs.
+    struct QueueMembers: Decodable {
+        let name: String
+        let members: [String]
+        let online: [String]
+    }
+
+    func queueMembers() async throws -> [QueueMembers] {
+        let list = try await control(["list_queues", "name", "members", "online", "--silent", "--formatter", "json"])
+        return try JSONDecoder().decode([QueueMembers].self, from: Data(list.utf8))
+    }
+
+    /// Runs `rabbitmq-queues`.
+    @discardableResult
+    func queues(_ arguments: [String]) async throws -> String {
+        try await Tool.run(ServerPrograms.chosen.rabbitMQ("rabbitmq-queues", arguments), on: machine, environment: environment)
     }
 
     /// Runs `rabbitmqctl`.
