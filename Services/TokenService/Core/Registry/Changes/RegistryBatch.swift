@@ -1,6 +1,6 @@
 package import PushModel
 
-/// The rows that a number of changes concern, and what the changes make of them, one after another (DESIGN.md section 3).
+/// The rows that a number of changes concern, and what the changes make of them, one after another (`docs/registration.md`).
 ///
 /// It is worked out in memory between one locked read and one write, so that any number of changes share a commit and the result is
 /// as if they had come one by one; also where they race for the same rows within the batch.

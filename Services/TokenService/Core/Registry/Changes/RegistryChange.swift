@@ -1,6 +1,6 @@
 package import PushModel
 
-/// Every change of the registry. ``RegistryBatch/apply(_:of:)`` decides each of them.
+/// Every change of the registry. ``RegistryBatch/apply(_:of:)`` decides each of them, by the rules of `docs/registration.md`.
 package enum RegistryChange: Sendable {
     /// A device states its whole state.
     case register(Registration)
