@@ -3,7 +3,7 @@ import PushModel
 import StrictJSON
 import Testing
 
-/// DESIGN.md section 3, one test per rule, through HTTP.
+/// `docs/registration.md`, one test per rule, through HTTP.
 @Suite("The rules of registration", .serialized, .timeLimit(.minutes(5)))
 struct RegistrationRulesTests {
     @Test func everyCallStampsTheRegistration() async throws {

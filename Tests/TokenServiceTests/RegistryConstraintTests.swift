@@ -3,7 +3,7 @@ import PushModel
 import Testing
 import TokenService
 
-@Suite("What must never be, the database itself refuses (DESIGN.md section 3)", .serialized, .timeLimit(.minutes(5)))
+@Suite("What must never be, the database itself refuses", .serialized, .timeLimit(.minutes(5)))
 struct RegistryConstraintTests {
     /// Two installations of two users with a token each, a third token that is retired, and a delivery; then every violation, tried with
     /// bare SQL as somebody with the database's password would.

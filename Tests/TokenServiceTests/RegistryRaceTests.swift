@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-@Suite("One user, one installation, where the app wants it (DESIGN.md section 3, rule 5)", .timeLimit(.minutes(5)))
+@Suite("One user, one installation, where the app wants it (`docs/registration.md`, rule 5)", .timeLimit(.minutes(5)))
 struct RegistryRaceTests {
     @Test func concurrentSignInsUnderTheSinglePolicyLeaveOne() async throws {
         try await RunningService.run { running in

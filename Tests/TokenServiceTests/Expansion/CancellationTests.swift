@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Stopping notifications (DESIGN.md section 8, promise 6)", .serialized, .timeLimit(.minutes(5)))
+@Suite("Stopping notifications (`docs/promises.md`, 6)", .serialized, .timeLimit(.minutes(5)))
 struct CancellationTests {
     /// Every cancellation on the control stream at this moment.
     private func cancelled(_ running: RunningService) async throws -> Set<PushID> {

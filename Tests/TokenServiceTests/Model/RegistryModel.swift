@@ -1,4 +1,4 @@
-/// What the registry of one app should look like: DESIGN.md section 3 without concurrency, broker or database.
+/// What the registry of one app should look like: `docs/registration.md` without concurrency, broker or database.
 ///
 /// Small on purpose: a few installations, users and tokens, named by number, so that everything races for the same things.
 struct RegistryModel: Hashable, Sendable {

@@ -4,7 +4,7 @@ import PushModel
 import Testing
 import TokenService
 
-@Suite("The registry under any race is as if one call had come after another (DESIGN.md section 3)", .serialized, .timeLimit(.minutes(5)))
+@Suite("The registry under any race is as if one call had come after another", .serialized, .timeLimit(.minutes(5)))
 struct RegistryModelTests {
     /// Ends earlier than its rounds would on a machine that is slow: the rounds that were done count.
     private static let patience: Duration = .seconds(40)

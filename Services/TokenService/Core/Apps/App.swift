@@ -17,7 +17,7 @@ package struct App: Equatable, Sendable {
     package var eventStream: [EventLog] = []
 }
 
-/// On how many installations a user may be signed in at once (DESIGN.md section 3, rule 5).
+/// On how many installations a user may be signed in at once (`docs/registration.md`, rule 5).
 package enum DevicePolicy: String, Sendable, CaseIterable {
     case multi, single
 }

@@ -1,7 +1,7 @@
 import PushModel
 
 /// The changes of tokens that final outcomes cause. Only APNs' verdicts on a token do: `accepted`, `token_gone` and `token_rejected`. Our own
-/// faults never touch a token (DESIGN.md section 8, promise 7).
+/// faults never touch a token (`docs/promises.md`, 7).
 struct TokenVerdicts: Sendable {
     private(set) var gone: [RegistryChange] = []
     private(set) var rejected: [RegistryChange] = []

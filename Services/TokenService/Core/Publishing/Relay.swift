@@ -189,7 +189,7 @@ package final class Relay: Service {
     }
 
     /// What they supersede was committed with them, perhaps since this round told the control stream of cancellations: that goes first
-    /// (DESIGN.md section 8, promise 6). Where the stream does not take it, they wait.
+    /// (`docs/promises.md`, 6). Where the stream does not take it, they wait.
     private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         guard !notifications.isEmpty else { return }
         let superseding = try await pool.session { session in try OutboxStore(session: session).superseding(notifications) }

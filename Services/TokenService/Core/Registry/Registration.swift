@@ -71,7 +71,7 @@ package struct InstallationProfile: Equatable, Sendable {
     }
 }
 
-/// Guards against a late request that would undo a newer one (DESIGN.md section 3, rule 8).
+/// Guards against a late request that would undo a newer one (`docs/registration.md`, rule 8).
 package enum ExpectedOwner: Equatable, Sendable {
     case anyone
     /// This user, or nobody where nil.

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// Logout and deregistration (DESIGN.md section 3, rule 7): idempotent, and never refused because there is nothing to do.
+/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused because there is nothing to do.
 package struct SignOut: Sendable {
     /// A user's installations in one transaction.
     private static let page = 100

@@ -1,7 +1,7 @@
 import Postgres
 import PushModel
 
-/// Rule 5 of DESIGN.md section 3 for a user with more other installations than one transaction should end: those of an app that was
+/// Rule 5 of `docs/registration.md` for a user with more other installations than one transaction should end: those of an app that was
 /// switched from `multi` to `single` may be tens of thousands.
 ///
 /// They are signed out before the registration itself runs, page by page, each page a transaction whose fences are published: the

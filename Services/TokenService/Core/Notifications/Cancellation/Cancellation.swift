@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// `DELETE /v1/apps/{app}/notifications/{id}`: the row first, then the control stream (DESIGN.md section 8, promise 6).
+/// `DELETE /v1/apps/{app}/notifications/{id}`: the row first, then the control stream (`docs/promises.md`, 6).
 package struct Cancellation: Sendable {
     private static let maximumLeftOver = 500
 

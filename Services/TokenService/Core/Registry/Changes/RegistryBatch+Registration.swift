@@ -1,6 +1,6 @@
 import PushModel
 
-/// Rules 1 to 6 (DESIGN.md section 3).
+/// Rules 1 to 6 (`docs/registration.md`).
 extension RegistryBatch {
     /// The state that one installation is to have.
     struct Target {
@@ -137,7 +137,7 @@ extension RegistryBatch {
         return before.holder
     }
 
-    /// What APNs has once accepted in one environment belongs there, whatever a client states (DESIGN.md section 6, APNS.md 4.2).
+    /// What APNs has once accepted in one environment belongs there, whatever a client states (`docs/apns.md`).
     private func proven(_ named: [RegisteredToken], app: App.ID) -> [RegisteredToken] {
         named.map { token in
             let other = token.inOtherEnvironment
