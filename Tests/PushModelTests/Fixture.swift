@@ -85,8 +85,9 @@ enum Sample {
     ) -> OutcomeEvent.Delivery {
         OutcomeEvent.Delivery(
             id: PushID(high: 0x3f1c_9a52_6b0e_5d1f, low: 0x8a44_90b7_c2d1_e6f0 | digit), notification: notification,
-            installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c00 | digit), attempt: attempt, status: status,
-            reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
+            installation: PushID(high: 0x9b2d_1c54_0e3f_4a6b, low: 0x8c7d_5e4f_3a2b_1c00 | digit), attempt: attempt,
+            ownerEpoch: digit == 1 ? 7 : 0, status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt,
+            environment: environment)
     }
 
     static func known<Value>(_ value: Value?) throws -> Value {

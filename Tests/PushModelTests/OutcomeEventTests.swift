@@ -26,6 +26,19 @@ struct OutcomeEventTests {
         #expect(try OutcomeEvent(decoding: Array(text.utf8)) == expected)
     }
 
+    @Test("The owner's epoch survives, and is left out where there is none", arguments: [nil, 0, 7, Int64.max] as [Int64?])
+    func keepsTheOwnerEpoch(_ epoch: Int64?) throws {
+        var event = try Sample.event(.accepted)
+        event.deliveries[0].ownerEpoch = epoch
+        event.deliveries[1].ownerEpoch = nil
+        #expect(try OutcomeEvent(decoding: event.encoded()) == event)
+        let text = String(decoding: event.encoded(), as: UTF8.self)
+        #expect(text.contains("owner_epoch") == (epoch != nil))
+        let withNull = text.replacing(#""attempt":2"#, with: #""attempt":2,"owner_epoch":null"#)
+        #expect(withNull != text)
+        #expect(try OutcomeEvent(decoding: Array(withNull.utf8)) == event)
+    }
+
     @Test("An event with as many deliveries as allowed survives, and one more is refused")
     func limitsDeliveries() throws {
         var event = try Sample.event(.accepted)

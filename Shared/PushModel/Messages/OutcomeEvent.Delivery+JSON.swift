@@ -2,7 +2,9 @@ import StrictJSON
 
 extension OutcomeEvent.Delivery {
     private enum Field: String, CaseIterable {
-        case id, notification, installation, attempt, status, reason
+        case id, notification, installation, attempt
+        case ownerEpoch = "owner_epoch"
+        case status, reason
         case timestamp = "timestamp_ms"
         case sentAt = "sent_at_ms"
         case retryAt = "retry_at_ms"
@@ -23,6 +25,7 @@ extension OutcomeEvent.Delivery {
                 installation.write(to: &text, at: start + 114)
             }
             writer.decimal(Int64(attempt))
+            if let ownerEpoch { writer.decimal(ownerEpoch, after: #","owner_epoch":"#) }
             if let status { writer.decimal(Int64(status), after: #","status":"#) }
             writer.field("reason", reason)
             writer.field("timestamp_ms", timestamp)
@@ -42,6 +45,7 @@ extension OutcomeEvent.Delivery {
         var notification: PushID?
         var installation: PushID?
         var attempt: Int?
+        var ownerEpoch: Int64?
         var status: Int?
         var reason: String?
         var timestamp: Int64?
@@ -55,6 +59,7 @@ extension OutcomeEvent.Delivery {
             case .notification: notification = try scanner.pushID("notification")
             case .installation: installation = try scanner.pushID("installation")
             case .attempt: attempt = try scanner.integer("attempt", in: 0...Int(Int32.max))
+            case .ownerEpoch: ownerEpoch = try scanner.null() ? nil : try scanner.integer()
             case .status: status = try scanner.null() ? nil : try scanner.integer("status", in: 0...999)
             case .reason: reason = try scanner.null() ? nil : OutsideText.harmless(try scanner.string())
             case .timestamp: timestamp = try scanner.null() ? nil : try scanner.integer()
@@ -66,6 +71,7 @@ extension OutcomeEvent.Delivery {
         self.init(
             id: try scanner.require(id, "id"), notification: try scanner.require(notification, "notification"),
             installation: try scanner.require(installation, "installation"), attempt: try scanner.require(attempt, "attempt"),
-            status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
+            ownerEpoch: ownerEpoch, status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt,
+            environment: environment)
     }
 }

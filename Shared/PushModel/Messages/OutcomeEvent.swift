@@ -24,6 +24,8 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var installation: PushID
         /// 1 for the first attempt.
         package var attempt: Int
+        /// The epoch of the owner that the delivery was for; nil where the event is not a dispatcher's.
+        package var ownerEpoch: Int64?
         /// APNs' status; nil where it said nothing.
         package var status: Int?
         /// APNs' reason, verbatim, or our own in `snake_case` where APNs was not asked.
@@ -38,13 +40,14 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var environment: APNsEnvironment?
 
         package init(
-            id: PushID, notification: PushID, installation: PushID, attempt: Int, status: Int? = nil, reason: String? = nil,
-            timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil
+            id: PushID, notification: PushID, installation: PushID, attempt: Int, ownerEpoch: Int64? = nil, status: Int? = nil,
+            reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil
         ) {
             self.id = id
             self.notification = notification
             self.installation = installation
             self.attempt = attempt
+            self.ownerEpoch = ownerEpoch
             self.status = status
             self.reason = reason
             self.timestamp = timestamp

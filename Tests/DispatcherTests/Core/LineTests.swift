@@ -52,6 +52,21 @@ struct LineTests {
         #expect(bench.core.isDrained)
     }
 
+    @Test("Each outcome names the epoch of the owner that the delivery was for, also when nothing was sent")
+    func namesTheOwnerEpoch() throws {
+        let deliveries = [Fixture.delivery(1, ownerEpoch: 7), Fixture.delivery(2, ownerEpoch: 0)]
+        for status in [200, 410, 429] {
+            let bench = try CoreBench()
+            bench.take(Fixture.job(deliveries))
+            bench.finishNext(status)
+            #expect(bench.events.first?.deliveries.map(\.ownerEpoch) == [7, 0], "\(status)")
+        }
+        let bench = try CoreBench()
+        bench.take(Fixture.job(deliveries, expiresAt: Fixture.start))
+        #expect(bench.events.map(\.outcome) == [.expired])
+        #expect(bench.events.first?.deliveries.map(\.ownerEpoch) == [7, 0])
+    }
+
     @Test("Jobs that came in company have each a path of their own")
     func settlesCompanySingly() throws {
         let bench = try CoreBench()

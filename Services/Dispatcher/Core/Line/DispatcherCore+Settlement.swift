@@ -208,8 +208,8 @@ extension OutcomeEvent.Delivery {
     ) {
         self.init(
             id: delivery.id, notification: progress.job.notification, installation: delivery.installation,
-            attempt: attempt + progress.headers.earlierAttempts, status: said.status, reason: said.reason,
-            timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+            attempt: attempt + progress.headers.earlierAttempts, ownerEpoch: delivery.ownerEpoch, status: said.status,
+            reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
             environment: delivery.environmentTrial == .made ? delivery.environment : nil)
     }
 }
