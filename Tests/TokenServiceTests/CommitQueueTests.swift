@@ -82,6 +82,35 @@ struct CommitQueueTests {
         #expect(try await second[0].value == 20)
     }
 
+    @Test func itemsThatComeTogetherShareBatchesInTheirOrderAndAreAnsweredTogether() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 4, concurrency: 1) { items, _ in await commits.commit(items) }
+        async let answers = queue.submit([1, -2, 3, 4, 5])
+        #expect(try await commits.begun.next() == [1, -2, 3, 4])
+        commits.goOn.send(())
+        #expect(try await commits.begun.next() == [5])
+        commits.goOn.send(())
+        let told = await answers
+        #expect(told.map { try? $0.get() } == [10, nil, 30, 40, 50])
+        #expect(throws: Refused.self) { try told[1].get() }
+        #expect(await queue.submit([]).isEmpty)
+    }
+
+    @Test func ofItemsThatComeTogetherThoseWithoutRoomAreRefusedAndAsManyBatchesBeginAsAreWorthwhile() async throws {
+        let commits = Commits()
+        let queue = CommitQueue(maximumBatch: 2, worthwhileBatch: 2, concurrency: 3, maximumWaiting: 5) { items, _ in
+            await commits.commit(items)
+        }
+        async let answers = queue.submit([1, 2, 3, 4, 5, 6, 7])
+        let begun = try await commits.begun.next(2)
+        #expect(begun.sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
+        #expect(queue.runningCount == 2 && queue.waitingCount == 1)
+        for _ in 0..<3 { commits.goOn.send(()) }
+        let told = await answers
+        #expect(told.map { try? $0.get() } == [10, 20, 30, 40, 50, nil, nil])
+        for refused in told[5...] { #expect(throws: CommitQueueFull.self) { try refused.get() } }
+    }
+
     @Test func aBatchIsNoHeavierThanAllowedAndAHeavyItemGoesAlone() async throws {
         let commits = Commits()
         let queue = CommitQueue(maximumBatch: 8, concurrency: 1, maximumWeight: 10, weight: { $0 }) { items, _ in

@@ -12,11 +12,49 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// A class, because it is passed on several times and an item may be large.
     private final class Waiting: Sendable {
         let item: Item
-        let continuation: CheckedContinuation<Answer, any Error>
+        let receiver: Receiver
 
-        init(_ item: Item, _ continuation: CheckedContinuation<Answer, any Error>) {
+        init(_ item: Item, _ receiver: Receiver) {
             self.item = item
+            self.receiver = receiver
+        }
+    }
+
+    /// Who waits for an item's answer.
+    private enum Receiver: Sendable {
+        case one(CheckedContinuation<Answer, any Error>)
+        case many(Answers, index: Int)
+
+        func resume(with answer: Result<Answer, any Error>) {
+            switch self {
+            case .one(let continuation): continuation.resume(with: answer)
+            case .many(let answers, let index): answers.put(answer, at: index)
+            }
+        }
+    }
+
+    /// The answers of items that were submitted together: whoever submitted them goes on when the last one is there.
+    private final class Answers: Sendable {
+        private struct State {
+            var answers: [Result<Answer, any Error>?]
+            var missing: Int
+        }
+
+        private let state: Mutex<State>
+        private let continuation: CheckedContinuation<[Result<Answer, any Error>], Never>
+
+        init(_ count: Int, _ continuation: CheckedContinuation<[Result<Answer, any Error>], Never>) {
+            state = Mutex(State(answers: Array(repeating: nil, count: count), missing: count))
             self.continuation = continuation
+        }
+
+        func put(_ answer: Result<Answer, any Error>, at index: Int) {
+            let all = state.withLock { state -> [Result<Answer, any Error>]? in
+                state.answers[index] = answer
+                state.missing -= 1
+                return state.missing == 0 ? state.answers.compactMap(\.self) : nil
+            }
+            if let all { continuation.resume(returning: all) }
         }
     }
 
@@ -61,19 +99,44 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     /// - Throws: The item's failure; ``CommitQueueFull``.
     package func submit(_ item: Item) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
-            let waiting = Waiting(item, continuation)
-            let verdict = state.withLock { state -> (isFull: Bool, starts: Bool) in
-                guard state.waiting.count < maximumWaiting else { return (true, false) }
+            let waiting = Waiting(item, .one(continuation))
+            let verdict = state.withLock { state -> (isFull: Bool, batches: Int) in
+                guard state.waiting.count < maximumWaiting else { return (true, 0) }
                 state.waiting.append(waiting)
-                guard state.running < concurrency, state.running == 0 || state.waiting.count >= worthwhileBatch else {
-                    return (false, false)
-                }
-                state.running += 1
-                return (false, true)
+                return (false, countInBatches(&state))
             }
             if verdict.isFull { continuation.resume(throwing: CommitQueueFull()) }
-            if verdict.starts { begin() }
+            for _ in 0..<verdict.batches { begin() }
         }
+    }
+
+    /// Submits items together, one behind the other, so that they share batches.
+    /// - Returns: When the last one has its answer: one per item, in their order. ``CommitQueueFull`` for those that found no room.
+    package func submit(_ items: [Item]) async -> [Result<Answer, any Error>] {
+        guard !items.isEmpty else { return [] }
+        return await withCheckedContinuation { continuation in
+            let answers = Answers(items.count, continuation)
+            let waiting = items.enumerated().map { index, item in Waiting(item, .many(answers, index: index)) }
+            let verdict = state.withLock { state -> (admitted: Int, batches: Int) in
+                let admitted = min(waiting.count, max(0, maximumWaiting - state.waiting.count))
+                state.waiting += waiting.prefix(admitted)
+                return (admitted, countInBatches(&state))
+            }
+            for refused in waiting.dropFirst(verdict.admitted) { refused.receiver.resume(with: .failure(CommitQueueFull())) }
+            for _ in 0..<verdict.batches { begin() }
+        }
+    }
+
+    /// Counts in the batches that are to begin now.
+    /// - Returns: How many. ``begin()`` must follow for each.
+    private func countInBatches(_ state: inout State) -> Int {
+        var (batches, left) = (0, state.waiting.count)
+        while left > 0, state.running < concurrency, state.running == 0 || left >= worthwhileBatch {
+            state.running += 1
+            batches += 1
+            left -= maximumBatch
+        }
+        return batches
     }
 
     package var waitingCount: Int { state.withLock { $0.waiting.count } }
@@ -117,7 +180,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     private func answer(_ batch: [Waiting], _ answers: [Result<Answer, any Error>]) {
         afterwards(batch.map(\.item), answers)
         for (index, waiting) in batch.enumerated() {
-            waiting.continuation.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
+            waiting.receiver.resume(with: index < answers.count ? answers[index] : .failure(MissingAnswer()))
         }
     }
 
