@@ -137,7 +137,7 @@ package struct TokenService: Sendable {
                 pool: pool,
                 intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache),
-                cancellation: outbox.cancellation, metrics: metrics),
+                cancellation: outbox.cancellation, metrics: metrics, logger: logger),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(

@@ -7,6 +7,7 @@ import StrictJSON
 enum FuzzBody {
     private static let now: Int64 = 1_795_262_400_000
     private static let id = PushID(high: 1, low: 2)
+    private static let caller = Caller(keyID: "0123456789abcdef", app: nil, scopes: [.send], requestsPerSecond: nil)
     static let app: App? = AppSlug("shop").map {
         App(
             id: 1, slug: $0, bundleID: "com.example.shop", devicePolicy: .multi, environments: [.production, .sandbox], staleAfterDays: nil,
@@ -25,10 +26,11 @@ enum FuzzBody {
     }
 
     static func run(_ bytes: [UInt8]) {
-        guard let kind = bytes.first, let app, let value = parse(Array(bytes.dropFirst()), maximumBytes: 65_536) else { return }
+        let source = Array(bytes.dropFirst())
+        guard let kind = bytes.first, let app, let value = parse(source, maximumBytes: 65_536) else { return }
         var body = JSONObjectReader(value)
         let (isTaken, operation): (Bool, String) =
-            switch kind % 10 {
+            switch kind % 11 {
             case 0: (Registration(&body, installation: id, app: app) != nil, "registerInstallation")
             case 1: (InstallationPatch(&body, installation: id, app: app, precondition: .none) != nil, "changeInstallation")
             case 2: (BulkRegistration.Items(&body, app: app) != nil, "registerInstallations")
@@ -38,11 +40,12 @@ enum FuzzBody {
             case 6: (body.newApp() != nil, "createApp")
             case 7: (body.appChange() != nil, "changeApp")
             case 8: (body.newWebhook(allowsHTTP: false) != nil, "createWebhook")
+            case 10: (NotificationBatch(&body, source: source, caller: caller, now: now) != nil, "sendNotifications")
             default: (body.webhookChange(allowsHTTP: false) != nil, "changeWebhook")
             }
         guard isTaken, body.problems.isEmpty else { return }
         // Each item of a list has its own answer.
-        if kind % 10 != 2 { expectDescribed(value, as: operation) }
+        if ![2, 10].contains(kind % 11) { expectDescribed(value, as: operation) }
     }
 
     private static func parse(_ bytes: [UInt8], maximumBytes: Int) -> JSONValue? {

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
+import Logging
 import Observability
-import OpenSSL
 import Postgres
 import PushModel
 import StrictJSON
@@ -13,9 +13,11 @@ struct NotificationsController: Sendable {
     let intake: NotificationIntake
     let cancellation: Cancellation
     let metrics: TokenServiceMetrics
+    let logger: Logger
 
     func bind(to router: APIRouter) {
         router.on(.send, send)
+        router.on(.sendBatch, sendBatch)
         router.on(.validate, validate)
         router.on(.readNotification, read)
         router.on(.cancelNotification, cancel)
@@ -31,8 +33,8 @@ struct NotificationsController: Sendable {
         do {
             request = try Self.request(of: call, body, now: now)
         } catch let fault as APIError {
-            guard let idempotency, let earlier = try await repeated(idempotency, app: app) else { throw fault }
-            return earlier
+            guard let idempotency, let known = try await earlier([idempotency], app: app)[0] else { throw fault }
+            return answer(try known.get())
         }
         if request.pushType == .background {
             request.warnings += try await pool.session { [request] session in
@@ -42,19 +44,22 @@ struct NotificationsController: Sendable {
         }
         let acceptance = try await intake.accept(
             request, app: app, idempotency: idempotency, traceparent: Self.traceparent(call), now: now)
-        metrics.accepted(lane: request.lane, isReplay: acceptance.isReplay)
-        return Self.answer(acceptance)
+        return answer(acceptance)
     }
 
-    /// The answer to a repeat of what is refused now and was accepted then: its `not_before` has passed, or the key has lost a scope.
-    private func repeated(_ idempotency: IdempotencyKey, app: App) async throws -> Response? {
-        let verdict = try await pool.session { session in try NotificationStore(session: session).earlier(idempotency, app: app) }
-        switch verdict {
-        case .replay(let receipt):
-            metrics.accepted(lane: receipt.lane, isReplay: true)
-            return Self.answer(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
-        case .mismatch: throw IdempotencyMismatch()
-        case .resolved, .walked, nil: return nil
+    /// For each key the answer to a repeat of what is refused now and was accepted then: its `not_before` has passed, or the key has lost a
+    /// scope. Nil where nothing was accepted with the key.
+    func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
+        let verdicts = try await pool.session { session in
+            let store = NotificationStore(session: session)
+            return try keys.map { key in try store.earlier(key, app: app) }
+        }
+        return verdicts.map { verdict -> Result<NotificationIntake.Acceptance, any Error>? in
+            switch verdict {
+            case .replay(let receipt): .success(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
+            case .mismatch: .failure(IdempotencyMismatch())
+            case .resolved, .walked, nil: nil
+            }
         }
     }
 
@@ -78,7 +83,7 @@ struct NotificationsController: Sendable {
 
     private static func request(of call: APICall, _ body: RequestBody, now: Int64) throws -> NotificationRequest {
         let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
-        guard !request.isLaneFaster || call.caller.scopes.contains(.admin) else { throw APIError.laneNotAllowed }
+        try request.checkLane(of: call.caller)
         return request
     }
 
@@ -99,8 +104,9 @@ struct NotificationsController: Sendable {
         return JSONAnswer.response(.ok, NotificationStatus.response, status)
     }
 
-    private static func answer(_ acceptance: NotificationIntake.Acceptance) -> Response {
+    private func answer(_ acceptance: NotificationIntake.Acceptance) -> Response {
         let receipt = acceptance.receipt
+        metrics.accepted(lane: receipt.lane, isReplay: acceptance.isReplay)
         var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app.text)/notifications/\(receipt.id.description)"]
         if acceptance.isReplay, let name = HTTPField.Name.idempotencyReplay { headers[name] = "true" }
         return JSONAnswer.response(.accepted, NotificationReceipt.response, receipt, headers: headers)
@@ -108,17 +114,13 @@ struct NotificationsController: Sendable {
 
     private static func idempotency(_ call: APICall, body: RequestBody) throws -> IdempotencyKey? {
         guard let key = HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) else { return nil }
-        guard (1...IdempotencyKey.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
-            throw APIError.invalid(
-                "Idempotency-Key", "invalid_idempotency_key", "must be 1 to \(IdempotencyKey.maximumBytes) printable ASCII characters")
-        }
-        return IdempotencyKey(caller: call.caller.keyID, key: key, fingerprint: Digest.sha256(body.bytes))
+        return try IdempotencyKey(key, at: "Idempotency-Key", of: call.caller, body: body.bytes)
     }
 
     private static let traceparentName = HTTPField.Name(TraceContext.headerName)
 
     /// The sender's trace; a new one where there is none or it cannot be read. We record no spans, so its parent stays the parent.
-    private static func traceparent(_ call: APICall) -> String {
+    static func traceparent(_ call: APICall) -> String {
         let given = traceparentName.flatMap(call.request.headers.text).flatMap { TraceContext(traceparent: $0) }
         if let given { return given.traceparent }
         var random = PooledRandom()

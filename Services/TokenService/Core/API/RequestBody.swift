@@ -40,12 +40,17 @@ struct RequestBody: Sendable {
     }
 
     /// Reads the body as one object with `read`, which leaves its complaints in the reader.
-    /// - Parameter allowsEmpty: Take no body for an empty object.
+    /// - Parameters:
+    ///   - allowsEmpty: Take no body for an empty object.
+    ///   - maximumDepth: How deep arrays and objects may nest.
     /// - Throws: ``APIError`` with every problem that was found.
-    func object<Content>(allowsEmpty: Bool = false, _ read: (inout JSONObjectReader) -> Content?) throws -> Content {
+    func object<Content>(
+        allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, _ read: (inout JSONObjectReader) -> Content?
+    ) throws -> Content {
         let value: JSONValue
         do {
-            value = try JSONValue.parse(bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumBytes: limit)
+            value = try JSONValue.parse(
+                bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumDepth: maximumDepth, maximumBytes: limit)
         } catch {
             throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
         }

@@ -1,3 +1,5 @@
+import OpenSSL
+
 /// A sender's `Idempotency-Key` with what it was used for: one key of one caller in one app, one notification, for 24 hours.
 package struct IdempotencyKey: Equatable, Sendable {
     package static let maximumBytes = 255
@@ -11,6 +13,20 @@ package struct IdempotencyKey: Equatable, Sendable {
         self.caller = caller
         self.key = key
         self.fingerprint = fingerprint
+    }
+}
+
+extension IdempotencyKey {
+    /// A key as a sender states it.
+    /// - Parameters:
+    ///   - place: Where it stands in the request.
+    ///   - body: What it is used for.
+    /// - Throws: ``APIError`` where it is empty, too long or not printable ASCII.
+    init(_ key: String, at place: String, of caller: Caller, body: [UInt8]) throws(APIError) {
+        guard (1...Self.maximumBytes).contains(key.utf8.count), key.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
+            throw APIError.invalid(place, "invalid_idempotency_key", "must be 1 to \(Self.maximumBytes) printable ASCII characters")
+        }
+        self.init(caller: caller.keyID, key: key, fingerprint: Digest.sha256(body))
     }
 }
 

@@ -35,17 +35,17 @@ package struct NotificationReceipt: Equatable, Sendable {
     /// What its row says.
     var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
 
-    static let response = ResponseSchema<NotificationReceipt>.object(
-        "Receipt",
-        [
-            .required("id", .uuid) { $0.id },
-            .required("app", .slug) { $0.app },
-            .required("state", .word) { $0.state },
-            .required("lane", .word) { $0.lane },
-            .required("push_type", .word) { $0.pushType },
-            .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer.") { $0.deliveries },
-            .required("accepted_at", .time) { $0.acceptedAt },
-            .required("expires_at", .time) { $0.expiresAt },
-            .required("warnings", .array(NotificationWarning.response), "Legal but doubtful.") { $0.warnings },
-        ])
+    static let response = ResponseSchema<NotificationReceipt>.object("Receipt", fields)
+
+    static let fields: [ResponseSchema<NotificationReceipt>.Field] = [
+        .required("id", .uuid) { $0.id },
+        .required("app", .slug) { $0.app },
+        .required("state", .word) { $0.state },
+        .required("lane", .word) { $0.lane },
+        .required("push_type", .word) { $0.pushType },
+        .optional("deliveries", .count, "To how many tokens; absent where they are found after the answer.") { $0.deliveries },
+        .required("accepted_at", .time) { $0.acceptedAt },
+        .required("expires_at", .time) { $0.expiresAt },
+        .required("warnings", .array(NotificationWarning.response), "Legal but doubtful.") { $0.warnings },
+    ]
 }

@@ -42,27 +42,78 @@ package struct NotificationIntake: Sendable {
         _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
     ) async throws -> Acceptance {
         try backlog.admit()
-        var waits = false
-        defer { backlog.settle(waits: waits) }
+        let submission = submission(request, app: app, idempotency: idempotency, traceparent: traceparent, now: now)
+        let verdict: Result<NotificationStore.Verdict, any Error>
+        do { verdict = .success(try await queue.submit(submission.item)) } catch { verdict = .failure(error) }
+        return try settle(submission, verdict).get()
+    }
+
+    /// Accepts many requests of one caller, each as if it had come alone. They share transactions. Of two with the same key, the later one
+    /// finds what became of the first.
+    /// - Returns: One answer for each, in their order.
+    package func accept(
+        _ requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)], app: App, traceparent: String, now: Int64
+    ) async -> [Result<Acceptance, any Error>] {
+        var answers: [Int: Result<Acceptance, any Error>] = [:]
+        var keys: Set<String> = []
+        let areFirst = requests.map { request in request.idempotency.map { keys.insert($0.key).inserted } ?? true }
+        for wave in [true, false] {
+            var submissions: [(index: Int, submission: Submission)] = []
+            for (index, request) in requests.enumerated() where areFirst[index] == wave {
+                do {
+                    try backlog.admit()
+                    let submission = submission(
+                        request.request, app: app, idempotency: request.idempotency, traceparent: traceparent, now: now)
+                    submissions.append((index, submission))
+                } catch {
+                    answers[index] = .failure(error)
+                }
+            }
+            let verdicts = await queue.submit(submissions.map { $0.submission.item })
+            for ((index, submission), verdict) in zip(submissions, verdicts) { answers[index] = settle(submission, verdict) }
+        }
+        return requests.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
+    }
+
+    /// A request on its way into the queue. The backlog counts it until ``settle(_:_:)``.
+    private struct Submission {
+        let item: NotificationStore.Item
+        /// What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
+        let isHeld: Bool
+    }
+
+    private func submission(
+        _ request: NotificationRequest, app: App, idempotency: IdempotencyKey?, traceparent: String, now: Int64
+    ) -> Submission {
         var random = PooledRandom()
         let notification = Notification(
             id: .timeOrdered(milliseconds: now, using: &random), app: app.slug,
             topic: request.pushType.purpose.topic(bundleID: app.bundleID),
             request: request, acceptedAt: now, traceparent: traceparent)
-        // What is held is left to the relay, which puts it aside, and is no backlog: it would keep others from being accepted.
         let isHeld = holds.holds(app: app.id, lane: request.lane, notification: nil, now: now)
         let item = NotificationStore.Item(
             notification: notification, app: app, idempotency: idempotency, leaseSeconds: isHeld ? 0 : publisher.leaseForNewcomers)
-        switch try await queue.submit(item) {
-        case .replay(let receipt): return Acceptance(receipt: receipt, isReplay: true)
-        case .mismatch: throw IdempotencyMismatch()
-        case .walked:
-            waits = item.notification.request.timing.isAtOnce && !isHeld
+        return Submission(item: item, isHeld: isHeld)
+    }
+
+    /// What the sender is told of a submission that was admitted to the backlog.
+    private func settle(
+        _ submission: Submission, _ verdict: Result<NotificationStore.Verdict, any Error>
+    ) -> Result<Acceptance, any Error> {
+        var waits = false
+        defer { backlog.settle(waits: waits) }
+        let notification = submission.item.notification
+        switch verdict {
+        case .failure(let error): return .failure(error)
+        case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))
+        case .success(.mismatch): return .failure(IdempotencyMismatch())
+        case .success(.walked):
+            waits = notification.request.timing.isAtOnce && !submission.isHeld
             relay.signal()
-            return Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false)
-        case .resolved(let deliveries, outbox: _):
-            waits = !deliveries.isEmpty && !isHeld
-            return Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false)
+            return .success(Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false))
+        case .success(.resolved(let deliveries, outbox: _)):
+            waits = !deliveries.isEmpty && !submission.isHeld
+            return .success(Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false))
         }
     }
 }

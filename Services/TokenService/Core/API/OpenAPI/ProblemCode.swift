@@ -97,7 +97,8 @@ extension ProblemCode {
         case .invalidTime: .invalid("A parameter of the query is no RFC 3339 date and time.")
         case .invalidEncoding: .invalid("A parameter of the query is not percent-encoded UTF-8, or holds U+0000.")
         case .invalidEntityTag: .invalid("`If-Match` is neither `*` nor entity tags in quotes.")
-        case .invalidIdempotencyKey: .invalid("The `Idempotency-Key` is empty, too long or not printable ASCII.")
+        case .invalidIdempotencyKey:
+            .invalid("The `Idempotency-Key` is empty, too long, not printable ASCII, or in the head of a batch: its items have their own.")
         case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
         case .unauthenticated:
             ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; which, is not told.")

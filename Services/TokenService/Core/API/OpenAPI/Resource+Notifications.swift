@@ -2,7 +2,7 @@ import PushModel
 
 extension Resource {
     static let notifications = Resource(
-        "Notifications", "Sending, and what became of it.", [send, validate, cancel, read])
+        "Notifications", "Sending, and what became of it.", [send, sendBatch, validate, cancel, read])
 
     private static let send = Operation(
         .send, "sendNotification", "Send a notification",
@@ -23,6 +23,20 @@ extension Resource {
                 ])
         ],
         problems: [.idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull])
+
+    private static let sendBatch = Operation(
+        .sendBatch, "sendNotifications", "Send up to 1000 notifications in one request",
+        """
+        Each item is accepted or refused as if it had been sent alone; a bad one harms no other. Results are in the order of the request: a \
+        receipt, or the problem that sending it alone would answer with. Pointers of a result lead into the item's `notification`; those to \
+        the item around it begin with `/notifications/`. Of two items with one key, the later one finds what became of the first. Otherwise \
+        the items take effect in no promised order. Each item counts as a request.
+        """,
+        parameters: [.header("traceparent", .string(), "W3C trace context; travels with each notification.")],
+        request: OperationBody(
+            mediaTypes: ["application/json"], schema: NotificationBatch.request,
+            description: "At most 4 MiB, and each notification at most as large as one that is sent alone, 1 MiB.", isItemwise: true),
+        answers: [Answer(202, "One result for each item.", .json(NotificationBatch.response))], problems: [.invalidIdempotencyKey])
 
     private static let validate = Operation(
         .validate, "validateNotification", "Say what a notification would do, without sending it",

@@ -3,6 +3,11 @@ package import PushModel
 extension NotificationRequest {
     /// Whether a faster lane was asked for than the target has by itself: an administrator's right, because it is everybody's road.
     package var isLaneFaster: Bool { lane.isFaster(than: .derived(from: target, pushType)) }
+
+    /// - Throws: ``APIError`` 403 where the caller may not choose that lane.
+    func checkLane(of caller: Caller) throws(APIError) {
+        guard !isLaneFaster || caller.scopes.contains(.admin) else { throw APIError.laneNotAllowed }
+    }
 }
 
 extension NotificationRequest.Target {

@@ -1,0 +1,107 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import Postgres
+import PushModel
+
+/// `POST /v1/apps/{app}/notifications/batch`: each item as if it had been sent alone, in shared transactions.
+extension NotificationsController {
+    private typealias ItemAnswer = Result<NotificationIntake.Acceptance, any Error>
+
+    @Sendable func sendBatch(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        guard HTTPField.Name.idempotencyKey.flatMap(call.request.headers.text) == nil else {
+            throw APIError.invalid(
+                "Idempotency-Key", "invalid_idempotency_key", "each item of a batch has a key of its own, in idempotency_key")
+        }
+        let body = try await call.body(maximumBytes: NotificationBatch.maximumBodyBytes)
+        return try await offItsLoop { try await sendBatch(body, of: call, app: app) }
+    }
+
+    private func sendBatch(_ body: RequestBody, of call: APICall, app: App) async throws -> Response {
+        let now = UnixTime.milliseconds()
+        let batch = try body.object(maximumDepth: NotificationBatch.maximumDepth) {
+            NotificationBatch(&$0, source: body.bytes, caller: call.caller, now: now)
+        }
+        call.charge(batch.items.count - 1)
+        let answers = await accept(batch.items, app: app, traceparent: Self.traceparent(call), now: now)
+        return JSONAnswer.response(.accepted, NotificationBatch.response, answers.map { outcome(of: $0) })
+    }
+
+    /// One answer for each item, in their order.
+    private func accept(_ items: [NotificationBatch.Item], app: App, traceparent: String, now: Int64) async -> [ItemAnswer] {
+        var answers: [Int: ItemAnswer] = [:]
+        var requests: [(request: NotificationRequest, idempotency: IdempotencyKey?)] = []
+        var places: [Int] = []
+        for (index, request) in await warned(items.map(\.request), app: app, now: now).enumerated() {
+            switch request {
+            case .success(let request):
+                requests.append((request, items[index].idempotency))
+                places.append(index)
+            case .failure(let error): answers[index] = .failure(error)
+            }
+        }
+        let accepted = await intake.accept(requests, app: app, traceparent: traceparent, now: now)
+        for (index, answer) in zip(places, accepted) { answers[index] = answer }
+        // After the others: one of them may have been accepted with the key.
+        answers.merge(await repeats(among: items, app: app)) { $1 }
+        return items.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
+    }
+
+    /// The requests with the warnings that depend on what was sent before.
+    private func warned(
+        _ requests: [Result<NotificationRequest, any Error>], app: App, now: Int64
+    ) async -> [Result<NotificationRequest, any Error>] {
+        var background: [(index: Int, request: NotificationRequest)] = []
+        for (index, request) in requests.enumerated() {
+            if case .success(let request) = request, request.pushType == .background { background.append((index, request)) }
+        }
+        guard !background.isEmpty else { return requests }
+        var warned = requests
+        do {
+            let counts = try await pool.session { [targets = background.map(\.request.target)] session in
+                let audience = AudienceCount(session: session, app: app)
+                return try targets.map { target in try audience.recentBackgroundPushes(target, now: now) }
+            }
+            for ((index, request), recent) in zip(background, counts) {
+                var request = request
+                request.warnings += request.warnings(recentBackgroundPushes: recent)
+                warned[index] = .success(request)
+            }
+        } catch {
+            for (index, _) in background { warned[index] = .failure(error) }
+        }
+        return warned
+    }
+
+    /// By index, the answers to repeats of what is refused now and was accepted then.
+    private func repeats(among items: [NotificationBatch.Item], app: App) async -> [Int: ItemAnswer] {
+        var refused: [(index: Int, key: IdempotencyKey)] = []
+        for (index, item) in items.enumerated() {
+            if case .failure = item.request, let key = item.idempotency { refused.append((index, key)) }
+        }
+        var answers: [Int: ItemAnswer] = [:]
+        guard !refused.isEmpty else { return answers }
+        do {
+            let known = try await earlier(refused.map(\.key), app: app)
+            for ((index, _), answer) in zip(refused, known) { answers[index] = answer }
+        } catch {
+            for (index, _) in refused { answers[index] = .failure(error) }
+        }
+        return answers
+    }
+
+    private func outcome(of answer: ItemAnswer) -> NotificationBatch.Outcome {
+        switch answer {
+        case .success(let acceptance):
+            metrics.accepted(lane: acceptance.receipt.lane, isReplay: acceptance.isReplay)
+            return .accepted(acceptance)
+        case .failure(let error):
+            let problem = APIError(cause: error)
+            if problem.isOurFault {
+                logger.error("An item of a batch failed", metadata: [LogKey.error: "\(String(describing: error))"])
+            }
+            return .refused(problem)
+        }
+    }
+}
