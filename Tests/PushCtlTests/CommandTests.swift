@@ -14,6 +14,8 @@ struct CommandTests {
             ["send", "shop", "--user", "a"],
             ["send", "shop", "--user", "a", "--title", "t", "--payload", "f"],
             ["send", "shop", "--file", "f", "--user", "a"], ["send", "shop", "--file", "f", "--lane", "bulk"],
+            ["send-batch"], ["send-batch", "shop"], ["send-batch", "shop", "f", "--from-line", "0"],
+            ["send-batch", "shop", "f", "--attempts", "0"],
             ["validate"], ["validate", "shop", "f", "--locale", "de"],
             ["validate", "shop", "f", "--locale", "d!", "--apns-file", "x.apns"],
             ["keys", "create", "--name", "n"],
@@ -124,6 +126,8 @@ struct CommandTests {
     @Test("A whole request comes from a file or from standard input") func requests() throws {
         let send = try #require(try PushCommand.parseAsRoot(["send", "shop", "--file", "r.json", "--wait"]) as? SendCommand)
         #expect(send.file == "r.json" && send.wait)
+        let batch = try #require(try PushCommand.parseAsRoot(["send-batch", "shop", "-", "-o", "json"]) as? SendBatchCommand)
+        #expect(batch.file == "-" && batch.fromLine == 1 && batch.output.isJSON)
         let validate = try #require(try PushCommand.parseAsRoot(["validate", "shop"]) as? ValidateCommand)
         #expect(validate.file == "-" && validate.apnsFile == nil && !validate.output.isJSON)
         let written = try #require(

@@ -49,6 +49,13 @@ package struct APIClient {
         try await exchange(.POST, path, idempotencyKey: idempotencyKey, json)
     }
 
+    /// Sends what is JSON already, for a caller that repeats it.
+    /// - Throws: ``LostConnection`` where the service did nothing and asks to come back; ``CommandFailure`` for any other refusal, and
+    ///   where no answer came.
+    func postAgain(_ path: String, json: [UInt8]) async throws -> JSONValue {
+        try await exchange(.POST, path, idempotencyKey: nil, json, mayBeRepeated: true).value
+    }
+
     @discardableResult
     package func put(_ path: String, _ body: (inout JSONWriter) -> Void) async throws -> JSONValue {
         try await call(.PUT, path, Self.object(body))
@@ -75,12 +82,12 @@ package struct APIClient {
     }
 
     private func exchange(
-        _ method: HTTPMethod, _ path: String, idempotencyKey: String?, _ body: [UInt8]?
+        _ method: HTTPMethod, _ path: String, idempotencyKey: String?, _ body: [UInt8]?, mayBeRepeated: Bool = false
     ) async throws -> (value: JSONValue, bytes: [UInt8]) {
         var request = request(method, path, type: body == nil ? nil : "application/json")
         if let idempotencyKey { request.headers.add(name: "idempotency-key", value: idempotencyKey) }
         request.body = body.map { .bytes($0) }
-        let response = try await accepted(request, path, timeout: .seconds(70))
+        let response = try await accepted(request, path, timeout: .seconds(70), mayBeRepeated: mayBeRepeated)
         let bytes: [UInt8]
         do { bytes = Array((try await response.body.collect(upTo: 16 << 20)).readableBytesView) } catch {
             throw CommandFailure("\(method.rawValue) \(baseURL)\(path): no answer (\(error))")
@@ -146,12 +153,16 @@ package struct APIClient {
     }
 
     /// The head of an answer that is no refusal.
-    private func accepted(_ request: HTTPClientRequest, _ path: String, timeout: TimeAmount) async throws -> HTTPClientResponse {
+    private func accepted(
+        _ request: HTTPClientRequest, _ path: String, timeout: TimeAmount, mayBeRepeated: Bool = false
+    ) async throws -> HTTPClientResponse {
         let response: HTTPClientResponse
         do { response = try await http.execute(request, timeout: timeout) } catch {
             throw CommandFailure("\(request.method.rawValue) \(baseURL)\(path): no answer (\(error))")
         }
-        if let refusal = await Refusal(response, to: "\(request.method.rawValue) \(path)") { throw CommandFailure(refusal.words) }
+        if let refusal = await Refusal(response, to: "\(request.method.rawValue) \(path)") {
+            throw mayBeRepeated && refusal.isForNow ? LostConnection(refusal.words) : CommandFailure(refusal.words)
+        }
         return response
     }
 }

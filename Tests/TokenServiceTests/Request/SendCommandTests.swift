@@ -8,7 +8,7 @@ import TokenService
 
 @testable import PushCtl
 
-@Suite("pushctl send and validate", .serialized, .timeLimit(.minutes(5)))
+@Suite("pushctl send, send-batch and validate", .serialized, .timeLimit(.minutes(5)))
 struct SendCommandTests {
     /// Runs a command against the service as that client.
     private static func pushctl(_ client: APITestClient, _ arguments: String...) async throws { try await pushctl(client, arguments) }
@@ -56,6 +56,36 @@ struct SendCommandTests {
                 }
                 #expect(failure?.description.contains("/content/badge: expected a whole number from 0") == true)
             }
+        }
+    }
+
+    @Test func aFileOfManyIsSentGroupByGroupAndABadLineFailsAlone() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let notifications: PostgresStatement = "SELECT count(*) FROM notifications"
+            var lines = (1...1050).map {
+                #"{"notification":{"to":{"user":"ada"},"content":{"alert":"\#($0)"}},"idempotency_key":"k\#($0)"}"#
+            }
+            let good = try TemporaryFile(lines.joined(separator: "\n"))
+            defer { good.remove() }
+            try await Self.pushctl(shop, "send-batch", "shop", good.path)
+            #expect(try await running.count(notifications) == 1050)
+            // Their keys make a second time harmless.
+            try await Self.pushctl(shop, "send-batch", "shop", good.path, "-o", "json", "--from-line", "1000")
+            #expect(try await running.count(notifications) == 1050)
+            lines = ["{", #"{"notification":{}}"#, "", #"{"notification":{"to":{"user":"ada"},"content":{"alert":"more"}}}"#]
+            let mixed = try TemporaryFile(lines.joined(separator: "\n"))
+            defer { mixed.remove() }
+            let code = await #expect(throws: ExitCode.self) { try await Self.pushctl(shop, "send-batch", "shop", mixed.path) }
+            #expect(code == ExitCode(2))
+            #expect(try await running.count(notifications) == 1051)
+            let reader = try await running.client.makeKey(app: "shop", scopes: ["read"])
+            let failure = await #expect(throws: CommandFailure.self) {
+                try await Self.pushctl(reader, "send-batch", "shop", mixed.path)
+            }
+            #expect(failure?.description.contains("403 forbidden") == true)
+            #expect(failure?.description.contains("go on with --from-line 1") == true)
         }
     }
 

@@ -1,0 +1,102 @@
+import StrictJSON
+
+/// What became of one line of a file of notifications.
+struct BatchResult: Sendable {
+    let line: Int
+    /// A receipt or a problem of the service; nil for a line that is not JSON.
+    let answer: JSONValue?
+    /// Why the line is not JSON.
+    var reason = ""
+
+    var isAccepted: Bool { answer?["id"] != nil }
+
+    /// For people: the line's number and what became of it.
+    var text: String {
+        guard let answer else { return "\(line)  refused  not JSON, \(reason)" }
+        guard isAccepted else {
+            let status = UInt(clamping: answer["status"]?.integerValue ?? 0)
+            return "\(line)  refused  \(Refusal.explanation(status, answer))"
+        }
+        return "\(line)  \(receiptLine(answer))\(answer["replay"]?.boolValue == true ? "  accepted before" : "")"
+    }
+
+    /// For programs: the service's answer with the line's number.
+    var json: String {
+        var writer = JSONWriter()
+        writer.object { object in
+            object.field("line", line)
+            if let answer {
+                for (name, value) in answer.objectValue ?? [] {
+                    object.name(name)
+                    object.value(value)
+                }
+            } else {
+                object.field("code", "malformed_json")
+                object.field("detail", reason)
+                object.field("retryable", false)
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+/// One file of notifications, sent group by group.
+struct BatchRun {
+    /// Sends the body of one request and gives its answer. ``LostConnection``: the same may go better later.
+    let send: (_ body: [UInt8]) async throws -> JSONValue
+    /// How often one request is tried.
+    let maximumAttempts: Int
+    let pause: (_ attempt: Int) async throws -> Void
+    /// Each line's result, in the file's order.
+    let onResult: (BatchResult) throws -> Void
+
+    /// - Returns: How many lines were refused.
+    /// - Throws: ``CommandFailure``, which says with which line to go on.
+    func run(_ lines: BatchLines) async throws -> Int {
+        var lines = lines
+        var refused = 0
+        while let group = try lines.nextGroup() {
+            for result in try await results(of: group) {
+                if !result.isAccepted { refused += 1 }
+                try onResult(result)
+            }
+        }
+        return refused
+    }
+
+    private func results(of group: [BatchLine]) async throws -> [BatchResult] {
+        let items = group.compactMap { line -> [UInt8]? in if case .item(_, let json) = line { json } else { nil } }
+        var answers: [JSONValue] = []
+        if !items.isEmpty {
+            let (first, last) = (group[0].number, group[group.count - 1].number)
+            do {
+                answers = try await answer(to: BatchLines.body(of: items))["results"]?.arrayValue ?? []
+                guard answers.count == items.count else { throw CommandFailure("the answer has \(answers.count) results") }
+            } catch let failure as CommandFailure {
+                throw CommandFailure(
+                    "\(failure); lines \(first) to \(last) have no result, go on with --from-line \(first). Of these lines, one without an "
+                        + "idempotency_key may be sent twice")
+            }
+        }
+        var remaining = answers.makeIterator()
+        return group.map { line in
+            switch line {
+            case .item(let number, _): BatchResult(line: number, answer: remaining.next())
+            case .unreadable(let number, let reason): BatchResult(line: number, answer: nil, reason: reason)
+            }
+        }
+    }
+
+    private func answer(to body: [UInt8]) async throws -> JSONValue {
+        var attempt = 1
+        while true {
+            do { return try await send(body) } catch let lost as LostConnection {
+                guard attempt < maximumAttempts else {
+                    throw CommandFailure("given up after \(counted(attempt, "attempt", "attempts")): \(lost)")
+                }
+                try await pause(attempt)
+                attempt += 1
+            }
+        }
+    }
+}
