@@ -202,12 +202,12 @@ struct ReportedJudgementTests {
         #expect(try tell(rows: { $0 % 2 * 50 }, bytes: { _ in 6 << 20 }) == [:])
     }
 
-    @Test("A table of what is under way is empty in the end") func emptyAtRest() throws {
+    @Test("No job is unpublished in the end") func emptyAtRest() throws {
         func tell(_ rows: Int64, at moment: Int64) throws -> [Promise: Int] {
             try judge { story in
-                story.record.emptyAtRest = ["outbox"]
+                story.record.emptyAtRest = ["unpublished jobs"]
                 story.record.drainedAt = Story.moment(90_000)
-                story.sampleList.append(.table(.init(at: Story.moment(moment), name: "outbox", rows: rows, bytes: 1)))
+                story.sampleList.append(.table(.init(at: Story.moment(moment), name: "unpublished jobs", rows: rows, bytes: 1)))
                 story.sampleList.append(.table(.init(at: Story.moment(moment), name: "notifications", rows: 7, bytes: 1)))
             }
         }

@@ -115,7 +115,7 @@ struct JudgementTests {
         #expect(try story.judge().isKept)
     }
 
-    @Test("A token that APNs spoke against may have been retired before its chunk was told to the broker anew") func fencedByRetirement()
+    @Test("A token that APNs spoke against may have been retired before its job was told to the broker anew") func fencedByRetirement()
         throws
     {
         func tell(_ story: inout Story, refusedOf device: Int) {

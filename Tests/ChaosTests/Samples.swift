@@ -12,7 +12,7 @@ enum Samples {
             memory: [.init(process: "dispatcher", bytes: 64 << 20)],
             apps: [.init(slug: "shop", bundleID: "com.example.shop", tokenPrefix: "a0", isSingle: true)])
         (run.drainedAt, run.endedAt, run.deliberateFault, run.connectionsPerSecond) = (2, 3, "no-fence", 20)
-        run.emptyAtRest = ["outbox"]
+        run.emptyAtRest = ["unpublished jobs"]
         (run.answerWithin, run.judgesRefusals, run.grace, run.recovery, run.settling, run.lateness) = (4, true, 5, 6, 7, 8)
         return run
     }()
@@ -41,7 +41,7 @@ enum Samples {
         .load(.init(at: 1, answered: 2, accepted: 3, refused: 4, pushes: 5)),
         .flood(.init(at: 1, shed: 2, unsent: 3, longest: 4)),
         .wire(.init(at: 1, name: "token-service-1>postgres", connections: 2, inClear: 3)),
-        .table(.init(at: 1, name: "outbox", rows: 2, bytes: 3)),
+        .table(.init(at: 1, name: "unpublished jobs", rows: 2, bytes: 3)),
     ]
 
     static let reported: [ReportedRecord] = [

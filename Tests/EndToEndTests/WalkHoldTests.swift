@@ -9,7 +9,7 @@ import Testing
 struct WalkHoldTests {
     /// Small pages: the walk is long enough to be met on its way.
     private static let settings = ["WALK_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
-    /// So many chunks are made before it is held.
+    /// So many jobs are made before it is held.
     private static let begun = 10
 
     /// What is held, and how.
@@ -42,10 +42,10 @@ struct WalkHoldTests {
             return "\(path)/\(try #require(hold["id"]?.stringValue))"
         }
 
-        /// Until the walk has made some chunks.
+        /// Until the walk has made some jobs.
         func begun(_ id: String) async throws {
             _ = try await eventually("the walk is under way", pause: .milliseconds(2)) {
-                try await audience.progress(of: id).chunks >= WalkHoldTests.begun ? true : nil
+                try await audience.progress(of: id).jobs >= WalkHoldTests.begun ? true : nil
             }
         }
 
@@ -112,7 +112,7 @@ struct WalkHoldTests {
             let ada = try await client.registerDevices(1, user: "ada")
             let free = try await client.send("free", to: "ada")
             #expect(try await client.completed(free).count("accepted") == 1)
-            #expect(try await world.audience.progress(of: id).chunks == stopped.chunks)
+            #expect(try await world.audience.progress(of: id).jobs == stopped.jobs)
             let before = try world.arrivals().filter { $0.key.token != ada[0].token }
             #expect(before.count < world.audience.count)
 

@@ -26,18 +26,18 @@ struct WalkKillTests {
             try await Client.with(platform, tokenService) { client in
                 let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
                 let id = try await client.sendToAll("to everybody")
-                let chunks = (audience.count + PushJob.maximumDeliveries - 1) / PushJob.maximumDeliveries
-                // Chunks of which nobody knew whether they were published when a process died.
+                let jobs = (audience.count + PushJob.maximumDeliveries - 1) / PushJob.maximumDeliveries
+                // Jobs of which nobody knew whether they were published when a process died.
                 var doubtful: Set<Int> = []
-                for moment in (0..<Self.kills).map({ _ in Int.random(in: 0..<chunks * 9 / 10, using: &random) }).sorted() {
+                for moment in (0..<Self.kills).map({ _ in Int.random(in: 0..<jobs * 9 / 10, using: &random) }).sorted() {
                     try await Self.wait(for: moment, of: id, audience)
                     try await Task.sleep(for: .microseconds(Int.random(in: 0..<40_000, using: &random)))  // anywhere in a page's work
                     await tokenService.process.killAndWait()
                     let left = try await audience.progress(of: id)
                     let newer = left.unpublished.subtracting(doubtful)
-                    // One page that is being published and one that has just been committed (AudienceWalk), each ends with a chunk of its own.
+                    // One page that is being published and one that has just been committed (AudienceWalk), each ends with a job of its own.
                     #expect(newer.count <= 2 * (Self.page / PushJob.maximumDeliveries), "seed \(seed)")
-                    #expect(newer.allSatisfy { $0 >= left.chunks - 2 * (Self.page / PushJob.maximumDeliveries) }, "seed \(seed)")
+                    #expect(newer.allSatisfy { $0 >= left.jobs - 2 * (Self.page / PushJob.maximumDeliveries) }, "seed \(seed)")
                     doubtful.formUnion(left.unpublished)
                     try await audience.expireLeases()
                     tokenService = try await platform.startTokenService(Self.settings)
@@ -56,10 +56,10 @@ struct WalkKillTests {
     private static let settings = ["WALK_PAGE_INSTALLATIONS": "\(page)", "RELAY_INTERVAL_MS": "50"]
 
     /// Until the walk has come so far.
-    private static func wait(for chunk: Int, of id: String, _ audience: LargeAudience) async throws {
-        _ = try await eventually("chunk \(chunk) is made", within: .seconds(120), pause: .milliseconds(2)) {
+    private static func wait(for job: Int, of id: String, _ audience: LargeAudience) async throws {
+        _ = try await eventually("job \(job) is made", within: .seconds(120), pause: .milliseconds(2)) {
             let progress = try await audience.progress(of: id)
-            return progress.chunks > chunk || progress.isWalked ? true : nil
+            return progress.jobs > job || progress.isWalked ? true : nil
         }
     }
 
@@ -92,15 +92,15 @@ struct WalkKillTests {
         #expect(Set(arrivals.keys.map(\.token)) == tokens, "seed \(seed): a device was skipped")
         #expect(arrivals.count == audience.count, "seed \(seed): a device got two deliveries, not two copies of one")
         #expect(Set(arrivals.keys.map(\.apnsID)).count == audience.count)
-        let again = Set(arrivals.filter { $0.value > 1 }.keys.map { Self.chunk(of: $0.apnsID) })
+        let again = Set(arrivals.filter { $0.value > 1 }.keys.map { Self.job(of: $0.apnsID) })
         #expect(again.isSubset(of: doubtful), "seed \(seed): sent twice beyond what was under way at a kill")
-        print("WalkKillTests: \(again.count) of \(doubtful.count) doubtful chunks were sent twice")
+        print("WalkKillTests: \(again.count) of \(doubtful.count) doubtful jobs were sent twice")
 
         let counts = try await audience.counts(of: id)
         #expect(counts.total == audience.count && counts.pending == 0, "seed \(seed): \(counts)")
         #expect(counts.byClass == ["accepted": audience.count], "seed \(seed): \(counts)")
     }
 
-    /// A walked delivery's id ends with its place: the chunk in 32 bits, the position in 16.
-    private static func chunk(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
+    /// A walked delivery's id ends with its place: the job in 32 bits, the position in 16.
+    private static func job(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
 }

@@ -85,7 +85,8 @@ byte cancel_at;
 
 /* --- Token services: how far one is with publishing a notification -------------------------------------------------------------------- */
 
-mtype = { NOTHING, PROMISED, CLAIMED, HANDED_ON, UNCONFIRMED };
+/* Of what is stopped, an outcome event is handed on. */
+mtype = { NOTHING, PROMISED, CLAIMED, HANDED_ON, UNCONFIRMED, STOPPED, UNCONFIRMED_STOP };
 typedef Publishing { mtype stage[NOTIFICATIONS] };
 Publishing publishing[TOKEN_SERVICES];
 mtype replaying;            /* the replay of notification 0, by any token service */
@@ -229,7 +230,7 @@ hidden byte swap;
 #define is_led_by(t, n) (row[n].lease == t + 1)
 #define lease_is_over(n) (row[n].lease == 0 || publishing[row[n].lease - 1].stage[n] == NOTHING)
 
-/* One transaction: the notification, its delivery, and the outbox's row with this process's lease. */
+/* One transaction: the notification and its job, with this process's lease. */
 inline NotificationStore_insert(n, process) {
     sends--;
     row[n].committed = true;
@@ -257,49 +258,53 @@ inline PublisherLoop_lost__jobs(t, n) {
     publishing[t].stage[n] = HANDED_ON
 }
 
+/* The same for the outcome event of a delivery that is not sent any more. */
+inline JobPublisher_publish__stopped(t, n) {
+    queue[n].ended[0] = true;
+    publishing[t].stage[n] = UNCONFIRMED_STOP
+}
+
+inline PublisherLoop_lost__stopped(t, n) { publishing[t].stage[n] = STOPPED }
+
 /* What became of publishing is written down. */
 inline PublishSettlements_commit(t, n) {
-    OutboxStore_markPublished(n);
+    OutboxStore_settle(n);
     publishing[t].stage[n] = NOTHING
 }
 
 inline PublishSettlements_commit__refused(t, n) {
-    OutboxStore_release(n);
+    OutboxStore_settle__refused(n);
     publishing[t].stage[n] = NOTHING
 }
 
-inline OutboxStore_markPublished(n) {
+inline OutboxStore_settle(n) {
     row[n].published = true;
     row[n].lease = 0
 }
 
-inline OutboxStore_release(n) {
+inline OutboxStore_settle__refused(n) {
     if
     :: !row[n].published -> row[n].lease = 0
     :: else
     fi
 }
 
-/* A lease that ran out. */
-inline OutboxStore_open(n) { row[n].lease = 0 }
+inline lease_ends(n) { row[n].lease = 0 }
 
-inline OutboxStore_claim(t, n) {
+inline AudienceStore_claimJobs(t, n) {
     row[n].lease = t + 1;
     publishing[t].stage[n] = CLAIMED
 }
 
-/* Another transaction than the claim. What may not be sent any more ends here. */
-inline OutboxStore_resolve(t, n) {
+/* After the claim's transaction. A delivery that may not be sent any more gets an outcome event. One that has its outcome, or that a replay
+ * reopened, has its bit: nothing is left to publish. */
+inline AudienceStore_resolve(t, n) {
     if
-    :: row[n].class == UNDECIDED && (row[n].published || !is_over(n)) -> publishing[t].stage[n] = HANDED_ON
-    :: row[n].class == UNDECIDED && !row[n].published && is_over(n) ->
+    :: row[n].class == UNDECIDED && !row[n].life && !is_over(n) -> publishing[t].stage[n] = HANDED_ON
+    :: row[n].class == UNDECIDED && !row[n].life && is_over(n) ->
         reached_if(owner_epoch > row[n].epoch, fenced_by_a_relay);
-        OutcomeStore_finish(n, ENDED);
-        OutboxStore_markPublished(n);
-        publishing[t].stage[n] = NOTHING
-    :: else ->
-        OutboxStore_markPublished(n);
-        publishing[t].stage[n] = NOTHING
+        publishing[t].stage[n] = STOPPED
+    :: else -> PublishSettlements_commit(t, n)
     fi
 }
 
@@ -344,18 +349,22 @@ inline token_service(t, n) {
     :: step(publishing[t].stage[n] == UNCONFIRMED && faults > 0, faults--; PublisherLoop_lost__jobs(t, n))
     :: step(publishing[t].stage[n] == UNCONFIRMED, PublishSettlements_commit(t, n))
     /* The commit's answer is lost: it is written down again. */
-    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; OutboxStore_markPublished(n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; OutboxStore_settle(n))
+    :: step(publishing[t].stage[n] == STOPPED, JobPublisher_publish__stopped(t, n))
+    :: step(publishing[t].stage[n] == STOPPED && faults > 0, faults--; PublishSettlements_commit__refused(t, n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED_STOP && faults > 0, faults--; PublisherLoop_lost__stopped(t, n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED_STOP, PublishSettlements_commit(t, n))
 #ifdef LOST_CONFIRM_IS_A_CONFIRM
     :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; PublishSettlements_commit(t, n))
 #endif
 #ifdef RELAY_IGNORES_LEASES
-    :: step(waits(n) && publishing[t].stage[n] == NOTHING, OutboxStore_claim(t, n))
+    :: step(waits(n) && publishing[t].stage[n] == NOTHING, AudienceStore_claimJobs(t, n))
 #else
-    :: step(waits(n) && publishing[t].stage[n] == NOTHING && lease_is_over(n), OutboxStore_open(n); OutboxStore_claim(t, n))
+    :: step(waits(n) && publishing[t].stage[n] == NOTHING && lease_is_over(n), AudienceStore_claimJobs(t, n))
 #endif
-    :: step(publishing[t].stage[n] == CLAIMED, OutboxStore_resolve(t, n))
+    :: step(publishing[t].stage[n] == CLAIMED, AudienceStore_resolve(t, n))
     /* It stands still for longer than its lease. What it does afterwards is one job too many. */
-    :: step(waits(n) && is_led_by(t, n) && publishing[t].stage[n] != NOTHING && faults > 0, faults--; licence[n]++; OutboxStore_open(n))
+    :: step(waits(n) && is_led_by(t, n) && publishing[t].stage[n] != NOTHING && faults > 0, faults--; licence[n]++; lease_ends(n))
     fi
 }
 

@@ -6,7 +6,7 @@ import Testing
 import TokenService
 
 /// Every route of the table × everyone who may not use it × what exists and what does not. A new route is tested by being in the table.
-@Suite("Who may not do what, and learns nothing by trying (DESIGN.md section 10)", .serialized, .timeLimit(.minutes(5)))
+@Suite("Who may not do what, and learns nothing by trying", .serialized, .timeLimit(.minutes(5)))
 struct AuthorisationMatrixTests {
     /// Somebody who must be refused, and how.
     private struct Stranger: Sendable {

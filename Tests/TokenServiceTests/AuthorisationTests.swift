@@ -5,7 +5,7 @@ import Testing
 import TokenService
 
 /// Every route × everyone who may not use it is in ``AuthorisationMatrixTests``.
-@Suite("What a key is (DESIGN.md section 10)", .serialized, .timeLimit(.minutes(5)))
+@Suite("What a key is", .serialized, .timeLimit(.minutes(5)))
 struct AuthorisationTests {
     @Test func aRevokedOrExpiredKeyIsNoKey() async throws {
         try await RunningService.run { running in

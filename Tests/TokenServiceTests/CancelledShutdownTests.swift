@@ -56,8 +56,9 @@ struct CancelledShutdownTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             var jobs: [PushJob] = []
             for _ in 1...2 { jobs.append(try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)) }
+            try await running.allPublished()
             let (pool, reported) = (running.service.pool, jobs)
-            try await running.holding("LOCK TABLE deliveries, installations IN ACCESS EXCLUSIVE MODE") {
+            try await running.holding("LOCK TABLE jobs, installations IN ACCESS EXCLUSIVE MODE") {
                 // Both connections are busy, and the outcomes wait for one.
                 async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
                 async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")

@@ -90,7 +90,7 @@ struct DeadLetterReplayTests {
                 return counts?.number("accepted") == 1 ? counts : nil
             }
             #expect(open.number("pending") == 1 && open.number(end.outcome.rawValue) == 0)
-            #expect(try await running.count("SELECT count(*) FROM deliveries WHERE last_reason = 'replayed'") == 1)
+            #expect(try await running.count("SELECT count(*) FROM receipts WHERE last_reason = 'replayed'") == 1)
             // An attempt of the second life, and then its end.
             try await running.report(.failed, of: again, final: false, status: 503, reason: "Shutdown", attempt: earlier + 1)
             try await running.report(end.outcome, of: scene.dead, status: 503, attempt: end.attempt)
@@ -113,6 +113,29 @@ struct DeadLetterReplayTests {
             #expect(effect.finished == [.accepted: 1])
             let counts = try await scene.counts
             #expect(counts?.number("accepted") == 1 && counts?.number("failed") == 0 && counts?.number("pending") == 1)
+        }
+    }
+
+    @Test("A replay speaks the language of its job") func language() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(number)) }
+            try await running.execute("UPDATE installations SET locale = 'de-AT'")
+            let job = try await running.jobs(.soon) { signal in
+                _ = try await shop.send(#"{"users":["ada"]}"#, more: #","locales":{"de":{"payload":{"aps":{"alert":"Hallo"}}}}"#)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(String(decoding: job.payload, as: UTF8.self).contains("Hallo") && job.deliveries.count == 2)
+            try await DeadLetterTests.giveUp(job, running)
+            // One of the two goes to a new token, and so into a job of its own.
+            try await shop.register(installation(2), user: "ada", token: token(77))
+            try await running.execute("UPDATE installations SET locale = 'fr'")
+            let again = try await running.jobs(.soon) { signal in
+                #expect(try await DeadLetterTests.replay(running)["deliveries"]?.number("sent") == 2)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            #expect(again.payload == job.payload && Set(again.deliveries.map(\.token.hex)) == [token(1), token(77)])
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE locale = 'de'") == 2)
         }
     }
 

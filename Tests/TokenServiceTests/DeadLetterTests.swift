@@ -20,8 +20,9 @@ struct DeadLetterTests {
             try await running.report(outcome, of: job, status: 503, reason: "ServiceUnavailable", attempt: attempt)
             let ids = job.deliveries.map(\.id)
             _ = try await eventually {
-                try await running.count("SELECT count(*) FROM deliveries WHERE class IS NOT NULL AND id = ANY ($1::uuid[])", [.ids(ids)])
-                    == ids.count ? true : nil
+                try await running.count(
+                    "SELECT count(*) FROM deliveries WHERE notification = $1 AND id = ANY ($2::uuid[]) AND class IS NOT NULL",
+                    [.id(job.notification), .ids(ids)]) == ids.count ? true : nil
             }
         }
         var given = job
@@ -149,6 +150,34 @@ struct DeadLetterTests {
         }
     }
 
+    @Test func aReplayToAnotherTokenIsRepeatedUnderTheSameIDAndCountedOnce() async throws {
+        try await RunningService.run { running in
+            let (shop, job) = try await Self.job(running, devices: 2)
+            try await Self.giveUp(job, running)
+            for number in 1...2 { try await shop.register(installation(number), user: "ada", token: token(70 + number)) }
+            var published: [[PushJob.Delivery]] = []
+            for _ in 1...2 {
+                let again = try await running.jobs { signal in
+                    #expect(try await Self.replay(running)["deliveries"]?.number("sent") == 2)
+                    return try PushJob(decoding: try await signal.next().body)
+                }
+                published.append(again.deliveries)
+                // The process dies between the broker's confirmation and the letter's removal.
+                try await Self.bury(job.encoded(), running, headers: ["push-reason": "attempts_used_up"])
+            }
+            #expect(published[0] == published[1])
+            #expect(Set(published[0].map(\.token.hex)) == [token(71), token(72)])
+            #expect(try await running.count("SELECT total::bigint FROM notifications") == 4)
+            #expect(try await running.count("SELECT pending::bigint FROM notifications") == 2)
+            #expect(try await running.count("SELECT count(*) FROM jobs") == 2)
+            var again = job
+            again.deliveries = published[0]
+            try await running.report(.failed, of: again, status: 503)
+            _ = try await running.completed(job.notification, shop)
+            #expect(try await Self.replay(running)["deliveries"]?.number("settled") == 2, "the present tokens have had it")
+        }
+    }
+
     @Test func whatIsPastItsExpiryIsSentOnlyWhereItIsGivenMoreTime() async throws {
         try await RunningService.run { running in
             let (shop, job) = try await Self.job(running)
@@ -193,7 +222,9 @@ struct DeadLetterTests {
             try await Self.giveUp(job, running)
             // The process dies between its commit and the broker's confirmation: the registry is reopened, the letter is still there.
             try await running.execute(
-                "UPDATE deliveries SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_reason = 'replayed'")
+                """
+                UPDATE receipts SET class = NULL, status = NULL, reason = NULL, attempts = 0, last_reason = 'replayed', is_replayed = true
+                """)
             try await running.execute("UPDATE notifications SET pending = 1, state = 'sending', completed_at = NULL")
             let again = try await running.jobs { signal in
                 #expect(try await Self.replay(running)["deliveries"]?.number("sent") == 1)

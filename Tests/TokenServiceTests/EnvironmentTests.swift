@@ -68,11 +68,9 @@ struct EnvironmentTests {
         options.settings = ["RELAY_LEASE_SECONDS": "1"]
         try await RunningService.run(options) { running in
             let (_, job) = try await Self.sent(running)
-            // Or else the intake's own mark comes behind the update.
-            _ = try await eventually {
-                try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? true : nil
-            }
-            try await running.execute("UPDATE notifications SET published_at = NULL, state = 'accepted', free_from = now()")
+            // Or else the accepting process notes that it has published the job after the update.
+            try await running.allPublished()
+            try await running.forgetPublishing()
             let again = try await running.jobs { signal in try PushJob(decoding: try await signal.next().body) }
             #expect(again.deliveries == job.deliveries)
         }

@@ -6,12 +6,15 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("What is held is kept in the outbox, and goes when the hold is over", .serialized, .timeLimit(.minutes(5)))
+@Suite("Held work stays in the database, and goes when the hold is over", .serialized, .timeLimit(.minutes(5)))
 struct HeldWorkTests {
-    private static let heldBy: PostgresStatement =
-        "SELECT count(*) FROM notifications WHERE held_by = $1::text::uuid AND published_at IS NULL"
+    /// Jobs and fan-outs that a hold keeps.
+    private static let heldBy: PostgresStatement = """
+        SELECT (SELECT count(*) FROM jobs WHERE held_by = $1::text::uuid AND published_at IS NULL)
+            + (SELECT count(*) FROM notifications WHERE held_by = $1::text::uuid AND expanded_at IS NULL)
+        """
 
-    @Test func whatIsNotPublishedYetStaysInTheOutboxAndGoesWhenTheHoldIsLifted() async throws {
+    @Test func jobsAndFanOutsWaitUntilTheHoldIsLifted() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             let other = try await running.client.makeApp("other")
@@ -27,8 +30,10 @@ struct HeldWorkTests {
                 // Nobody else's waits behind it.
                 let free = try #require(try await other.send(#"{"user":"ada"}"#, app: "other").json.text("id"))
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == free)
-                #expect(try await running.count("SELECT count(*) FROM chunks") == 0, "a held audience is not walked")
-                for id in [resolved, walked] { #expect(try await shop.status(id).text("state") == "accepted") }
+                let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(walked)])
+                #expect(made == 0, "a held fan-out makes no jobs")
+                #expect(try await shop.status(resolved).text("state") == "sending")
+                #expect(try await shop.status(walked).text("state") == "accepted")
                 try await chief.liftHold(hold)
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == resolved)
                 let job = try await running.jobs(.soon) { soon in try PushJob(decoding: try await soon.next().body) }
@@ -53,28 +58,28 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func chunksThatAreDueUnderAHoldWaitAndGoAtItsOwnEnd() async throws {
+    @Test func jobsThatAreDueUnderAHoldWaitAndGoAtItsOwnEnd() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let id = try await Self.waitingChunk(running, shop)
+            let id = try await Self.waitingJob(running, shop)
             _ = try await chief.setHold(#"{"notification":"\#(id)","reason":"r","ttl_seconds":3600}"#)
-            try await running.execute("UPDATE chunks SET due_at = now(), lease_until = now()")
-            _ = try await eventually { try await running.count("SELECT count(*) FROM chunks WHERE held_by IS NOT NULL") == 1 ? true : nil }
+            try await running.execute("UPDATE jobs SET due_at = now(), free_from = now()")
+            _ = try await eventually { try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL") == 1 ? true : nil }
             #expect(
-                try await running.count("SELECT count(*) FROM chunks c JOIN holds h ON h.id = c.held_by AND h.ends_at = c.lease_until") == 1
+                try await running.count("SELECT count(*) FROM jobs j JOIN holds h ON h.id = j.held_by AND h.ends_at = j.free_from") == 1
             )
             try await running.jobs(.soon) { jobs in
                 // Its hour is over.
                 try await running.execute("UPDATE holds SET ends_at = now()")
-                try await running.execute("UPDATE chunks SET lease_until = now()")
+                try await running.execute("UPDATE jobs SET free_from = now()")
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == id)
             }
         }
     }
 
-    /// A walked notification of which one chunk is made and due later: its user has quiet hours.
-    private static func waitingChunk(_ running: RunningService, _ shop: APITestClient) async throws -> String {
+    /// A notification whose fan-out has made one job, which is due later: its user has quiet hours.
+    private static func waitingJob(_ running: RunningService, _ shop: APITestClient) async throws -> String {
         try await running.execute(
             """
             INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
@@ -82,7 +87,7 @@ struct HeldWorkTests {
                 now() FROM apps
             """)
         let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
-        _ = try await eventually { try await running.count("SELECT count(*) FROM chunks WHERE due_at > now()") == 1 ? true : nil }
+        _ = try await eventually { try await running.count("SELECT count(*) FROM jobs WHERE due_at > now()") == 1 ? true : nil }
         return id
     }
 
@@ -90,18 +95,14 @@ struct HeldWorkTests {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let chunked = try await Self.waitingChunk(running, shop)
+            let dueLater = try await Self.waitingJob(running, shop)
             _ = try await chief.setHold(#"{"all":true,"reason":"r"}"#)
-            try await running.execute("UPDATE chunks SET due_at = now(), lease_until = now()")
+            try await running.execute("UPDATE jobs SET due_at = now(), free_from = now()")
             try await running.execute("DELETE FROM quiet_hours")
             var ids: [String] = []
             for _ in 1...2 { ids.append(try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))) }
             func held() async throws -> Int64 {
-                try await running.count(
-                    """
-                    SELECT (SELECT count(*) FROM notifications WHERE held_by IS NOT NULL AND published_at IS NULL)
-                        + (SELECT count(*) FROM chunks WHERE held_by IS NOT NULL AND published_at IS NULL)
-                    """)
+                try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL AND published_at IS NULL")
             }
             _ = try await eventually { try await held() == 3 ? true : nil }
             func ended(_ id: String, as outcome: String) async throws {
@@ -111,14 +112,17 @@ struct HeldWorkTests {
                 }
                 #expect(status["counts"]?.number(outcome) == 1, "\(status)")
             }
-            for id in [chunked, ids[0]] {
+            for id in [dueLater, ids[0]] {
                 #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").json.number("stoppable") == 1)
                 try await ended(id, as: "cancelled")
             }
-            #expect(
-                try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL AND free_from = expires_at") >= 1)
-            try await running.execute(
-                "UPDATE notifications SET expires_at = now(), free_from = now() WHERE id = $1::text::uuid", [.text(ids[1])])
+            let untilItsExpiry: PostgresStatement = """
+                SELECT count(*) FROM jobs j JOIN notifications n ON n.id = j.notification
+                WHERE n.id = $1::text::uuid AND j.held_by IS NOT NULL AND j.free_from = n.expires_at
+                """
+            #expect(try await running.count(untilItsExpiry, [.text(ids[1])]) == 1)
+            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(ids[1])])
+            try await running.execute("UPDATE jobs SET free_from = now() WHERE notification = $1::text::uuid", [.text(ids[1])])
             try await ended(ids[1], as: "expired")
         }
     }
@@ -149,20 +153,23 @@ struct HeldWorkTests {
                 try await running.count(Self.heldBy, [.text(hold)])
             }
             _ = try await eventually { try await held(by: first) == 1 ? true : nil }
-            // More than one batch, and they have expired: each gets its end as soon as it is given back.
+            // More than one batch. They have expired and have their outcomes: each is over as soon as it is given back.
             try await running.execute(
                 """
-                INSERT INTO notifications SELECT (jsonb_populate_record(n, jsonb_build_object('id', gen_random_uuid(),
-                    'expires_at', now(), 'held_by', $1::text, 'total', 0, 'pending', 0))).*
-                FROM notifications n CROSS JOIN generate_series(1, 2500) WHERE n.id = $2::text::uuid
+                WITH expired AS (
+                    INSERT INTO notifications SELECT (jsonb_populate_record(n, jsonb_build_object('id', gen_random_uuid(),
+                        'expires_at', now(), 'total', 0, 'pending', 0))).*
+                    FROM notifications n WHERE n.id = $2::text::uuid RETURNING id
+                )
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, held_by)
+                SELECT expired.id, made.number, j.lane, '', j.due_at, j.members, ~B'0'::bit(100), j.free_from, $1::text::uuid
+                FROM expired, jobs j, generate_series(0, 2499) AS made (number) WHERE j.notification = $2::text::uuid
                 """, [.text(first), .text(id)])
             let second = try await chief.setHold(#"{"all":true,"reason":"second"}"#)
             try await chief.liftHold(first)
             _ = try await eventually { try await held(by: first) == 0 ? true : nil }
             _ = try await eventually { try await held(by: second) == 1 ? true : nil }
-            _ = try await eventually {
-                try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 1 ? true : nil
-            }
+            _ = try await eventually { try await running.count(RunningService.unpublishedJobs) == 1 ? true : nil }
             try await running.jobs { jobs in
                 try await chief.liftHold(second)
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == id)

@@ -210,15 +210,20 @@ struct HousekeepingTests {
             ("active", "UPDATE tokens SET state = 'active', retired_at = NULL, retired_reason = NULL", false),
             ("quarantined lately", "UPDATE tokens SET quarantined_at = now() - interval '1 day'", false),
             ("quarantined long ago", "UPDATE tokens SET quarantined_at = now() - interval '91 days'", false),
-            ("with a late receipt", "UPDATE deliveries SET class = 'accepted', updated_at = now()", false),
-            ("with a pending delivery", "UPDATE deliveries SET class = NULL", false),
+            ("with a late receipt", "UPDATE receipts SET class = 'accepted', updated_at = now()", false),
+            ("with a pending delivery", "UPDATE receipts SET class = NULL", false),
         ] as [(String, PostgresStatement, Bool)])
     func onlyRetiredTokensPastTheirRetentionGo(_ name: String, change: PostgresStatement, goes: Bool) async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             _ = try await shop.send(#"{"user":"ada"}"#)
-            try await running.execute("UPDATE deliveries SET class = 'token_gone', updated_at = now() - interval '91 days'")
+            try await running.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'token_gone',
+                    now() - interval '91 days' FROM deliveries
+                """)
             try await running.execute(
                 "UPDATE tokens SET state = 'retired', retired_at = now() - interval '91 days', retired_reason = 'gone'")
             if name != "retired long ago" { try await running.execute(change) }
@@ -237,7 +242,13 @@ struct HousekeepingTests {
                 ids.append(try #require(try await shop.send(#"{"user":"ada"}"#, headers: ["Idempotency-Key": key]).json.text("id")))
             }
             let old: [PostgresValue] = [.text(ids[0]), .text(ids[1])]
-            try await running.execute("UPDATE deliveries SET class = 'accepted' WHERE notification = ANY (ARRAY[$1, $2]::uuid[])", old)
+            try await running.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'accepted', now()
+                FROM deliveries WHERE notification = ANY (ARRAY[$1, $2]::uuid[])
+                """, old)
+            try await running.execute("UPDATE jobs SET settled = ~B'0'::bit(100) WHERE notification = ANY (ARRAY[$1, $2]::uuid[])", old)
             try await running.execute("UPDATE notifications SET accepted_at = now() - interval '31 days'")
             try await running.execute(
                 """

@@ -66,7 +66,7 @@ struct LeastPrivilegeTests {
         }
     }
 
-    /// One of each kind of statement: registry, outbox, outcomes, lists, holds, webhooks, erasure, housekeeping's own.
+    /// One of each kind of statement: registry, jobs, outcomes, lists, holds, webhooks, erasure, housekeeping's own.
     private static func use(_ running: RunningService, _ shop: APITestClient) async throws {
         let admin = try await running.client.makeKey(app: "shop", scopes: ["admin"])
         try await shop.register(installation(1), user: "ada", token: token(1))

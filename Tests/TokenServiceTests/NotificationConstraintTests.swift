@@ -1,4 +1,5 @@
 import Postgres
+import PushModel
 import StrictJSON
 import TestSupport
 import Testing
@@ -14,15 +15,18 @@ struct NotificationConstraintTests {
         "UPDATE notifications SET supersede_key = repeat('s', 65)", "UPDATE notifications SET lifetime_ms = 0",
         "UPDATE notifications SET total = -1, pending = -1", "UPDATE notifications SET pending = total + 1",
         "UPDATE notifications SET target_all = true", "UPDATE notifications SET target_user = NULL",
-        "UPDATE notifications SET not_before = now(), local_time = now()", "UPDATE deliveries SET class = 'lost'",
-        "UPDATE deliveries SET environment = 'staging'",
+        "UPDATE notifications SET not_before = now(), local_time = now()", "UPDATE receipts SET class = 'lost'",
+        "UPDATE receipts SET environment = 'staging'", "UPDATE receipts SET position = 100", "UPDATE jobs SET members = ''",
+        "UPDATE jobs SET members = convert_to(repeat('m', 801), 'UTF8')",
     ]
 
     @Test("Every value that has no meaning is refused as a violation") func values() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            _ = try await shop.send(#"{"user":"ada"}"#)
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
             for violation in Self.violations {
                 let refusal = await #expect(throws: PostgresError.self, "\(violation)") {
                     try await running.pool.session { session in try session.simple(violation) }

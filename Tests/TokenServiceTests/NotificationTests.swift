@@ -4,7 +4,8 @@ import PushModel
 import StrictJSON
 import TestSupport
 import Testing
-import TokenService
+
+@testable import TokenService
 
 @Suite("Accepting and publishing notifications", .serialized, .timeLimit(.minutes(5)))
 struct NotificationTests {
@@ -37,16 +38,12 @@ struct NotificationTests {
                 #expect(job.deliveries.map(\.token.hex) == [token(1), token(2)])
                 #expect(job.deliveries.map(\.environment) == [.production, .sandbox])
                 #expect(Set(job.deliveries.map(\.id)).count == 2)
-                let state = try await eventually { () -> String? in
-                    let state = try await shop.status(id).text("state")
-                    return state == "accepted" ? nil : state
-                }
-                #expect(state == "sending")
+                #expect(try await shop.status(id).text("state") == "sending")
             }
         }
     }
 
-    /// Outcomes are applied while it is read: after its row, before its deliveries.
+    /// Outcomes are applied while it is read: after its row, before its receipts.
     @Test func itsStateAndItsCountersAreOfOneMoment() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
@@ -55,20 +52,27 @@ struct NotificationTests {
             try await running.sending(id, shop)
             let locked = Signal<Void>()
             async let applied: Void = running.pool.transaction { session in
-                try session.execute("LOCK TABLE deliveries IN ACCESS EXCLUSIVE MODE")
+                try session.execute("LOCK TABLE receipts IN ACCESS EXCLUSIVE MODE")
                 locked.send(())
                 try session.execute(
                     """
                     DO $$ BEGIN
                         FOR i IN 1..400 LOOP
                             EXIT WHEN EXISTS (
-                                SELECT FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass
+                                SELECT FROM pg_locks WHERE NOT granted AND relation = 'receipts'::regclass
                                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
                             PERFORM pg_sleep(0.05);
                         END LOOP;
                     END $$
                     """)
-                try session.execute("UPDATE deliveries SET class = 'accepted', status = 200, updated_at = now()")
+                try session.execute(
+                    """
+                    INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, status,
+                        updated_at)
+                    SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'accepted', 200, now()
+                    FROM deliveries
+                    """)
+                try session.execute("UPDATE jobs SET settled = rpad('11', 100, '0')::bit(100)")
                 try session.execute("UPDATE notifications SET pending = 0, state = 'completed', completed_at = now()")
             }
             _ = try await locked.next()
@@ -94,6 +98,45 @@ struct NotificationTests {
                 #expect(jobs.map(\.deliveries.count).sorted() == [1, 100])
                 #expect(Set(jobs.flatMap(\.deliveries).map(\.id)).count == 101)
             }
+        }
+    }
+
+    @Test("An acceptance for a user with 250 devices makes three jobs, and a delivery's id is its place in them") func threeJobs()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(user: "ada", count: 250)
+            let (id, messages) = try await running.jobs { signal in
+                let sent = try await shop.send(#"{"user":"ada"}"#)
+                #expect(sent.json.number("deliveries") == 250)
+                let id = try #require(sent.json.text("id").flatMap { PushID($0) })
+                return (id, try await signal.next(3).map { try PushJob(decoding: $0.body) })
+            }
+            let (ids, tokens, members) = try await running.pool.session { session in
+                let tokens = try session.execute("SELECT id, token FROM tokens ORDER BY id")
+                let jobs = try session.execute("SELECT members FROM jobs WHERE notification = $1 ORDER BY number", [.id(id)])
+                return (
+                    try tokens.map { row in try row.int64(0) }, try tokens.map { row in try row.bytes(1) },
+                    try jobs.map { row in Job.members(of: try row.bytes(0)) }
+                )
+            }
+            #expect(members.map(\.count) == [100, 100, 50])
+            #expect(members.flatMap(\.self) == ids)
+            let names = DeliveryNames(id)
+            let places = Dictionary(uniqueKeysWithValues: zip(tokens, 0...))
+            let deliveries = messages.flatMap(\.deliveries)
+            for delivery in deliveries {
+                let place = try #require(places[delivery.token.bytes])
+                #expect(delivery.id == names.id(job: place / 100, position: place % 100))
+            }
+            #expect(Set(deliveries.map(\.token)).count == 250)
+            #expect(messages.map(\.deliveries.count).sorted() == [50, 100, 100])
+            let complete: PostgresStatement = """
+                SELECT count(*) FROM notifications WHERE jobs = 3 AND total = 250 AND pending = 250 AND NOT is_walked
+                    AND expanded_at = accepted_at AND free_from IS NULL
+                """
+            #expect(try await running.count(complete) == 1)
         }
     }
 
@@ -202,8 +245,10 @@ struct NotificationTests {
                     #expect(job.notification.description == sent.json.text("id"))
                     #expect(job.deliveries.map(\.token.hex) == [token(1)])
                 }
-                let status = try await living.client.with(key: shop.key).status(try #require(sent.json.text("id")))
-                #expect(status["counts"]?.number("fenced") == 1)
+                let status = try await eventually { () -> JSONValue? in
+                    let status = try await living.client.with(key: shop.key).status(try #require(sent.json.text("id")))
+                    return status["counts"]?.number("fenced") == 1 ? status : nil
+                }
                 #expect(status["counts"]?.number("pending") == 1)
                 _ = try await eventually { try await living.fences().isEmpty ? nil : true }
             }
@@ -217,12 +262,9 @@ struct NotificationTests {
             try await running.jobs { signal in
                 let sent = try await shop.send(#"{"user":"ada"}"#)
                 let first = try PushJob(decoding: try await signal.next().body)
-                _ = try await eventually {
-                    try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? true : nil
-                }
+                try await running.allPublished()
                 // As if the process had died between the confirm and its note of it.
-                _ = try await running.count(
-                    "WITH u AS (UPDATE notifications SET published_at = NULL, free_from = now() RETURNING 1) SELECT count(*) FROM u")
+                try await running.forgetPublishing()
                 let second = try PushJob(decoding: try await signal.next().body)
                 #expect(second.deliveries == first.deliveries)
                 #expect(second.notification.description == sent.json.text("id"))

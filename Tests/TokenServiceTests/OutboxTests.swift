@@ -10,10 +10,9 @@ import Testing
 @testable import Broker
 @testable import TokenService
 
-@Suite("The outbox: what is accepted stays in it until the broker has confirmed", .serialized, .timeLimit(.minutes(5)))
+@Suite("A job waits to be published until the broker has confirmed it", .serialized, .timeLimit(.minutes(5)))
 struct OutboxTests {
-    private static let rows: PostgresStatement = "SELECT count(*) FROM outbox"
-    private static let listed: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"
+    private static let waitingFanOuts: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"
 
     /// It neither runs out nor is renewed while a test runs.
     private static let longLease = ["RELAY_LEASE_SECONDS": "3600"]
@@ -22,7 +21,14 @@ struct OutboxTests {
         running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first?.underWayCount
     }
 
-    @Test("Once confirmed, nothing of it is left for anybody to find") func confirmed() async throws {
+    /// The jobs that a relay takes over now.
+    private static func claim(_ running: RunningService) async throws -> [AudienceStore.ClaimedJob] {
+        try await running.pool.transaction { session in
+            try AudienceStore(session: session).claimJobs(100, of: .now, leaseSeconds: 60)
+        }
+    }
+
+    @Test("Once the broker has confirmed all jobs, a relay finds none") func confirmed() async throws {
         try await RunningService.run(.init(settings: Self.longLease)) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -36,28 +42,30 @@ struct OutboxTests {
                 try await group.waitForAll()
             }
             #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
-            _ = try await eventually {
-                try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? true : nil
-            }
-            #expect(try await running.count(Self.rows) == 0)
+            try await running.allPublished()
+            #expect(try await running.count("SELECT count(*) FROM jobs") == 40)
             #expect(try await running.count("SELECT count(*) FROM notifications WHERE state = 'sending'") == 40)
-            #expect(try await running.count(Self.listed) == 0)
+            #expect(try await running.count(Self.waitingFanOuts) == 0)
+            #expect(try await Self.claim(running).isEmpty)
             _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
         }
     }
 
-    @Test("What ends in it is told again under the same id, until the broker has it; more than that is another event") func toldAgain()
-        async throws
-    {
+    @Test("An outcome of a job that ends before it is published has one id each time; another set of deliveries makes another event")
+    func toldAgain() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...3 { try await shop.register(installation(number), user: "ada", token: token(number)) }
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
             try await running.sending(id, shop)
             // As if the broker had not taken it.
-            try await running.execute("UPDATE notifications SET published_at = NULL")
-            func resolve() async throws -> OutboxStore.Claimed {
-                try await running.pool.transaction { session in try #require(try OutboxStore(session: session).resolve([id]).first) }
+            try await running.forgetPublishing()
+            func resolve() async throws -> PublishableJob {
+                try await running.pool.transaction { session in
+                    let store = AudienceStore(session: session)
+                    let claimed = try store.claimJobs(1, of: .now, leaseSeconds: 0)
+                    return try #require(try store.resolve(claimed, now: UnixTime.milliseconds()).first)
+                }
             }
             #expect(try await resolve().stopped.isEmpty)
             _ = try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout")
@@ -76,21 +84,23 @@ struct OutboxTests {
     func company(parcels: JobPublisher.Parcels) async throws {
         try await RunningService.run { running in
             let settlements = try #require(running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first)
-            let jobs = JobPublisher(
+            let publisher = JobPublisher(
                 publisher: running.service.publisher, topology: running.topology, parcels: parcels, lease: .seconds(30),
                 settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}))
             let delivery = PushJob.Delivery(
                 id: .random(), token: try #require(DeviceToken(bytes: [1])), environment: .production, installation: .random(),
                 ownerEpoch: 1)
             let slugs = try ["other", "shop"].map { try #require(AppSlug($0)) }
-            let accepted = (0..<40).map { number in
+            let jobs = (0..<40).map { number in
                 let template = JobTemplate(
                     notification: PushID(high: 7, low: UInt64(number)), app: slugs[number % 2], lane: .now, pushType: .alert, topic: "t",
                     priority: 10, apnsExpiration: 0, expiresAt: .max, acceptedAt: 0, onUnknown: .resend,
                     payload: [UInt8](repeating: 32, count: number < 38 ? 2 : 3000), traceparent: "trace \(number)")
-                return JobPublisher.Accepted(template: template, deliveries: [delivery], outbox: nil)
+                return PublishableJob(
+                    id: JobID(notification: template.notification, number: 0), template: template,
+                    deliveries: EncodedDeliveries([delivery]))
             }
-            jobs.publish(accepted)
+            publisher.publish(jobs)
             let messages = try await running.jobs { try await $0.next(40) }
             var apps: [UInt64: Set<AppSlug>] = [:]
             for message in messages {
@@ -111,51 +121,54 @@ struct OutboxTests {
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let app = try #require(try await AppStore(pool: running.pool).all().first)
-            let request = try #require(
-                try ParsedRequest(#"{"to":{"users":["ada"]},"content":{"alert":"a"}}"#, now: UnixTime.milliseconds()).request)
-            let notification = Notification(
-                id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: UnixTime.milliseconds() + step,
-                traceparent: "")
-            let item = NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
-            _ = try await running.pool.transaction { session in try NotificationStore(session: session).insert([item]) }
+            let items = try [#"{"users":["ada"]}"#, #"{"user":"ada"}"#].map { target in
+                let request = try #require(
+                    try ParsedRequest(#"{"to":\#(target),"content":{"alert":"a"}}"#, now: UnixTime.milliseconds()).request)
+                let notification = Notification(
+                    id: .random(), app: app.slug, topic: app.bundleID, request: request, acceptedAt: UnixTime.milliseconds() + step,
+                    traceparent: "")
+                return NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
+            }
+            _ = try await running.pool.transaction { session in try NotificationStore(session: session).insert(items) }
             #expect(try await running.count("SELECT count(*) FROM notifications WHERE free_from <= now() AND state = 'accepted'") == 1)
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE free_from <= now()") == 1)
         }
     }
 
-    /// A process that stood still wakes up and writes down what it published, while a relay has taken it over and ends what is left.
-    @Test("What two write down at the same moment is counted as it is") func takenOverAndPublished() async throws {
+    /// A process that stood still wakes up and writes down what it published, while a relay looks for work.
+    @Test("A job that is being written down as published is not taken over, and the first note of it stays") func takenOverAndPublished()
+        async throws
+    {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+            try await running.sending(id, shop)
             _ = try await eventually { Self.underWay(running) == 0 ? true : nil }
-            try await running.execute("UPDATE notifications SET published_at = NULL, free_from = now(), state = 'accepted'")
-            try await running.execute("UPDATE installations SET owner_epoch = owner_epoch + 1")
-            let marked = Signal<Void>()
-            async let published: Void = running.pool.transaction { session in
-                try OutboxStore(session: session).markPublished([id])
-                marked.send(())
-                try session.execute(
-                    """
-                    DO $$ BEGIN
-                        FOR i IN 1..400 LOOP
-                            EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid');
-                            PERFORM pg_sleep(0.05);
-                        END LOOP;
-                    END $$
-                    """)
+            try await running.forgetPublishing()
+            try await running.holding("UPDATE jobs SET published_at = now()") {
+                let claimed = try await Self.claim(running)
+                #expect(claimed.isEmpty)
             }
-            _ = try await marked.next()
-            _ = try await running.pool.transaction { session in try OutboxStore(session: session).resolve([id]) }
-            try await published
-            let pending = try await running.count("SELECT sum(pending)::bigint FROM notifications")
-            #expect(try await running.count("SELECT count(*) FROM deliveries WHERE class IS NULL") == pending)
+            #expect(try await Self.claim(running).isEmpty)
+
+            try await running.forgetPublishing()
+            #expect(try await Self.claim(running).map(\.id) == [JobID(notification: id, number: 0)])
+            func note(isPublished: Bool) async throws -> Int64 {
+                try await running.pool.transaction { session in
+                    let job = PublishedJob(id: JobID(notification: id, number: 0), isPublished: isPublished, isFirst: true)
+                    try OutboxStore(session: session).settle([job])
+                }
+                return try await running.count("SELECT (extract(epoch FROM published_at) * 1000000)::bigint FROM jobs")
+            }
+            let noted = try await note(isPublished: true)
+            #expect(try await note(isPublished: true) == noted)
+            #expect(try await note(isPublished: false) == noted)
         }
     }
 
-    @Test("While the broker says nothing it stays there, and without its lease another process publishes it") func unconfirmed()
-        async throws
-    {
+    @Test("While the broker says nothing, a job keeps its lease and no other process publishes it; without its lease another one does")
+    func unconfirmed() async throws {
         let proxy = try FaultProxy(port: RunningService.port(of: RunningService.environment(TestBroker.variable)))
         try await RunningService.run(.init(settings: Self.longLease, without: { $0 is Relay }, brokerPort: proxy.port)) { dying in
             let shop = try await dying.client.makeApp()
@@ -164,53 +177,77 @@ struct OutboxTests {
             proxy.set(.paused)
             let sent = try await shop.send(#"{"user":"ada"}"#)
             #expect(sent.status == 202)
+            let id = try #require(sent.json.text("id").flatMap { PushID($0) })
             // Longer than it takes to write down what was confirmed.
             _ = try await eventually { Self.underWay(dying) == 1 ? true : nil }
-            try await dying.another(.init(without: { $0 is Relay })) { living in
+            try await dying.another { living in
                 _ = try await eventually { living.service.publisher.state == .ready ? true : nil }
                 let key = living.client.with(key: shop.key)
-                let other = try await key.send(#"{"user":"ada"}"#)
-                let id = try #require(other.json.text("id"))
-                _ = try await eventually { try await key.status(id).text("state") == "sending" ? true : nil }
-            }
-            #expect(try await dying.count(Self.rows) == 1)
-            #expect(try await dying.count("SELECT count(*) FROM notifications WHERE published_at IS NULL AND free_from IS NULL") == 1)
-            let backlog = try await dying.pool.session { session in try OutboxStore(session: session).backlog(limit: 100, beyond: 0) }
-            #expect(backlog == 1)
-            // Its lease has not run out: it is nobody else's.
-            #expect(try await dying.pool.session { session in try OutboxStore(session: session).open(10, beyond: 0) } == 0)
-            try await dying.execute("UPDATE outbox SET lease_until = now()")
-            try await dying.another { living in
-                let id = try #require(sent.json.text("id"))
-                let key = living.client.with(key: shop.key)
-                _ = try await eventually { try await key.status(id).text("state") == "sending" ? true : nil }
+                let other = try #require(try await key.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
+                try await living.sending(other, key)
+                #expect(try await dying.count(RunningService.unpublishedJobs) == 1)
+                let leased: PostgresStatement =
+                    "SELECT count(*) FROM jobs WHERE notification = $1 AND free_from > now() + interval '30 minutes'"
+                #expect(try await dying.count(leased, [.id(id)]) == 1)
+                // Its lease has not run out: it is no other process's.
+                #expect(try await Self.claim(dying).isEmpty)
+
                 try await living.jobs { signal in
-                    while try PushJob(decoding: try await signal.next().body).notification.description != id {}
+                    try await dying.execute("UPDATE jobs SET free_from = now() WHERE notification = $1", [.id(id)])
+                    while try PushJob(decoding: try await signal.next().body).notification != id {}
                 }
+                try await living.sending(id, key)
             }
-            #expect(try await dying.count(Self.rows) == 0)
-            #expect(try await dying.count(Self.listed) == 0)
+            #expect(try await dying.count(RunningService.unpublishedJobs) == 0)
+            #expect(try await dying.count(Self.waitingFanOuts) == 0)
             proxy.set(.forwarding)
         }
         proxy.stop()
     }
 
-    @Test("A relay looks no further back than to what may still come, and now and then from the beginning") func reach() {
-        let start = ContinuousClock.Instant.now
-        var reach = OutboxReach(now: start)
-        reach.measured(last: 100, first: nil, at: start)
-        #expect(reach.beyond == 0)
-        reach.measured(last: 900, first: 850, at: start + .seconds(60))
-        #expect(reach.beyond == 0)
-        // Two minutes after 100 was the last number, nothing up to it can still appear.
-        reach.measured(last: 1000, first: 990, at: start + .seconds(120))
-        #expect(reach.beyond == 100)
-        // What is still there is not passed over.
-        reach.measured(last: 2000, first: 500, at: start + .seconds(240))
-        #expect(reach.beyond == 499)
-        reach.measured(last: 3000, first: nil, at: start + .seconds(360))
-        #expect(reach.beyond == 2000)
-        reach.measured(last: 4000, first: nil, at: start + .seconds(1800))
-        #expect(reach.beyond == 0)
+    @Test("The backlog counts the jobs and fan-outs that wait or are being published, and none that is due later") func backlog()
+        async throws
+    {
+        try await RunningService.run(.init(settings: ["FENCE_TIMEOUT_MS": "100"], without: { $0 is Publisher || $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            func backlog(limit: Int = 100) async throws -> Int {
+                try await running.pool.session { session in try OutboxStore(session: session).backlog(limit: limit, leaseSeconds: 3600) }
+            }
+            #expect(try await backlog() == 0)
+            for _ in 1...3 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
+            for _ in 1...2 { #expect(try await shop.send(#"{"all":true}"#).status == 202) }
+            let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            #expect(try await shop.send(#"{"all":true}"#, more: #","not_before":"\#(later)""#).status == 202)
+            #expect(try await backlog() == 5)
+            // Of each kind counted no further than that.
+            #expect(try await backlog(limit: 2) == 4)
+            try await running.execute("UPDATE jobs SET free_from = now() + interval '30 seconds'")
+            #expect(try await backlog() == 5)
+            try await running.execute("UPDATE jobs SET due_at = now() + interval '1 hour', free_from = now() + interval '1 hour'")
+            #expect(try await backlog() == 2)
+        }
+    }
+
+    @Test("A look for free jobs reads none that is leased, due later or published") func lookReadsFreeJobs() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            try await running.execute(
+                """
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
+                SELECT '00000000-0000-7000-8000-000000000001', n, 'now', '', now(), int8send(n),
+                    CASE n % 3 WHEN 0 THEN now() + interval '1 hour' ELSE now() - interval '1 minute' END,
+                    CASE WHEN n % 3 > 0 AND n > 6 THEN now() END
+                FROM generate_series(1, 3000) AS n
+                """)
+            let (found, read) = try await running.service.pool.session { session in
+                let before = try session.entriesRead(of: "jobs")
+                let found = try session.transaction { session in
+                    try AudienceStore(session: session).claimJobs(100, of: .now, leaseSeconds: 60)
+                }
+                return (found.map(\.id.number), try session.entriesRead(of: "jobs") - before)
+            }
+            #expect(found.sorted() == [1, 2, 4, 5])
+            #expect(read < 100)
+        }
     }
 }

@@ -7,7 +7,7 @@ import TestBroker
 import TestSupport
 import Testing
 
-@Suite("What outcomes do (DESIGN.md section 6)", .serialized, .timeLimit(.minutes(5)))
+@Suite("What outcomes do", .serialized, .timeLimit(.minutes(5)))
 struct OutcomeTests {
     /// Registers, sends, and reports the outcome of the one delivery; returns the installation's record and the status.
     private static func outcome(

@@ -12,24 +12,21 @@ import Testing
 
 @Suite("A queue that takes nothing", .timeLimit(.minutes(5)))
 struct PublishRefusalTests {
-    private static let unpublished: PostgresStatement = "SELECT count(*) FROM notifications WHERE published_at IS NULL"
-
-    /// One row for each time that the relay took notifications over, with their number. A claim's lease is an hour here.
+    /// One row for each time that the relay took jobs over, with their number. A lease is much longer than ten seconds, and what the broker
+    /// refuses is free a second later.
     private static let countClaims: [PostgresStatement] = [
         "CREATE TABLE claims (number bigint)",
         """
         CREATE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            INSERT INTO claims SELECT count(*) FROM made WHERE free_from > now() + interval '30 minutes' HAVING count(*) > 0;
+            INSERT INTO claims
+            SELECT count(*) FROM made WHERE published_at IS NULL AND free_from > now() + interval '10 seconds' HAVING count(*) > 0;
             RETURN NULL;
         END $$
         """,
-        """
-        CREATE TRIGGER count_claims AFTER UPDATE ON notifications REFERENCING NEW TABLE AS made
-        FOR EACH STATEMENT EXECUTE FUNCTION count_claims()
-        """,
+        "CREATE TRIGGER count_claims AFTER UPDATE ON jobs REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION count_claims()",
     ]
 
-    @Test("It is asked with one notification at a time, and gets all of them once it takes them") func isAskedWithOne() async throws {
+    @Test("It is asked with one job at a time, and gets all of them once it takes them") func isAskedWithOne() async throws {
         try await RunningService.run(.init(settings: ["BROKER_TOPOLOGY": "operators", "RELAY_LEASE_SECONDS": "3600"])) { running in
             let queue = running.topology.jobQueue(.now)
             try await TestBroker.withConnection(running.broker) { connection in
@@ -44,18 +41,21 @@ struct PublishRefusalTests {
             for _ in 1...20 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
             _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="now"} 1"#) ? true : nil }
             #expect(running.metrics.render().contains(#"publish_refused{lane="bulk"} 0"#))
-            // What was accepted is the relay's now.
-            _ = try await eventually { try await running.count("SELECT count(*) FROM outbox") == 0 ? true : nil }
+            // The accepting process has given all of them back: what is leased now, the relay has.
+            _ = try await eventually {
+                try await running.count(
+                    "SELECT count(*) FROM jobs WHERE published_at IS NULL AND free_from > now() + interval '30 minutes'") == 0 ? true : nil
+            }
             for statement in Self.countClaims { try await running.execute(statement) }
             _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
             #expect(try await running.count("SELECT max(number) FROM claims") == 1)
-            #expect(try await running.count(Self.unpublished) > 10)
+            #expect(try await running.count(RunningService.unpublishedJobs) > 10)
 
             try await TestBroker.withConnection(running.broker) { connection in
                 try connection.deleteQueue(queue)
                 try running.topology.declare(on: connection)
             }
-            _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+            try await running.allPublished()
             #expect(running.metrics.render().contains(#"publish_refused{lane="now"} 0"#))
         }
     }
@@ -81,7 +81,7 @@ struct PublishRefusalTests {
                 _ = try await eventually {
                     try await TestBroker.messageCount(topology.waitingOutcomesQueue, running.broker) == 1 ? true : nil
                 }
-                _ = try await eventually { try await running.count(Self.unpublished) == 0 ? true : nil }
+                try await running.allPublished()
                 #expect(jobs.waiting.isEmpty)
             }
         }
@@ -97,37 +97,26 @@ struct PublishRefusalTests {
             _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="bulk"} 1"#) ? true : nil }
             // It has given itself back.
             _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
-            let chunks: PostgresStatement = "SELECT count(*) FROM chunks"
-            let made = try await running.count(chunks)
+            let jobs: PostgresStatement = "SELECT count(*) FROM jobs"
+            let made = try await running.count(jobs)
             #expect(1..<10 ~= made)
-            // While there are chunks to ask with, nothing more is made.
-            for statement in Self.countChunkClaims { try await running.execute(statement) }
+            // While there are jobs to ask with, nothing more is made.
+            for statement in Self.countClaims { try await running.execute(statement) }
             _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
             #expect(try await running.count("SELECT max(number) FROM claims") == 1)
             // But where the machine was so busy that nothing asked for five seconds.
-            #expect(try await running.count(chunks) <= made + 4)
+            #expect(try await running.count(jobs) <= made + 4)
 
             try await TestBroker.withConnection(running.broker) { try running.topology.declare(on: $0) }
-            // A walk has come to its end with its last page, whose chunks are still to be confirmed then.
+            // A walk has come to its end with its last page, whose jobs are still to be confirmed then.
             _ = try await eventually {
-                let isWalked = try await running.count(Self.unpublished) == 0
-                let isPublished = try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0
-                return isWalked && isPublished ? true : nil
+                let isExpanded = try await running.count("SELECT count(*) FROM notifications WHERE expanded_at IS NULL") == 0
+                let isPublished = try await running.count(RunningService.unpublishedJobs) == 0
+                return isExpanded && isPublished ? true : nil
             }
-            #expect(try await running.count(chunks) == 20)
+            #expect(try await running.count(jobs) == 20)
         }
     }
-
-    private static let countChunkClaims: [PostgresStatement] = [
-        "CREATE TABLE claims (number bigint)",
-        """
-        CREATE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            INSERT INTO claims SELECT count(*) FROM made WHERE published_at IS NULL AND lease_until > now() + interval '10 seconds' HAVING count(*) > 0;
-            RETURN NULL;
-        END $$
-        """,
-        "CREATE TRIGGER count_claims AFTER UPDATE ON chunks REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION count_claims()",
-    ]
 }
 
 @Suite("How much the relay hands over at once")

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("The brake, and the way back (DESIGN.md section 6)", .serialized, .timeLimit(.minutes(5)))
+@Suite("The brake, and the way back", .serialized, .timeLimit(.minutes(5)))
 struct QuarantineTests {
     private static let restorePath = "/v1/apps/shop/quarantine/restore"
 

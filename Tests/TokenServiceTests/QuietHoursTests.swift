@@ -69,7 +69,7 @@ struct QuietHoursTests {
                 let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
                 let due = try await eventually {
                     try await running.pool.session { session in
-                        try session.execute("SELECT due_at FROM chunks WHERE notification = $1 AND published_at IS NULL", [.id(id)]).first
+                        try session.execute("SELECT due_at FROM jobs WHERE notification = $1 AND published_at IS NULL", [.id(id)]).first
                             .map { row in try row.timestampMilliseconds(0) }
                     }
                 }
@@ -94,13 +94,13 @@ struct QuietHoursTests {
             let id = try #require(sent.json.text("id"), "\(sent.json)")
             _ = try await eventually {
                 let waits: PostgresStatement = """
-                    SELECT count(*) FROM chunks c, notifications n
-                    WHERE c.notification = n.id AND c.due_at > n.expires_at AND c.lease_until = n.expires_at AND c.published_at IS NULL
+                    SELECT count(*) FROM jobs j, notifications n
+                    WHERE j.notification = n.id AND j.due_at > n.expires_at AND j.free_from = n.expires_at AND j.published_at IS NULL
                     """
                 return try await running.count(waits) == 1 ? true : nil
             }
             try await running.execute("UPDATE notifications SET expires_at = now()")
-            try await running.execute("UPDATE chunks SET lease_until = now()")
+            try await running.execute("UPDATE jobs SET free_from = now()")
             let status = try await eventually {
                 let status = try await shop.status(id)
                 return status.text("completed_at") == nil ? nil : status

@@ -56,7 +56,7 @@ struct RegistryConstraintTests {
         }
     }
 
-    @Test("What a notification's deliveries refer to is not taken from them: they go with it, and no others")
+    @Test("A notification's jobs and receipts go with it, and no others")
     func deliveriesGoWithTheirNotification() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
@@ -164,22 +164,32 @@ private struct Violation: Sendable {
 
     private static let deliveries = [
         Violation(
-            name: "a delivery without a notification", constraint: "deliveries_of_notification",
+            name: "a job twice", constraint: "jobs_pkey",
             statement: """
-                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
-                SELECT gen_random_uuid(), gen_random_uuid(), token_id, installation, owner_epoch, environment, now() FROM deliveries
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
+                SELECT notification, number, lane, locale, due_at, members, free_from FROM jobs
                 """),
         Violation(
-            name: "a delivery that goes to another notification", constraint: "deliveries_of_notification",
-            statement: "UPDATE deliveries SET notification = gen_random_uuid()"),
+            name: "a job without members", constraint: "jobs_members_check", statement: "UPDATE jobs SET members = ''"),
         Violation(
-            name: "two deliveries of one notification to one token", constraint: "deliveries_notification_token_id_key",
+            name: "two receipts of one delivery", constraint: "receipts_pkey",
             statement: """
-                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, updated_at)
-                SELECT gen_random_uuid(), notification, token_id, installation, owner_epoch, environment, now() FROM deliveries
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, updated_at)
+                SELECT d.notification, d.number, d.position, d.token_id, d.installation, d.owner_epoch, d.environment, now()
+                FROM deliveries d, generate_series(1, 2)
                 """),
         Violation(
-            name: "an outcome that nobody knows", constraint: "deliveries_class_check", statement: "UPDATE deliveries SET class = 'fine'"),
+            name: "a receipt of no place in a job", constraint: "receipts_position_check",
+            statement: """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, updated_at)
+                SELECT notification, number, 100, token_id, installation, owner_epoch, environment, now() FROM deliveries
+                """),
+        Violation(
+            name: "an outcome that nobody knows", constraint: "receipts_class_check",
+            statement: """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'fine', now() FROM deliveries
+                """),
         Violation(
             name: "more pending than there are", constraint: nil, statement: "UPDATE notifications SET pending = total + 1"),
         Violation(

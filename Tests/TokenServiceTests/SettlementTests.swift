@@ -31,38 +31,54 @@ struct SettlementTests {
         }
     }
 
-    /// Notifications that are not marked as published, and a row of the outbox that they are in.
-    private static func notifications(_ count: Int, _ running: RunningService) async throws -> (ids: [PushID], row: Int64) {
+    /// Jobs that a process has leased and not written down as published, in ascending order.
+    private static func jobs(_ count: Int, _ running: RunningService) async throws -> [JobID] {
         let shop = try await running.client.makeApp()
         try await shop.register(installation(1), user: "ada", token: token(1))
         var ids: [PushID] = []
         for _ in 1...count { ids.append(try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })) }
-        _ = try await eventually {
-            try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? true : nil
-        }
-        try await running.execute("UPDATE notifications SET published_at = NULL, state = 'accepted'")
-        let row = try await running.count(
-            "INSERT INTO outbox (notifications, lease_until) VALUES ($1::uuid[], now() + interval '1 hour') RETURNING id", [.ids(ids)])
-        return (ids.sorted(), row)
+        try await running.allPublished()
+        try await running.execute("UPDATE jobs SET published_at = NULL, free_from = now() + interval '1 hour'")
+        return ids.sorted().map { JobID(notification: $0, number: 0) }
+    }
+
+    private static func answers(_ jobs: some Sequence<JobID>, isPublished: Bool = true) -> [PublishedJob] {
+        jobs.map { PublishedJob(id: $0, isPublished: isPublished, isFirst: true) }
     }
 
     private static func unpublished(_ running: RunningService) async throws -> Int64 {
-        try await running.count("SELECT count(*) FROM notifications WHERE published_at IS NULL")
+        try await running.count(RunningService.unpublishedJobs)
     }
 
-    @Test("A locked notification waits alone; its outbox row stays open until it is written down") func lockedNotification() async throws {
+    @Test("A locked job waits alone; a caller that waits for its jobs goes on when the last of them is written down") func lockedJob()
+        async throws
+    {
         try await Self.run { running, settlements in
-            let (ids, row) = try await Self.notifications(20, running)
-            try await running.holding("SELECT id FROM notifications WHERE id = $1 FOR UPDATE", [.id(ids[3])]) {
-                settlements.ended(ids[..<18].map { (id: $0, isPublished: true, outbox: row) })
+            let jobs = try await Self.jobs(20, running)
+            let goesOn = Signal<Void>()
+            try await running.holding("SELECT FROM jobs WHERE notification = $1 FOR UPDATE", [.id(jobs[3].notification)]) {
+                Task {
+                    await withCheckedContinuation { settlements.ended(Self.answers(jobs[..<18]), written: $0) }
+                    goesOn.send()
+                }
                 _ = try await eventually { try await Self.unpublished(running) == 3 ? true : nil }
+                #expect(goesOn.waiting.isEmpty)
                 // What ends later does not wait either.
-                settlements.ended(ids[18...].map { (id: $0, isPublished: true, outbox: nil) })
+                settlements.ended(Self.answers(jobs[18...]), written: nil)
                 _ = try await eventually { try await Self.unpublished(running) == 1 ? true : nil }
-                #expect(try await running.count("SELECT count(*) FROM outbox") == 1)
             }
             _ = try await eventually { try await Self.unpublished(running) == 0 ? true : nil }
-            _ = try await eventually { try await running.count("SELECT count(*) FROM outbox") == 0 ? true : nil }
+            try await goesOn.next()
+        }
+    }
+
+    @Test("Any process may publish a job that the broker did not take, a second later") func notTaken() async throws {
+        try await Self.run { running, settlements in
+            let jobs = try await Self.jobs(2, running)
+            settlements.ended(Self.answers(jobs, isPublished: false), written: nil)
+            _ = try await eventually {
+                try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NULL AND free_from <= now()") == 2 ? true : nil
+            }
         }
     }
 

@@ -72,9 +72,9 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
-    func walked(read: Int, chunks: Int) {
+    func walked(read: Int, jobs: Int) {
         count(.walkRead, by: read)
-        count(.walkChunks, by: chunks)
+        count(.walkJobs, by: jobs)
     }
 
     func answered(route: String, method: String, status: Int, took: Duration) {

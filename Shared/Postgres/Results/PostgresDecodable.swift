@@ -59,3 +59,7 @@ extension PostgresRows {
         return values
     }
 }
+
+extension PostgresByteStrings: PostgresDecodable {
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.byteStrings(column.index) }
+}

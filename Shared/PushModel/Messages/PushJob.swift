@@ -40,7 +40,7 @@ package struct PushJob: Equatable, Sendable {
 
     /// One notification × one token.
     package struct Delivery: Equatable, Sendable {
-        /// Derived from (notification, token): the same on every attempt, and the `apns-id`.
+        /// The delivery's place in the jobs of its notification: the same on every attempt, and the `apns-id`.
         package var id: PushID
         package var token: DeviceToken
         package var environment: APNsEnvironment

@@ -49,7 +49,7 @@ struct AcceptRounds {
     /// So that nothing of ours goes on while the baseline runs.
     private func waitUntilPublished() throws {
         try platform.wait("everything is published", seconds: 120) {
-            try platform.database.integer("SELECT count(*) FROM notifications WHERE published_at IS NULL") == 0 ? () : nil
+            try platform.database.integer("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0 ? () : nil
         }
     }
 

@@ -76,8 +76,8 @@ struct Audience {
         try platform.wait("everything is expanded", seconds: 600) {
             let text = try platform.database.psql(
                 """
-                SELECT CASE WHEN n.published_at IS NOT NULL AND NOT EXISTS (SELECT FROM chunks WHERE published_at IS NULL) THEN
-                    extract(epoch FROM (SELECT max(published_at) FROM chunks WHERE notification = n.id) - n.accepted_at) END
+                SELECT CASE WHEN n.expanded_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs WHERE published_at IS NULL) THEN
+                    extract(epoch FROM (SELECT max(published_at) FROM jobs WHERE notification = n.id) - n.accepted_at) END
                 FROM notifications n WHERE n.id = '\(notification)'
                 """)
             guard let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) else { return nil }

@@ -134,7 +134,7 @@ struct Director: Sendable {
             })
         run.deliberateFault = settings.deliberateFault.values.first
         run.grace = RunSettings.graceMicroseconds
-        run.emptyAtRest = ["outbox"]
+        run.emptyAtRest = [Sampler.unpublishedJobs]
         if settings.size.sequence != nil { run.scenario = settings.size.name }
         run.resumeWithin = settings.size.resumeWithin.map { Int64($0 / .microseconds(1)) }
         run.connectionsPerSecond = settings.size.connectionsPerSecond

@@ -42,8 +42,8 @@ struct LargeAudience {
 
     /// What a walk has written down.
     struct Progress {
-        /// Chunks made so far, and how many of them nobody knows to be published.
-        var chunks: Int
+        /// Jobs made so far, and how many of them nobody knows to be published.
+        var jobs: Int
         var unpublished: Set<Int>
         var isWalked: Bool
     }
@@ -52,12 +52,12 @@ struct LargeAudience {
         let id = try #require(PushID(notification))
         return try await platform.database.session { session in
             let row = try session.execute(
-                "SELECT chunks, published_at IS NOT NULL FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)]
+                "SELECT jobs, expanded_at IS NOT NULL FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)]
             ).only()
             let unpublished = try session.execute(
-                "SELECT number FROM chunks WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
+                "SELECT number FROM jobs WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
             return Progress(
-                chunks: Int(try row.int32(0)), unpublished: Set(try unpublished.map { row in Int(try row.int32(0)) }),
+                jobs: Int(try row.int32(0)), unpublished: Set(try unpublished.map { row in Int(try row.int32(0)) }),
                 isWalked: try row.bool(1))
         }
     }
@@ -65,8 +65,8 @@ struct LargeAudience {
     /// Lets the leases of a dead process run out now instead of half a minute later.
     func expireLeases() async throws {
         try await platform.database.transaction { session in
-            try session.execute("UPDATE chunks SET lease_until = now() WHERE published_at IS NULL")
-            try session.execute("UPDATE notifications SET free_from = now() WHERE published_at IS NULL")
+            try session.execute("UPDATE jobs SET free_from = now() WHERE published_at IS NULL")
+            try session.execute("UPDATE notifications SET free_from = now() WHERE expanded_at IS NULL")
         }
     }
 

@@ -136,7 +136,7 @@ struct EventStreamTests {
                 #expect(event.deliveries.map(\.reason) == [reason])
                 _ = try await eventually { try await shop.status(id).text("completed_at") == nil ? nil : true }
             }
-            let left: PostgresStatement = "SELECT count(*) FROM notifications WHERE published_at IS NULL"
+            let left: PostgresStatement = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
             _ = try await eventually { try await running.count(left) == 0 ? true : nil }
         }
     }

@@ -63,7 +63,7 @@ struct EverybodyTests {
             """)
     }
 
-    @Test("It is the same as row by row: who is meant, in which chunk and place, from where the walk goes on", arguments: [60, 1000])
+    @Test("It is the same as row by row: who is meant, in which job and place, from where the walk goes on", arguments: [60, 1000])
     func same(size: Int) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let id = try await Self.people(running)
@@ -75,11 +75,11 @@ struct EverybodyTests {
             #expect(columns.map(\.end) == rows.map(\.end))
             #expect(columns.map(\.read) == rows.map(\.read))
             #expect(columns.count == (250 + size - 1) / size + 1)
-            let (ours, theirs) = (columns.flatMap(\.chunks), rows.flatMap(\.chunks))
+            let (ours, theirs) = (columns.flatMap(\.jobs), rows.flatMap(\.jobs))
             // Of one installation the order of its tokens is nobody's promise; ids go by place.
             for (left, right) in zip(ours, theirs) {
-                #expect(left.chunk.number == right.chunk.number && left.chunk.dueAt == right.chunk.dueAt)
-                #expect(left.chunk.members.sorted() == right.chunk.members.sorted())
+                #expect(left.job.number == right.job.number && left.job.dueAt == right.job.dueAt)
+                #expect(left.job.members.sorted() == right.job.members.sorted())
                 let (mine, yours) = (try left.deliveries.decoded(), try right.deliveries.decoded())
                 #expect(mine.map(\.id) == yours.map(\.id) && mine.map(\.installation) == yours.map(\.installation))
                 #expect(Set(mine.map(Self.withoutID)) == Set(yours.map(Self.withoutID)))

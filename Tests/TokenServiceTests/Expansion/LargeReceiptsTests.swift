@@ -5,13 +5,16 @@ import Testing
 
 @testable import TokenService
 
-/// Right after a large audience with a receipt for each delivery, the planner still believes that a notification has one.
+/// Right after a large audience with a receipt for each delivery, the planner still believes that a notification has one job and one
+/// receipt.
 @Suite("What a large audience with receipts makes the database read", .timeLimit(.minutes(5)))
 struct LargeReceiptsTests {
     private static let devices = 3000
     private static let page = 1500
+    /// Outcomes of one batch.
+    private static let batch = 500
 
-    @Test("A page looks each token's delivery up, and not all of them for each token", arguments: ["{rare}", "{}"])
+    @Test("A page reads none of the notification's jobs and receipts", arguments: ["{rare}", "{}"])
     func pages(tags: String) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
@@ -20,9 +23,9 @@ struct LargeReceiptsTests {
             try await Self.analyzeSingles(running)
             let target = tags == "{}" ? #"{"all":true}"# : #"{"tags":"rare"}"#
             let id = try #require(try await shop.send(target, more: #","receipts":"all""#).json.text("id").flatMap { PushID($0) })
-            let (found, read) = try await running.pool.session { session in
+            let (found, read) = try await running.service.pool.session { session in
                 func next() throws -> (found: Int, read: Int64) {
-                    let before = try session.rowsRead(of: "deliveries")
+                    let before = try Self.read(session)
                     let found = try session.transaction { session in
                         let store = AudienceStore(session: session)
                         let audience = try #require(try store.audience(of: id))
@@ -31,88 +34,145 @@ struct LargeReceiptsTests {
                         try store.commit(page, of: audience, leaseSeconds: 60, now: now)
                         return page.count
                     }
-                    return (found, try session.rowsRead(of: "deliveries") - before)
+                    return (found, try Self.read(session) - before)
                 }
                 let (first, second) = (try next(), try next())
                 return ([first.found, second.found], second.read)
             }
             #expect(found == [Self.page, Self.page])
-            #expect(read <= 2 * Int64(Self.page), "one row for each token at most, and those it writes")
+            #expect(read <= Int64(Self.page / PushJob.maximumDeliveries), "at most the jobs that it makes")
         }
     }
 
-    @Test("A chunk that is resolved anew looks its own members up") func chunks() async throws {
+    @Test("A job that is resolved anew looks its own members up") func jobs() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.devices, app: try await running.app())
             try await Self.analyzeSingles(running)
             let id = try #require(
                 try await shop.send(#"{"all":true}"#, more: #","receipts":"all""#).json.text("id").flatMap { PushID($0) })
-            let (left, read) = try await running.pool.session { session in
+            let (left, read, tokens) = try await running.service.pool.session { session in
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let now = UnixTime.milliseconds()
                 let page = try store.page(of: audience, installations: Self.devices, names: DeliveryNames(id), now: now)
                 try session.transaction { _ in try store.commit(page, of: audience, leaseSeconds: 0, now: now) }
-                try session.execute("UPDATE deliveries SET class = 'accepted', status = 200 WHERE notification = $1", [.id(id)])
-                let claimed = try store.claimChunks(1, of: .bulk, leaseSeconds: 60)
-                #expect(claimed.map(\.chunk.members.count) == [PushJob.maximumDeliveries])
-                let before = try session.rowsRead(of: "deliveries")
+                // All but the first member of each job have their outcome.
+                try session.execute("UPDATE jobs SET settled = set_bit(~B'0'::bit(100), 0, 0)")
+                try session.execute(
+                    """
+                    INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class,
+                        updated_at)
+                    SELECT j.notification, j.number, m.position, m.token_id, gen_random_uuid(), 1, 'production', 'accepted', now()
+                    FROM jobs j CROSS JOIN LATERAL members_of(j) AS m WHERE m.is_settled
+                    """)
+                let claimed = try store.claimJobs(1, of: .bulk, leaseSeconds: 60)
+                #expect(claimed.map(\.job.members.count) == [PushJob.maximumDeliveries])
+                let (before, tokens) = (try Self.read(session), try session.rowsRead(of: "tokens"))
                 let left = try store.resolve(claimed, now: now).map(\.deliveries.count)
-                return (left, try session.rowsRead(of: "deliveries") - before)
+                return (left, try Self.read(session) - before, try session.rowsRead(of: "tokens") - tokens)
             }
-            #expect(left == [0], "all of it has its outcome")
-            #expect(read <= Int64(PushJob.maximumDeliveries))
+            #expect(left == [1], "all others have their outcome")
+            #expect(read == 0)
+            #expect(tokens <= Int64(PushJob.maximumDeliveries))
         }
     }
 
-    @Test("An outcome looks its own delivery up, and not all of its notification", arguments: [false, true])
+    @Test("An outcome looks its own job and receipt up, and not all of its notification", arguments: [false, true])
     func outcomes(isFinal: Bool) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.fill(Self.batch, app: try await running.app())
             try await Self.analyzeSingles(running)
-            let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
-            try await Self.insert(100_000, of: id, running)
-            let read = try await running.pool.session { session in
-                let deliveries = try session.execute("SELECT id, installation FROM deliveries WHERE notification = $1 LIMIT 500", [.id(id)])
-                    .map { row in OutcomeEvent.Delivery(id: try row.id(0), notification: id, installation: try row.id(1), attempt: 1) }
-                let batch = OutcomeBatch([
-                    OutcomeEvent(
-                        id: .random(), source: "/push/dispatcher/test", time: UnixTime.milliseconds(), app: try #require(AppSlug("shop")),
-                        outcome: isFinal ? .accepted : .throttled, isFinal: isFinal, deliveries: deliveries)
-                ])
-                let before = try session.rowsRead(of: "deliveries")
-                try session.transaction { session in
-                    let store = OutcomeStore(session: session)
-                    let receipts = try store.lockDeliveries(of: batch)
-                    try store.noteAttempts(batch.attempts)
-                    _ = try store.finish(batch.final, receipts: receipts, counted: [:])
-                }
-                return try session.rowsRead(of: "deliveries") - before
+            let id = try #require(try await shop.send(#"{"user":"nobody"}"#).json.text("id").flatMap { PushID($0) })
+            try await Self.makeLarge(id, running)
+            let (settled, read) = try await running.service.pool.session { session in
+                // A final outcome finds the receipt of an attempt before.
+                if isFinal { _ = try Self.apply(Self.outcomes(of: id, isFinal: false), session) }
+                let before = try Self.read(session)
+                let settled = try Self.apply(Self.outcomes(of: id, isFinal: isFinal), session)
+                return (settled, try Self.read(session) - before)
             }
-            #expect((500...5000).contains(read))
+            #expect(settled == (isFinal ? Self.batch : 0))
+            #expect(read <= 5000)
+            let written: PostgresStatement =
+                "SELECT count(*) FROM receipts WHERE notification = $1 AND attempts > 0 AND (class IS NOT NULL) = $2"
+            #expect(try await running.count(written, [.id(id), .bool(isFinal)]) == Int64(Self.batch))
         }
     }
 
-    /// Statistics of ordinary days: a notification has one delivery.
+    /// Rows of jobs and receipts that were read so far.
+    private static func read(_ session: PostgresSession) throws -> Int64 {
+        try session.rowsRead(of: "jobs") + session.rowsRead(of: "receipts")
+    }
+
+    private static func outcomes(of notification: PushID, isFinal: Bool) throws -> OutcomeBatch {
+        let names = DeliveryNames(notification)
+        let deliveries = (0..<batch).map { place in
+            OutcomeEvent.Delivery(
+                id: names.id(job: place / PushJob.maximumDeliveries, position: place % PushJob.maximumDeliveries),
+                notification: notification, installation: .random(), attempt: isFinal ? 2 : 1, ownerEpoch: 1, status: isFinal ? 200 : 429)
+        }
+        return OutcomeBatch([
+            OutcomeEvent(
+                id: .random(), source: "/push/dispatcher/test", time: UnixTime.milliseconds(), app: try #require(AppSlug("shop")),
+                outcome: isFinal ? .accepted : .throttled, isFinal: isFinal, deliveries: deliveries)
+        ])
+    }
+
+    /// - Returns: how many deliveries have their outcome now.
+    private static func apply(_ batch: OutcomeBatch, _ session: PostgresSession) throws -> Int {
+        try session.transaction { session in
+            let store = OutcomeStore(session: session)
+            let origins = try store.origins(of: batch)
+            try store.lockJobs(of: batch.final + batch.attempts)
+            try store.noteAttempts(batch.attempts)
+            let finished = try store.finish(batch.final, of: origins)
+            _ = try store.settleNotifications(finished, of: origins)
+            return finished.count
+        }
+    }
+
+    /// A hundred thousand deliveries. The first ones are under way to the tokens that are there; all others have their receipts.
+    private static func makeLarge(_ notification: PushID, _ running: RunningService) async throws {
+        try await running.execute(
+            """
+            WITH members AS (
+                SELECT place, coalesce(t.id, -1 - place) AS id FROM generate_series(0, 99999) AS place
+                LEFT JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM tokens) AS t USING (place)
+            )
+            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
+            SELECT $1, place / 100, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY place),
+                CASE WHEN place / 100 < 5 THEN B'0'::bit(100) ELSE ~B'0'::bit(100) END, now(), now()
+            FROM members GROUP BY place / 100
+            """, [.id(notification)])
+        try await running.execute(
+            """
+            INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+            SELECT $1, n / 100, n % 100, -1 - n, gen_random_uuid(), 1, 'production', 'accepted', now()
+            FROM generate_series(500, 99999) AS n
+            """, [.id(notification)])
+        try await running.execute(
+            """
+            UPDATE notifications SET state = 'sending', total = 100000, pending = 500, jobs = 1000, completed_at = NULL WHERE id = $1
+            """, [.id(notification)])
+    }
+
+    /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there.
     private static func analyzeSingles(_ running: RunningService) async throws {
-        try await insert(100, of: nil, running)
-        try await running.execute("ANALYZE deliveries")
-    }
-
-    /// Deliveries of nobody.
-    /// - Parameter notification: nil for one of its own for each, which is nowhere.
-    private static func insert(_ count: Int32, of notification: PushID?, _ running: RunningService) async throws {
-        try await running.pool.transaction { session in
-            try session.execute("SET LOCAL session_replication_role = replica")
-            try session.execute(
-                """
-                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT gen_random_uuid(), coalesce($2::text::uuid, lpad(to_hex(n), 32, '0')::uuid), -n, gen_random_uuid(), 1, 'production',
-                    CASE WHEN $2 IS NULL THEN 'accepted' END, now()
-                FROM generate_series(1, $1::int) AS n
-                """, [.int32(count), .optionalText(notification?.description)])
-        }
+        try await running.execute(
+            """
+            INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
+            SELECT lpad(to_hex(n), 32, '0')::uuid, 0, 'now', '', now(), int8send(-n), ~B'0'::bit(100), now(), now()
+            FROM generate_series(1, 100) AS n
+            """)
+        try await running.execute(
+            """
+            INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+            SELECT lpad(to_hex(n), 32, '0')::uuid, 0, 0, -n, gen_random_uuid(), 1, 'production', 'accepted', now()
+            FROM generate_series(1, 100) AS n
+            """)
+        try await running.execute("ANALYZE jobs")
+        try await running.execute("ANALYZE receipts")
     }
 }

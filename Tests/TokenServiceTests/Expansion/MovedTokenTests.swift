@@ -40,7 +40,7 @@ struct MovedTokenTests {
     }
 
     private static func tokens(_ page: Audience.Page?) throws -> [String] {
-        try page?.chunks.flatMap { try $0.deliveries.decoded() }.map(\.token.hex) ?? []
+        try page?.jobs.flatMap { try $0.deliveries.decoded() }.map(\.token.hex) ?? []
     }
 
     private func audience(_ running: RunningService) async throws -> APITestClient {
@@ -99,7 +99,7 @@ struct MovedTokenTests {
         }
     }
 
-    @Test("A token's number in a chunk is known at its own place only") func alignment() async throws {
+    @Test("A token's number in a job is known at its own place only") func alignment() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await audience(running)
             let id = try await send(#"{"all":true}"#, shop)
@@ -109,7 +109,7 @@ struct MovedTokenTests {
             // The members hold its bytes across their border.
             try await running.execute(
                 """
-                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until, published_at)
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
                 VALUES ($1, 99, 'bulk', '', now(), int8send($2::bigint * 256) || int8send($2::bigint * 256), now(), now())
                 """, [.id(id), .int64(number)])
             #expect(try await rest(id, running).contains(token(1)))

@@ -29,7 +29,7 @@ struct WalkOrderTests {
             let now = UnixClock.now()
             let page = try store.page(of: audience, installations: 2, names: DeliveryNames(id), now: now)
             try store.commit(page, of: audience, leaseSeconds: 60, now: now)
-            return try page.chunks.flatMap { try $0.deliveries.decoded() }.map(\.token.hex)
+            return try page.jobs.flatMap { try $0.deliveries.decoded() }.map(\.token.hex)
         }
     }
 

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A walk through a large audience (DESIGN.md section 4)", .serialized, .timeLimit(.minutes(5)))
+@Suite("A walk through a large audience", .serialized, .timeLimit(.minutes(5)))
 struct WalkTests {
     /// Promise 1 for large audiences: the first process makes a page and dies before it publishes; the second goes on.
     @Test func anotherProcessGoesOnFromTheCheckpoint() async throws {
@@ -40,7 +40,7 @@ struct WalkTests {
                 #expect(Set(deliveries.map(\.token)).count == count, "each token once")
                 // What the first process had made has the ids that it gave.
                 let names = Dictionary(uniqueKeysWithValues: deliveries.map { ($0.token, $0.id) })
-                let first = try made.chunks.flatMap { try $0.deliveries.decoded() }
+                let first = try made.jobs.flatMap { try $0.deliveries.decoded() }
                 #expect(first.allSatisfy { names[$0.token] == $0.id })
                 let status = try await eventually {
                     let status = try await shop.status(id.description)
@@ -68,7 +68,7 @@ struct WalkTests {
             }
             try await makePage()
             await #expect(throws: WalkedElsewhere.self) { try await makePage() }
-            #expect(try await running.count("SELECT count(*) FROM chunks") == 1)
+            #expect(try await running.count("SELECT count(*) FROM jobs") == 1)
         }
     }
 
@@ -116,7 +116,7 @@ struct WalkTests {
     }
 
     /// Promise 3 for what a dead process left unpublished.
-    @Test func aChunkThatWasLeftOverIsResolvedAnew() async throws {
+    @Test func aJobThatWasLeftOverIsResolvedAnew() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             for number in 1...4 { try await shop.register(installation(number), user: "ada", token: token(number)) }
@@ -181,11 +181,11 @@ struct WalkTests {
             _ = try await eventually {
                 let isReported = try await running.count("SELECT pending::bigint FROM notifications") == 1
                 // Or else the walk's own mark comes behind the update.
-                let isMarked = try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NULL") == 0
+                let isMarked = try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0
                 return isReported && isMarked ? true : nil
             }
             let again = try await running.jobs(.soon) { signal in
-                try await running.execute("UPDATE chunks SET published_at = NULL, lease_until = now()")
+                try await running.execute("UPDATE jobs SET published_at = NULL, free_from = now()")
                 return try PushJob(decoding: try await signal.next().body)
             }
             #expect(again.deliveries == [left])
@@ -232,7 +232,7 @@ struct WalkTests {
                 // Long before the database's clock: what is due now is due at the walk's now.
                 return try store.page(of: audience, names: DeliveryNames(id), now: 1)
             }
-            #expect(page.chunks.map(\.chunk.dueAt) == [1])
+            #expect(page.jobs.map(\.job.dueAt) == [1])
         }
     }
 
@@ -259,12 +259,12 @@ struct WalkTests {
             let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00""#)
             #expect(sent.json.text("state") == "scheduled", "\(sent.json)")
             let id = try #require(sent.json.text("id").flatMap { PushID($0) })
-            let chunks = try await running.pool.transaction { session in
+            let jobs = try await running.pool.transaction { session in
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
                 try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
-                return page.chunks
+                return page.jobs
             }
             let expected = try await running.pool.session { session in
                 try session.execute(
@@ -272,8 +272,8 @@ struct WalkTests {
                     [.text("\(date) 09:00"), .textArray(["Europe/Berlin", "America/Los_Angeles", "UTC"])]
                 ).map { row in try row.timestampMilliseconds(0) }
             }
-            #expect(Set(chunks.map(\.chunk.dueAt)) == Set(expected))
-            #expect(chunks.allSatisfy { $0.deliveries.count == 1 })
+            #expect(Set(jobs.map(\.job.dueAt)) == Set(expected))
+            #expect(jobs.allSatisfy { $0.deliveries.count == 1 })
         }
     }
 
@@ -305,9 +305,9 @@ struct WalkTests {
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
-                return (page, audience.template(dueAt: page.chunks.first?.chunk.dueAt ?? 0, locale: ""))
+                return (page, audience.template(dueAt: page.jobs.first?.job.dueAt ?? 0, locale: ""))
             }
-            #expect(page.chunks.map(\.chunk.dueAt) == [local])
+            #expect(page.jobs.map(\.job.dueAt) == [local])
             #expect(template.expiresAt == local + 7_200_000)
             #expect(template.apnsExpiration == (local + 7_200_000) / 1000)
         }

@@ -1,8 +1,11 @@
 import Postgres
 
-/// What is promised whatever happened in whatever order (DESIGN.md section 8), asked of the tables themselves.
+/// What is promised whatever happened in whatever order, asked of the tables themselves.
 enum RegistryInvariant {
     /// The names of those that do not hold in one app (`$1`): 3, 4, 5 and 7 as far as they show in one moment's rows; the model holds the rest.
+    ///
+    /// `$2` to `$5` are the app's deliveries without an outcome: each one's token row, its installation and that one's epoch at acceptance,
+    /// and the user whom it was sent to.
     static let violated: PostgresStatement = """
         SELECT 'one token row belongs to one installation (5)' WHERE EXISTS (
             SELECT FROM tokens WHERE app_id = $1 GROUP BY environment, purpose, token HAVING count(*) > 1)
@@ -17,12 +20,13 @@ enum RegistryInvariant {
         UNION ALL SELECT 'an epoch is what its fences say (rule 4)' WHERE EXISTS (
             SELECT FROM installations i WHERE app_id = $1 AND owner_epoch
                 <> coalesce((SELECT max(epochs_below) FROM fences f WHERE f.app_id = $1 AND f.installation = i.id), 1))
-        -- Whoever has the token now is signed in as somebody else than the notification was for, and no fence covers the delivery.
+        -- The installation that has the token now is signed in as another user than the notification was for, and no fence covers the
+        -- delivery.
         UNION ALL SELECT 'nothing queued for a previous owner passes its fence (3)' WHERE EXISTS (
-            SELECT FROM deliveries d JOIN notifications n ON n.id = d.notification JOIN tokens t ON t.id = d.token_id
-                JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-            WHERE n.app_id = $1 AND d.class IS NULL AND i.owner IS DISTINCT FROM n.target_user AND NOT EXISTS (
-                SELECT FROM fences f WHERE f.app_id = $1 AND f.installation = d.installation AND f.epochs_below > d.owner_epoch))
+            SELECT FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[]) AS d (token, installation, epoch, target)
+            JOIN tokens t ON t.id = d.token JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+            WHERE t.app_id = $1 AND i.owner IS DISTINCT FROM d.target AND NOT EXISTS (
+                SELECT FROM fences f WHERE f.app_id = $1 AND f.installation = d.installation AND f.epochs_below > d.epoch))
         UNION ALL SELECT 'what was erased is an empty shell' WHERE EXISTS (
             SELECT FROM installations i WHERE app_id = $1 AND deregistered_at IS NOT NULL AND signed_out_reason = 'erased' AND (
                 owner IS NOT NULL OR locale IS NOT NULL OR EXISTS (SELECT FROM tokens t WHERE t.app_id = $1 AND t.installation = i.id)))

@@ -137,7 +137,7 @@ extension RegistryModel {
         return .deregistered
     }
 
-    /// DESIGN.md section 6: a 410 retires what was registered at or before its moment, a rejection what was registered before the
+    /// A 410 retires what was registered at or before its moment, a rejection what was registered before the
     /// request left, and nothing else ever retires. Under the brake a rejection retires nothing, and those that did are doubted.
     private mutating func settle(_ outcome: RegistryOperation.Outcome) -> RegistryAnswer {
         if isBraked, outcome.outcome == .tokenRejected {

@@ -18,18 +18,19 @@ struct RegistryModelTests {
         try await RunningService.run(.init(settings: ["POSTGRES_POOL_SIZE": "8"])) { running in
             let begin = ContinuousClock.now
             let repeated = Counter()
-            var totals = Totals()
-            try await withThrowingTaskGroup(of: Totals.self) { group in
-                for (number, policy) in policies.enumerated() {
-                    group.addTask {
-                        var world = try await RegistryWorld(
-                            running, number: number, policy: policy, seed: seed + UInt64(number), repeated: repeated)
-                        await Self.play(&world, seed: seed, until: begin + Self.patience)
-                        return Totals(
-                            rounds: world.rounds, operations: world.operations, released: world.released, emptied: world.emptied)
+            let totals = try await Self.collectingJobs(running) { sent in
+                try await withThrowingTaskGroup(of: Totals.self) { group in
+                    for (number, policy) in policies.enumerated() {
+                        group.addTask {
+                            var world = try await RegistryWorld(
+                                running, sent: sent, number: number, policy: policy, seed: seed + UInt64(number), repeated: repeated)
+                            await Self.play(&world, seed: seed, until: begin + Self.patience)
+                            return Totals(
+                                rounds: world.rounds, operations: world.operations, released: world.released, emptied: world.emptied)
+                        }
                     }
+                    return try await group.reduce(into: Totals()) { $0 += $1 }
                 }
-                for try await world in group { totals += world }
             }
             let deadlocks = try await running.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             let took = ContinuousClock.now - begin
@@ -41,6 +42,20 @@ struct RegistryModelTests {
             // ends one of the two and it is run again; what no client may see is an error, and `RegistryWorld` takes none but 503.
             #expect(deadlocks <= 3 && repeated.count <= 30)
             try await Self.checkControlStream(running)
+        }
+    }
+
+    /// Takes the jobs from the broker while `body` runs.
+    private static func collectingJobs<R: Sendable>(
+        _ running: RunningService, _ body: @escaping @Sendable (SentJobs) async throws -> R
+    ) async throws -> R {
+        try await running.jobs { messages in
+            let sent = SentJobs()
+            return try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await sent.collect(messages) }
+                defer { group.cancelAll() }
+                return try await body(sent)
+            }
         }
     }
 

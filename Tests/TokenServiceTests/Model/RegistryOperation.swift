@@ -90,7 +90,9 @@ struct OpenDelivery: Sendable {
     var token: TokenName
     /// The number of the token's row.
     var row: Int64
+    /// The installation that had the token when the notification was accepted, and its owner's epoch then.
     var installation: Int
+    var epoch: Int64
     /// Whom it was sent to.
     var user: Int
 }

@@ -99,6 +99,14 @@ struct RegistryState: Sendable {
 
     static func user(_ name: String?) -> Int? { name.flatMap { RegistryModel.users.firstIndex(of: $0) } }
 
+    /// Of an alert.
+    static func name(_ delivery: PushJob.Delivery) -> TokenName? {
+        guard let last = delivery.token.bytes.last,
+            let place = TokenName.places.firstIndex(where: { $0.0 == delivery.environment.rawValue && $0.1 == "alert" })
+        else { return nil }
+        return TokenName(number: Int(last) - 1, place: place)
+    }
+
     /// Columns: token, environment, purpose.
     static func name(_ row: PostgresRow, from column: Int) throws -> TokenName {
         let (environment, purpose) = (try row.text(column + 1), try row.text(column + 2))

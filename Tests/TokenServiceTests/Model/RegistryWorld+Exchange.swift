@@ -135,21 +135,29 @@ extension RegistryWorld {
         guard answer.status == 202, let notification = answer.json.text("id").flatMap({ PushID($0) }) else {
             throw BadAnswer(operation, answer)
         }
+        guard answer.json.number("deliveries") != 0 else { return (.sent([]), []) }
+        let deliveries = try await eventually { sent.job(of: notification)?.deliveries }
+        // The rows of its tokens; there are none where the notification was erased with its user since.
         let rows = try await running.pool.session { session in
             try session.execute(
                 """
-                SELECT d.id, d.installation, d.owner_epoch, t.token, t.environment, t.purpose, t.id
-                FROM deliveries d JOIN tokens t ON t.id = d.token_id WHERE d.notification = $1
+                SELECT delivery_id(j.notification, j.number, m.position), m.token_id FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
+                WHERE j.notification = $1
                 """, [.id(notification)]
-            ).map { row in (try row.id(0), try row.id(1), try row.int64(2), try RegistryState.name(row, from: 3), try row.int64(6)) }
+            ).map { row in (try row.id(0), try row.int64(1)) }
         }
+        let rowsOfTokens = Dictionary(uniqueKeysWithValues: rows)
         var targets: Set<RegistryAnswer.Delivery> = []
         var open: [OpenDelivery] = []
-        for (delivery, installation, epoch, name, row) in rows {
-            let number = try #require(RegistryState.number(of: installation))
-            targets.insert(.init(token: name, installation: number, epoch: epoch))
+        for delivery in deliveries {
+            let name = try #require(RegistryState.name(delivery))
+            let number = try #require(RegistryState.number(of: delivery.installation))
+            targets.insert(.init(token: name, installation: number, epoch: delivery.ownerEpoch))
+            guard let row = rowsOfTokens[delivery.id] else { continue }
             open.append(
-                OpenDelivery(id: delivery, notification: notification, token: name, row: row, installation: number, user: user))
+                OpenDelivery(
+                    id: delivery.id, notification: notification, token: name, row: row, installation: number, epoch: delivery.ownerEpoch,
+                    user: user))
         }
         return (.sent(targets), open)
     }
@@ -165,7 +173,8 @@ extension RegistryWorld {
         }
         _ = try await eventually {
             try await running.count(
-                "SELECT count(*) FROM deliveries WHERE id = $1 AND class IS NULL", [.id(outcome.delivery.id)]) == 0 ? true : nil
+                "SELECT count(*) FROM deliveries WHERE notification = $1 AND id = $2 AND class IS NULL",
+                [.id(outcome.delivery.notification), .id(outcome.delivery.id)]) == 0 ? true : nil
         }
     }
 
@@ -174,9 +183,8 @@ extension RegistryWorld {
     ) -> OutcomeEvent {
         let delivery = OutcomeEvent.Delivery(
             id: outcome.delivery.id, notification: outcome.delivery.notification, installation: id(outcome.delivery.installation),
-            attempt: 1,
-            status: told == .tokenGone ? 410 : 400, reason: told == .tokenGone ? "Unregistered" : "BadDeviceToken", timestamp: timestamp,
-            sentAt: sentAt)
+            attempt: 1, ownerEpoch: outcome.delivery.epoch, status: told == .tokenGone ? 410 : 400,
+            reason: told == .tokenGone ? "Unregistered" : "BadDeviceToken", timestamp: timestamp, sentAt: sentAt)
         return OutcomeEvent(
             id: .random(), source: "/push/dispatcher/model", time: UnixClock.now(), app: app, outcome: told, isFinal: true,
             deliveries: [delivery])

@@ -9,6 +9,7 @@ import TokenService
 /// One app of a running service, and what may be true of it: every model that explains all answers and states so far.
 struct RegistryWorld {
     let running: RunningService
+    let sent: SentJobs
     let client: APITestClient
     let app: AppSlug
     let appID: Int64
@@ -27,8 +28,11 @@ struct RegistryWorld {
     /// Tokens that left quarantine by request, and installations that were erased.
     private(set) var (released, emptied) = (0, 0)
 
-    init(_ running: RunningService, number: Int, policy: RegistryModel.Policy, seed: UInt64, repeated: Counter) async throws {
+    init(
+        _ running: RunningService, sent: SentJobs, number: Int, policy: RegistryModel.Policy, seed: UInt64, repeated: Counter
+    ) async throws {
         self.running = running
+        self.sent = sent
         self.number = number
         self.repeated = repeated
         let name = "world\(number)"
@@ -154,12 +158,16 @@ extension RegistryModel {
 // MARK: What holds whatever the order was
 
 extension RegistryWorld {
-    /// What DESIGN.md section 8 promises, straight from the tables.
+    /// What the promises say (`docs/promises.md`), straight from the tables.
     private mutating func checkInvariants(
         _ state: RegistryState, after operations: [RegistryOperation], history: [Int: Int64]
     ) async throws {
-        let violated = try await running.pool.session { [appID] session in
-            try session.execute(RegistryInvariant.violated, [.int64(appID)]).map { row in try row.text(0) }
+        let parameters: [PostgresValue] = [
+            .int64(appID), .int64Array(open.map(\.row)), .ids(open.map { id($0.installation) }), .int64Array(open.map(\.epoch)),
+            .textArray(open.map { RegistryModel.users[$0.user] }),
+        ]
+        let violated = try await running.pool.session { session in
+            try session.execute(RegistryInvariant.violated, parameters).map { row in try row.text(0) }
         }
         #expect(violated == [], "in world \(app.text), round \(rounds)")
         for (index, installation) in state.model.installations.enumerated() {
@@ -183,9 +191,11 @@ extension RegistryWorld {
         guard !erased.isEmpty else { return }
         let after = try await historyLines()
         for (user, lines) in history where !erased.contains(user) { #expect(after[user, default: 0] >= lines) }
-        let ids = open.map(\.id)
+        let parameters: [PostgresValue] = [.ids(Set(open.map(\.notification))), .ids(open.map(\.id))]
         let found = try await running.pool.session { session in
-            try Set(session.execute("SELECT id FROM deliveries WHERE id = ANY ($1::uuid[])", [.ids(ids)]).map { row in try row.id(0) })
+            try Set(
+                session.execute("SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) AND id = ANY ($2::uuid[])", parameters)
+                    .map { row in try row.id(0) })
         }
         #expect(open.allSatisfy { erased.contains($0.user) || found.contains($0.id) }, "another user's delivery was erased")
         open.removeAll { !found.contains($0.id) }

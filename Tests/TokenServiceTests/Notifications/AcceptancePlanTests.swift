@@ -61,7 +61,7 @@ struct AcceptancePlanTests {
                 let before = try session.entriesRead(of: "quiet_hours")
                 return (try accept(late), try session.entriesRead(of: "quiet_hours") - before)
             }
-            guard case .resolved(let deliveries, outbox: _) = found[0] else { throw CorruptRow(table: "deliveries") }
+            guard case .resolved(let deliveries) = found[0] else { throw CorruptRow(table: "jobs") }
             #expect(deliveries.count == 20)
             #expect(read < 100)
         }

@@ -1,37 +1,36 @@
 import Postgres
+import PushModel
 import TestDatabase
 import Testing
 import TokenService
 
 @Suite("The id of a delivery", .timeLimit(.minutes(1)))
 struct DeliveryIDTests {
-    private static let notification = "0190a000-0000-7000-8000-000000000002"
+    private static let notification = PushID(high: 0x0190_a000_0000_7000, low: 0x8000_0000_0000_0002)
 
-    @Test("It has its notification's upper half, is distinct, and is the same each time") func ids() async throws {
+    @Test("It is a UUID of version 8 that names its place, and PostgreSQL makes the same one") func places() async throws {
         try await withTestDatabase { pool, _ in
             try await Schema.migrator().migrate(pool)
-            try await pool.session { session in
-                let ids = try Self.ids(session)
-                #expect(ids.allSatisfy { $0.hasPrefix("0190a000-0000-7000-") && "89ab".contains($0.dropFirst(19).first ?? "-") })
-                #expect(Set(ids).count == 1000)
-                #expect(try Self.ids(session) == ids)
+            let names = DeliveryNames(Self.notification)
+            let places = [(0, 0), (0, 99), (1, 0), (65_536, 7), (Int(Int32.max), 99)]
+            let made: [PushID] = try await pool.session { session in
+                try session.execute(
+                    """
+                    SELECT delivery_id(\(Self.notification), number::int, position::int) AS id
+                    FROM unnest(\(places.map(\.0))::bigint[], \(places.map(\.1))::bigint[]) WITH ORDINALITY AS e (number, position, place)
+                    ORDER BY place
+                    """
+                ).column("id")
             }
-        }
-    }
-
-    @Test("It is part of the statement that calls it, not a call") func inlined() async throws {
-        try await withTestDatabase { pool, _ in
-            try await Schema.migrator().migrate(pool)
-            let plan = try await pool.session { session in
-                let rows = try session.execute("EXPLAIN (VERBOSE) SELECT delivery_id(n.id, n.total) FROM notifications n")
-                return try rows.map { row in try row.text(0) }
+            #expect(made == places.map { names.id(job: $0.0, position: $0.1) })
+            #expect(Set(made).count == places.count)
+            for (id, place) in zip(made, places) {
+                let found = DeliveryNames.place(of: id)
+                #expect(found.job == place.0 && found.position == place.1)
+                let text = Array(id.description)
+                #expect(text[14] == "8" && "89ab".contains(text[19]))
             }
-            #expect(plan.contains { $0.contains("uuid_hash_extended") })
-            #expect(!plan.contains { $0.contains("delivery_id(") })
+            #expect(DeliveryNames(.random()).id(job: 0, position: 0) != made[0])
         }
-    }
-
-    private static func ids(_ session: PostgresSession) throws -> [String] {
-        try session.execute("SELECT delivery_id(\(notification)::uuid, n)::text AS id FROM generate_series(1, 1000) AS n").column("id")
     }
 }

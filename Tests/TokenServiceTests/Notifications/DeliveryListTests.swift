@@ -98,19 +98,61 @@ struct DeliveryListTests {
         }
     }
 
-    @Test("A rare state gives short pages, and loses nothing") func boundedWork() async throws {
+    @Test("A rare state gives short pages, and loses nothing", arguments: ["all", "failures"]) func boundedWork(receipts: String)
+        async throws
+    {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
-            let id = try #require(try await shop.send(#"{"installation":"\#(installation(1))"}"#).json.text("id"))
+            let id = try #require(
+                try await shop.send(#"{"installation":"\#(installation(1))"}"#, more: #","receipts":"\#(receipts)""#).json.text("id"))
             try await running.execute(
                 """
-                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT delivery_id($1::text::uuid, n), $1::text::uuid, n, gen_random_uuid(), 1, 'production',
-                    CASE WHEN n < $2::int THEN 'accepted' ELSE 'rejected' END, now()
-                FROM generate_series(1, $2::int) AS n
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT $1::text::uuid, n / 100, n % 100, n, gen_random_uuid(), 1, 'production',
+                    CASE WHEN n < $2::int - 1 THEN 'accepted' ELSE 'rejected' END, now()
+                FROM generate_series(0, $2::int - 1) AS n
                 """, [.text(id), .int32(Int32(2 * DeliveryReading.walkedPerPage + 100))])
             let pages = try await Self.rows(shop, "/v1/apps/shop/notifications/\(id)/deliveries", "state=rejected&limit=10")
             #expect(pages.map(\.count) == [0, 0, 1])
+        }
+    }
+
+    @Test("Deliveries that are under way are listed first, as far as they are listed, and each page has what follows") func underWay()
+        async throws
+    {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(2 * PushJob.maximumDeliveries, app: try await running.app())
+            let id = try #require(try await shop.send(#"{"all":true}"#, more: #","receipts":"all""#).json.text("id"))
+            // 20 jobs with 100 members each: the first 10 are over, and of each of the others so is the first member.
+            try await running.execute(
+                """
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, settled)
+                SELECT $1::text::uuid, n, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
+                        SELECT id FROM tokens ORDER BY id OFFSET n % 2 * 100 LIMIT 100) AS t), now(),
+                    CASE WHEN n < 10 THEN ~B'0'::bit(100) ELSE B'1'::bit(100) END
+                FROM generate_series(0, 19) AS n
+                """, [.text(id)])
+            try await running.execute(
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT j.notification, j.number, m.position, m.token_id, t.installation, 1, 'production', 'accepted', now()
+                FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.is_settled
+                """)
+            try await running.execute(
+                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990, expanded_at = now() WHERE id = $1::text::uuid",
+                [.text(id)])
+            let status = try await shop.status(id)
+            let states = status["deliveries"]?.arrayValue?.map { $0.text("state") }
+            #expect(states == Array(repeating: "pending", count: 990) + Array(repeating: "accepted", count: 10))
+            #expect(status["counts"]?.number("accepted") == 1010 && status["counts"]?.number("pending") == 990)
+            let path = "/v1/apps/shop/notifications/\(id)/deliveries"
+            let all = try await Self.rows(shop, path, "limit=300").flatMap { $0 }
+            #expect(all.count == 2000 && all.count { $0.hasSuffix("pending") } == 990)
+            #expect(try await Self.rows(shop, path, "state=pending&limit=1000").map(\.count) == [990])
+            let device = try #require(status["deliveries"]?[0]?.text("installation"))
+            let own = try await Self.rows(shop, path, "installation=\(device)&limit=3")
+            #expect(own.map(\.count) == [3, 3, 3, 1] && own.flatMap { $0 }.count { $0.hasSuffix("pending") } == 5)
         }
     }
 }

@@ -38,19 +38,20 @@ struct ExplanationTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             let id = job.notification.description
-            _ = try await eventually { try await shop.status(id).text("state") == "sending" ? true : nil }
+            try await running.sending(job.notification, shop)
             let waiting = try await Self.why(id, "ada", shop)
             #expect(waiting.verdict == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
             let retryAt = UnixClock.now() + 60_000
             try await running.report(.throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: retryAt)
             _ = try await eventually { try await Self.why(id, "ada", shop).step("attempt") }
             // That it was published is noted when it has been tried already.
-            try await running.execute("UPDATE notifications SET published_at = now() + interval '40 milliseconds'")
+            try await running.execute("UPDATE jobs SET published_at = now() + interval '40 milliseconds'")
             let tried = try await Self.why(id, "ada", shop).steps
             #expect(tried.filter { ["published", "attempt", "pending"].contains($0) } == ["published", "attempt", "pending"])
             try await running.report(.accepted, of: job, status: 200, attempt: 2)
             _ = try await running.completed(job.notification, shop)
-            try await running.execute("UPDATE notifications SET published_at = completed_at + interval '40 milliseconds'")
+            try await running.execute(
+                "UPDATE jobs SET published_at = n.completed_at + interval '40 milliseconds' FROM notifications n WHERE n.id = notification")
             let told = try await Self.why(id, "ada", shop)
             #expect(told.verdict == "sent")
             #expect(told.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
@@ -68,7 +69,7 @@ struct ExplanationTests {
         }
     }
 
-    @Test("What a dispatcher has had was handed over, also where that is not noted yet; a chunk too") func notedLate() async throws {
+    @Test("What a dispatcher has had was handed over, also where that is not noted yet; a job too") func notedLate() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -77,14 +78,14 @@ struct ExplanationTests {
             try await running.sending(job.notification, shop)
             try await running.report(.accepted, of: job, status: 200)
             _ = try await running.completed(job.notification, shop)
-            try await running.execute("UPDATE notifications SET published_at = NULL")
+            try await running.execute("UPDATE jobs SET published_at = NULL")
             let told = try await Self.why(id, "ada", shop)
             #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "ended", "completed"])
             // Of a large audience, without a receipt.
             let all = try await Self.send(#"{"all":true}"#, shop)
             try await running.execute(
                 """
-                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until, published_at, settled)
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at, settled)
                 SELECT n.id, 0, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
                 FROM notifications n, tokens t WHERE n.id = $1::text::uuid
                 """, [.text(all)])
@@ -207,9 +208,8 @@ struct ExplanationTests {
             let lost = try await Self.send(#"{"user":"ada"}"#, shop)
             try await shop.register(installation(1), user: "late", token: token(1))
             try await shop.register(installation(2), user: "ada", token: token(2))
-            // As if its receipt had been removed, after it was published.
-            try await running.execute("DELETE FROM deliveries")
-            try await running.execute("UPDATE notifications SET published_at = accepted_at WHERE id = $1::text::uuid", [.text(lost)])
+            // As if it had ended and its receipt had been removed since.
+            try await running.execute("UPDATE jobs SET settled = ~B'0'::bit(100)")
             let tooLate = try await Self.why(late, "late", shop)
             #expect(tooLate.verdict == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
             let unknown = try await Self.why(lost, "ada", shop)
@@ -273,7 +273,7 @@ struct ExplanationTests {
                     now() FROM apps
                 """)
             let id = try await Self.send(#"{"user":"ada"}"#, shop)
-            _ = try await eventually { try await running.count("SELECT count(*) FROM chunks") == 1 ? true : nil }
+            _ = try await eventually { try await running.count("SELECT count(*) FROM jobs") == 1 ? true : nil }
             let told = try await Self.why(id, "ada", shop)
             #expect(told.verdict == "waiting" && told.steps.contains("waits") && told.steps.contains("not_published"))
             #expect(told.step("waits")?.text("why")?.contains("quiet hours") == true)
@@ -295,7 +295,7 @@ struct ExplanationTests {
             }
             let id = job.notification.description
             _ = try await eventually {
-                try await running.count("SELECT count(*) FROM chunks WHERE published_at IS NOT NULL") == 1 ? true : nil
+                try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NOT NULL") == 1 ? true : nil
             }
             func part(_ number: Int) -> PushJob {
                 var part = job
@@ -335,7 +335,7 @@ struct ExplanationTests {
             #expect(number < 256)
             try await running.execute(
                 """
-                INSERT INTO chunks (notification, number, lane, locale, due_at, members, lease_until, published_at)
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
                 VALUES ($1::text::uuid, 0, 'bulk', '', now(), int8send($2::bigint * 256) || int8send($2::bigint * 256), now(), now())
                 """, [.text(id), .int64(number)])
             let told = try await Self.why(id, "ada", shop)

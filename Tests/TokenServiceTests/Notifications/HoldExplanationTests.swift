@@ -20,8 +20,8 @@ struct HoldExplanationTests {
 
     private static func named(_ told: JSONValue) -> Set<String> { Set(held(told).compactMap { $0["detail"]?.text("hold") }) }
 
-    @Test("In the outbox, resolved or walked: by everything, the app, a lane, the notification; no longer once it is lifted")
-    func inTheOutbox() async throws {
+    @Test("Before it is published, as a job or a fan-out: by everything, the app, a lane, the notification; no longer once it is lifted")
+    func beforePublishing() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))
@@ -30,7 +30,9 @@ struct HoldExplanationTests {
             let resolved = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
             let walked = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
             _ = try await eventually {
-                try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL") == 2 ? true : nil
+                let jobs = try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL")
+                let fanOuts = try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL")
+                return jobs == 1 && fanOuts == 1 ? true : nil
             }
             let one = try await chief.setHold(#"{"notification":"\#(resolved)","reason":"a typo"}"#)
             let everywhere = try await running.client.setHold(#"{"all":true,"reason":"Apple is ill"}"#, at: "/v1/admin/holds")
@@ -54,7 +56,7 @@ struct HoldExplanationTests {
         }
     }
 
-    @Test("What ended while it was held was never handed to the broker") func endedInTheOutbox() async throws {
+    @Test("What ended while it was held was never handed to the broker") func endedBeforePublishing() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             let users = ["ada", "grace", "linus"]

@@ -34,7 +34,7 @@ struct NotificationListTests {
             try await running.execute(
                 """
                 INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                    expires_at, state, total, pending, free_from, published_at, is_walked, target_user, target_users)
+                    expires_at, state, total, pending, free_from, expanded_at, is_walked, target_user, target_users)
                 VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, NULL, $3,
                     true, $5, nullif($6::text[], '{}'))
                 """,
@@ -132,7 +132,7 @@ struct NotificationListTests {
         try await running.execute(
             """
             INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                expires_at, state, total, pending, free_from, published_at, is_walked, target_all, target_users)
+                expires_at, state, total, pending, free_from, expanded_at, is_walked, target_all, target_users)
             SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
                     || lpad(to_hex(n), 12, '0'))::uuid,
                 $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0, NULL, now(), true,

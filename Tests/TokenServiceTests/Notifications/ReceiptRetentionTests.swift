@@ -15,8 +15,8 @@ struct ReceiptRetentionTests {
             let count = ReceiptRemoval.batch + 5
             try await running.execute(
                 """
-                INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT delivery_id($1, n), $1, n, gen_random_uuid(), 1, 'production', 'accepted', now()
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
+                SELECT $1, n / 100, n % 100, n, gen_random_uuid(), 1, 'production', 'accepted', now()
                 FROM generate_series(1, $2::int) AS n
                 """, [.id(id), .int32(Int32(count))])
             try await running.execute("UPDATE notifications SET total = $1, state = 'completed'", [.int32(Int32(count))])
@@ -29,7 +29,7 @@ struct ReceiptRetentionTests {
             #expect(left["counts"]?.number("total") == 5 && left["counts"]?.number("accepted") == 5)
             let last = try await step()
             #expect(last.deliveries == 5 && last.notifications == 1 && last.idempotencyRecords == 1 && last.isDone)
-            #expect(try await running.count("SELECT count(*) FROM deliveries") == 0)
+            #expect(try await running.count("SELECT count(*) FROM receipts") == 0)
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)").status == 404)
         }
     }

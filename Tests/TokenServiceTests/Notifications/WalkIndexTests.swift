@@ -44,8 +44,8 @@ struct WalkIndexTests {
             _ = try await eventually {
                 running.metrics.render().contains("push_token_service_walk_installations_total \(60 + count)") ? true : nil
             }
-            let chunks = try await running.count("SELECT count(*) FROM chunks")
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_chunks_total \(chunks)") ? true : nil }
+            let jobs = try await running.count("SELECT count(*) FROM jobs")
+            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_jobs_total \(jobs)") ? true : nil }
             _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
         }
     }
@@ -69,7 +69,7 @@ struct WalkIndexTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             func oldest() async throws -> Int64? {
-                try await running.pool.session { session in try OutboxStore(session: session).oldestWalk(leaseSeconds: 30) }
+                try await running.pool.session { session in try OutboxStore(session: session).oldestFanOut(leaseSeconds: 30) }
             }
             #expect(try await oldest() == nil)
             let later = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
@@ -81,7 +81,7 @@ struct WalkIndexTests {
             try await running.execute(
                 "UPDATE notifications SET free_from = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
             #expect(try await oldest() != nil)
-            try await running.execute("UPDATE notifications SET published_at = now() WHERE target_all")
+            try await running.execute("UPDATE notifications SET expanded_at = now(), free_from = NULL WHERE target_all")
             #expect(try await oldest() == nil)
         }
     }

@@ -15,8 +15,8 @@ struct RefusedOutcomeTests {
             id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: brake.job.app, outcome: .rejected, isFinal: true,
             deliveries: brake.job.deliveries.map {
                 OutcomeEvent.Delivery(
-                    id: $0.id, notification: brake.job.notification, installation: $0.installation, attempt: 1, status: 400,
-                    reason: "BadTopic", sentAt: UnixClock.now())
+                    id: $0.id, notification: brake.job.notification, installation: $0.installation, attempt: 1,
+                    ownerEpoch: $0.ownerEpoch, status: 400, reason: "BadTopic", sentAt: UnixClock.now())
             })
         change(&event.deliveries[bad])
         return event
@@ -48,7 +48,7 @@ struct RefusedOutcomeTests {
         let lines = LogLines()
         try await RunningService.run(.init(logger: lines.logger)) { running in
             let brake = try await Brake(running, count: 22)
-            try await running.execute("ALTER TABLE deliveries ADD CONSTRAINT no_poison CHECK (reason IS DISTINCT FROM 'Poison')")
+            try await running.execute("ALTER TABLE receipts ADD CONSTRAINT no_poison CHECK (reason IS DISTINCT FROM 'Poison')")
             // A 410 in another message that shares the transaction is applied, too.
             var gone = brake.job
             gone.deliveries = [brake.job.deliveries[0]]
@@ -84,8 +84,12 @@ struct RefusedOutcomeTests {
                 try session.simple(
                     """
                     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                        IF NEW.id IN (SELECT id FROM refused) THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$;
-                    CREATE TRIGGER refuse BEFORE UPDATE ON deliveries FOR EACH ROW EXECUTE FUNCTION refuse()
+                        IF delivery_id(NEW.notification, NEW.number, NEW.position) IN (SELECT id FROM refused) THEN
+                            RAISE EXCEPTION 'no';
+                        END IF;
+                        RETURN NEW;
+                    END $$;
+                    CREATE TRIGGER refuse BEFORE INSERT ON receipts FOR EACH ROW EXECUTE FUNCTION refuse()
                     """)
             }
             try await running.report(Self.event(brake, 5) { _ in })
@@ -113,7 +117,7 @@ struct RefusedOutcomeTests {
                 try session.simple(
                     """
                     CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END $$;
-                    CREATE TRIGGER slow BEFORE UPDATE OF class ON deliveries FOR EACH ROW EXECUTE FUNCTION slow()
+                    CREATE TRIGGER slow BEFORE INSERT ON receipts FOR EACH ROW EXECUTE FUNCTION slow()
                     """)
             }
             try await running.report(.accepted, of: brake.job, status: 200)
@@ -122,12 +126,16 @@ struct RefusedOutcomeTests {
         }
     }
 
-    @Test("While a row is locked its outcome waits, and what comes behind it does not") func locked() async throws {
+    /// A receipt that is locked is one of an attempt that was not the end.
+    @Test("While a delivery's receipt is locked its outcome waits, and what comes behind it does not") func lockedReceipt() async throws {
         try await RunningService.run(.init(database: { $0.lockTimeout = .milliseconds(500) })) { running in
             let brake = try await Brake(running, count: 22)
             let other = try await running.sendAndTake(#"{"user":"ada"}"#, with: brake.shop)
-            let lock: PostgresStatement = "SELECT id FROM deliveries WHERE id = $1 FOR UPDATE"
-            try await running.holding(lock, [.id(brake.job.deliveries[5].id)]) {
+            var tried = brake.job
+            tried.deliveries = [brake.job.deliveries[5]]
+            try await running.report(.unknown, of: tried, final: false, reason: "timed_out")
+            _ = try await eventually { try await running.count("SELECT count(*) FROM receipts") == 1 ? true : nil }
+            try await running.holding("SELECT FROM receipts FOR UPDATE") {
                 try await running.report(Self.event(brake, 0) { _ in })
                 try await running.report(.accepted, of: other, status: 200)
                 _ = try await running.completed(other.notification, brake.shop)
@@ -138,6 +146,36 @@ struct RefusedOutcomeTests {
             }
             _ = try await running.completed(brake.job.notification, brake.shop)
             #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
+        }
+    }
+
+    @Test("While a job is locked its deliveries' outcomes wait, and those of another job do not") func lockedJob() async throws {
+        try await RunningService.run(.init(database: { $0.lockTimeout = .milliseconds(500) })) { running in
+            let brake = try await Brake(running, count: 3)
+            let other = try await running.sendAndTake(#"{"user":"ada"}"#, with: brake.shop)
+            try await running.allPublished()
+            let lock: PostgresStatement = "SELECT FROM jobs WHERE notification = $1 FOR UPDATE"
+            try await running.holding(lock, [.id(brake.job.notification)]) {
+                try await running.report(Self.event(brake, 0) { _ in })
+                try await running.report(.accepted, of: other, status: 200)
+                _ = try await running.completed(other.notification, brake.shop)
+                #expect(try await Self.reasons(running) == ["none - - 3", "accepted 200 - 3"])
+            }
+            _ = try await running.completed(brake.job.notification, brake.shop)
+            #expect(try await TestBroker.messageCount(running.topology.deadQueue, running.broker) == 0)
+        }
+    }
+
+    @Test("A receipt without its text still names the owner that the delivery was for") func notStored() async throws {
+        try await RunningService.run { running in
+            let brake = try await Brake(running, count: 2)
+            try await running.execute("ALTER TABLE receipts ADD CONSTRAINT no_poison CHECK (reason IS DISTINCT FROM 'Poison')")
+            var event = Self.event(brake, 1) { $0.reason = "Poison" }
+            for index in event.deliveries.indices { event.deliveries[index].ownerEpoch = 7 }
+            try await running.report(event)
+            _ = try await running.completed(brake.job.notification, brake.shop)
+            #expect(try await Self.reasons(running) == ["rejected 400 BadTopic 1", "rejected 400 outcome_not_stored 1"])
+            #expect(try await running.count("SELECT count(*) FROM receipts WHERE owner_epoch = 7") == 2)
         }
     }
 }

@@ -222,9 +222,9 @@ struct ValidationTests {
             #expect(warnings(try await Self.validate(shop, single)) == [])
             for _ in 1...3 { _ = try await shop.post("/v1/apps/shop/notifications", single) }
             #expect(warnings(try await Self.validate(shop, single)) == ["/to frequent_background"])
-            let session = AudienceCount.recentOfUser
-            let later = try await running.pool.session { connection in
-                try connection.execute(session, [.int64(1), .text("ada"), .id(PushID(high: .max >> 1, low: 0))]).only().int64(0)
+            let app = try #require(try await AppStore(pool: running.pool).all().first)
+            let later = try await running.pool.session { session in
+                try AudienceCount(session: session, app: app).recentBackgroundPushes(.user("ada"), now: UnixTime.milliseconds() + 7_200_000)
             }
             #expect(later == 0)
         }

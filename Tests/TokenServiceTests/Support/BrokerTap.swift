@@ -1,5 +1,6 @@
 import Broker
 import Logging
+import Postgres
 import PushModel
 import TestSupport
 import Testing
@@ -65,8 +66,8 @@ extension RunningService {
             id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: job.app, outcome: outcome, isFinal: final,
             deliveries: job.deliveries.map {
                 OutcomeEvent.Delivery(
-                    id: $0.id, notification: job.notification, installation: $0.installation, attempt: attempt, status: status,
-                    reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
+                    id: $0.id, notification: job.notification, installation: $0.installation, attempt: attempt, ownerEpoch: $0.ownerEpoch,
+                    status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt, environment: environment)
             })
         try await report(event)
     }
@@ -91,9 +92,13 @@ extension RunningService {
         }
     }
 
-    /// Returns when the notification is `sending`: one whose outcomes are quicker than the note that it was published never is.
+    /// Returns when the notification is `sending` and all of its jobs are written down as published.
     func sending(_ id: PushID, _ client: APITestClient) async throws {
-        _ = try await eventually { try await client.status(id.description).text("state") == "sending" ? true : nil }
+        _ = try await eventually { () -> Bool? in
+            guard try await client.status(id.description).text("state") == "sending" else { return nil }
+            let left = try await count("SELECT count(*) FROM jobs WHERE notification = $1 AND published_at IS NULL", [.id(id)])
+            return left == 0 ? true : nil
+        }
     }
 
     /// The status document when every delivery has its outcome.

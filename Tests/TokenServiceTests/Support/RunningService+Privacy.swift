@@ -48,7 +48,7 @@ extension RunningService {
                 """) == shells)
         let leftOvers: [PostgresStatement] = [
             "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",
-            "SELECT count(*) FROM deliveries d JOIN installations i ON i.id = d.installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM receipts r JOIN installations i ON i.id = r.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM notifications n JOIN installations i ON i.id = n.target_installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM idempotency_records r LEFT JOIN notifications n ON n.id = r.notification WHERE n.id IS NULL",
@@ -66,8 +66,7 @@ extension RunningService {
                     SELECT count(*) AS total, count(*) FILTER (WHERE class IS NULL) AS pending FROM deliveries WHERE notification = n.id
                 ) AS d ON true
                 WHERE n.receipts = 'all' AND (n.total <> d.total OR n.pending <> d.pending
-                    OR NOT (n.is_walked AND n.published_at IS NULL)
-                        AND ((n.pending = 0) <> (n.completed_at IS NOT NULL) OR (n.pending = 0 AND n.published_at IS NULL)))
+                    OR n.expanded_at IS NOT NULL AND (n.pending = 0) <> (n.completed_at IS NOT NULL))
                 """) == 0)
     }
 }

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// What an API key may do (DESIGN.md section 10). No scope includes another.
+/// What an API key may do. No scope includes another.
 package enum Scope: String, Sendable, CaseIterable, Hashable {
     case devices, send, read, admin
 }

@@ -8,7 +8,7 @@ package struct KeyStore: Sendable {
 
     package init(pool: PostgresPool) { self.pool = pool }
 
-    /// A 192-bit random secret needs no slow hash (RELIABILITY.md 6.1).
+    /// A 192-bit random secret needs no slow hash: no attacker can try enough of them.
     package static func digest(_ key: APIKeyText) -> [UInt8] { Digest.sha256(Array(key.secret.utf8)) }
 
     /// - Parameter expiresAt: UNIX milliseconds; nil for never.

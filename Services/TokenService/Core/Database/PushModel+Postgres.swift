@@ -15,3 +15,4 @@ extension APNsEnvironment: PostgresEncodable, PostgresDecodable {}
 extension Lane: PostgresEncodable, PostgresDecodable {}
 extension PushType: PostgresEncodable, PostgresDecodable {}
 extension OutcomeClass: PostgresEncodable, PostgresDecodable {}
+extension PushJob.OnUnknown: PostgresEncodable, PostgresDecodable {}

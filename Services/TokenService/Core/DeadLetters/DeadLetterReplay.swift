@@ -2,9 +2,9 @@ import Broker
 package import Postgres
 import PushModel
 
-/// Resolves dead letters anew and publishes what may still be sent: first the registry's word in one transaction, then the jobs, confirmed;
-/// only then may the letters go. The letter is the outbox: if this process dies in between, it is still there, and replaying it again
-/// finds what was reopened and not sent.
+/// Resolves dead letters anew and publishes what may still be sent: first one transaction decides and writes, then the jobs are confirmed,
+/// and only then may the letters go. A letter is its replay's outbox: if this process dies in between, the letter is still there, and the
+/// next replay finds the deliveries that were reopened and not sent.
 package struct DeadLetterReplay: Sendable {
     /// What becomes of one delivery.
     package enum Verdict: String, CaseIterable, Sendable {
@@ -67,10 +67,10 @@ package struct DeadLetterReplay: Sendable {
     }
 
     private func replayBatch(_ letters: [DeadLetter], extending: Int64?) async throws -> [Result] {
-        let wanted = asked(of: letters)
-        guard !wanted.isEmpty else { return letters.map { _ in Result(verdicts: [], isDone: false) } }
+        guard !letters.isEmpty else { return [] }
+        let deliveries = DeadDelivery.all(of: letters)
         let resolved = try await pool.transaction { session in
-            try DeadLetterStore(session: session).reopen(wanted, extending: extending)
+            try DeadLetterStore(session: session).reopen(deliveries, extending: extending)
         }
         let isPublished = await jobs.publishConfirmed(resolved.claimed)
         return letters.map { letter in
@@ -81,29 +81,5 @@ package struct DeadLetterReplay: Sendable {
             }
             return Result(verdicts: verdicts, isDone: !verdicts.isEmpty && verdicts.allSatisfy(\.isDone))
         }
-    }
-
-    /// Every delivery of the letters once, in ascending order of id.
-    private func asked(of letters: [DeadLetter]) -> [DeadLetterStore.Asked] {
-        var asked: [PushID: DeadLetterStore.Asked] = [:]
-        var names: [PushID: DeliveryNames] = [:]
-        for letter in letters {
-            guard let job = letter.job else { continue }
-            let namesOfJob = names[job.notification] ?? DeliveryNames(job.notification)
-            names[job.notification] = namesOfJob
-            for delivery in job.deliveries {
-                let other = asked[delivery.id]
-                let place = DeliveryNames.place(of: delivery.id)
-                let isPlace =
-                    place.position < PushJob.maximumDeliveries && namesOfJob.id(chunk: place.chunk, position: place.position) == delivery.id
-                asked[delivery.id] = DeadLetterStore.Asked(
-                    id: delivery.id, isOrphan: letter.isOrphan && other?.isOrphan ?? true, notification: job.notification,
-                    installation: delivery.installation, ownerEpoch: min(delivery.ownerEpoch, other?.ownerEpoch ?? .max),
-                    attempts: max(job.attempt, other?.attempts ?? 0),
-                    earlier: max(delivery.earlierOutcome, other?.earlier ?? .none), expiresAt: max(job.expiresAt, other?.expiresAt ?? 0),
-                    place: isPlace ? place : nil)
-            }
-        }
-        return asked.values.sorted { $0.id < $1.id }
     }
 }

@@ -88,7 +88,7 @@ struct EventStore {
             """
             SELECT n.id, d.class, d.count FROM notifications n
             CROSS JOIN LATERAL (
-                SELECT class, count(*) AS count FROM deliveries WHERE notification = n.id AND class IS NOT NULL GROUP BY class
+                SELECT class, count(*) AS count FROM receipts WHERE notification = n.id AND class IS NOT NULL GROUP BY class
             ) AS d
             WHERE n.id = ANY (\(notifications)) AND n.receipts = 'all'
             UNION ALL

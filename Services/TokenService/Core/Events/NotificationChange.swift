@@ -4,7 +4,7 @@ import StrictJSON
 /// A row of `notification_events`, with what the notification is now.
 package struct NotificationChange: Sendable {
     package var notification: PushID
-    /// A state of DESIGN.md section 4, or `superseded`.
+    /// A ``NotificationState``, or `superseded`.
     package var event: String
     package var lane: String
     package var pushType: String

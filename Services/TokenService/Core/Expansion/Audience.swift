@@ -6,8 +6,6 @@ package struct Audience: Sendable {
     package var app: Int64
     /// In ascending order of locale.
     package var content: NotificationContent
-    /// A receipt is kept for every delivery.
-    package var keepsReceipts: Bool
     /// Of each delivery from when it is due, in milliseconds; it ends with the notification in any case.
     package var lifetime: Int64?
     package var mayTryOtherEnvironment: Bool
@@ -26,26 +24,24 @@ package struct Audience: Sendable {
         package var ordinal: Int64
         /// Entries of the list that were looked at.
         package var entries: Int
-        /// Chunks that were made.
-        package var chunks: Int
+        /// Jobs that were made.
+        package var jobs: Int
     }
 
     /// One step of the walk, as yet in memory.
     package struct Page: Sendable {
         package var end: Checkpoint
         package var isLast: Bool
-        package var chunks: [Draft]
+        package var jobs: [Draft]
         /// Installations, or entries of the list, that were looked at.
         package var read = 0
-        package var count: Int { chunks.reduce(0) { $0 + $1.deliveries.count } }
+        package var count: Int { jobs.reduce(0) { $0 + $1.deliveries.count } }
     }
 
-    /// A chunk that is not committed yet, with what its job and its receipts need.
+    /// A job that is not committed yet, with what its message needs.
     package struct Draft: Sendable {
-        package var chunk: Chunk
+        package var job: Job
         package var deliveries: EncodedDeliveries
-        /// What each delivery was made of, in their order; empty where no receipts are kept.
-        var found: [Found] = []
     }
 
     /// One delivery that a page found. Times are UNIX milliseconds.
@@ -93,20 +89,21 @@ package struct Audience: Sendable {
             }
             groups[place].members.append(delivery)
         }
-        var page = Page(end: end, isLast: isLast, chunks: [])
+        var page = Page(end: end, isLast: isLast, jobs: [])
         for (kind, members) in groups {
             for start in stride(from: 0, to: members.count, by: PushJob.maximumDeliveries) {
                 let part = members[start..<min(start + PushJob.maximumDeliveries, members.count)]
-                let number = page.end.chunks
-                page.end.chunks += 1
-                page.chunks.append(
+                let number = page.end.jobs
+                page.end.jobs += 1
+                page.jobs.append(
                     Draft(
-                        chunk: Chunk(number: number, locale: kind.locale, dueAt: kind.dueAt, members: part.map(\.tokenID)),
+                        job: Job(
+                            number: number, locale: kind.locale, dueAt: kind.dueAt, members: part.map(\.tokenID),
+                            sandbox: part.enumerated().filter { $1.environment == .sandbox }.map(\.offset)),
                         deliveries: EncodedDeliveries(
                             part.enumerated().lazy.map { position, found in
-                                delivery(found, id: names.id(chunk: number, position: position))
-                            }),
-                        found: keepsReceipts ? Array(part) : []))
+                                delivery(found, id: names.id(job: number, position: position))
+                            })))
             }
         }
         return page

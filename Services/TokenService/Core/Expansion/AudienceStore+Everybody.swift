@@ -32,80 +32,76 @@ extension AudienceStore {
     }
 
     /// To run in one view of the database.
-    /// - Returns: nil where the page has to be read as any other: there are receipts, variants, quiet hours or a local time, or a token has
+    /// - Returns: nil where the page has to be read as any other: there are variants, quiet hours or a local time, or a token has
     ///   moved between installations since the walk began.
     package func columns(of audience: Audience, installations: Int, now: Int64) throws -> Columns? {
-        guard audience.isEverybody, !audience.keepsReceipts, audience.content.variants.isEmpty else { return nil }
+        guard audience.isEverybody, audience.content.variants.isEmpty else { return nil }
         guard audience.template.expiresAt > now else { return Columns(owners: Owners(), tokens: Tokens()) }
         guard let owners = try owners(audience, count: installations) else { return nil }
         guard let last = owners.end else { return Columns(owners: owners, tokens: Tokens()) }
         return try tokens(audience, through: last).map { Columns(owners: owners, tokens: $0) }
     }
 
-    /// - Returns: nil where they have times of their own.
+    /// - Returns: nil where any of them may have a time of its own. Then they are read another way.
     private func owners(_ audience: Audience, count: Int) throws -> Owners? {
         let row = try session.execute(
-            Self.owners, [.id(audience.template.notification), .int64(audience.checkpoint.ordinal), .int64(Int64(count))]
+            """
+            SELECT n.is_timed, i.last, i.ids, i.epochs FROM (
+                SELECT app_id, local_time IS NOT NULL
+                    OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed
+                FROM notifications WHERE id = \(audience.template.notification) OFFSET 0
+            ) AS n
+            CROSS JOIN LATERAL (
+                SELECT max(ordinal) AS last, array_agg(id) AS ids,
+                    array_agg(CASE WHEN deregistered_at IS NULL THEN owner_epoch ELSE 0 END) AS epochs
+                FROM (
+                    SELECT ordinal, id, owner_epoch, deregistered_at FROM installations
+                    WHERE app_id = n.app_id AND ordinal > \(audience.checkpoint.ordinal) AND NOT n.is_timed ORDER BY ordinal LIMIT \(count)
+                ) AS page
+            ) AS i
+            """
         ).only()
-        guard try !row.bool(0) else { return nil }
-        guard let end = try row.optionalInt64(1) else { return Owners() }
-        return Owners(end: end, ids: try row.uuidArray(2), epochs: try row.int64Array(3))
+        guard try !row["is_timed"] else { return nil }
+        let end: Int64? = try row["last"]
+        return end == nil ? Owners() : Owners(end: end, ids: try row["ids"], epochs: try row["epochs"])
     }
 
-    /// - Returns: nil where one of them has moved.
+    /// - Returns: nil where one of them has come from another installation since fan-out began. Few have registered since then.
     private func tokens(_ audience: Audience, through last: Int64) throws -> Tokens? {
+        let began = audience.beganAt
         let row = try session.execute(
-            Self.tokens,
-            [
-                .int64(audience.app), .int64(audience.checkpoint.ordinal), .int64(last),
-                .text(audience.template.pushType.purpose.rawValue), .timestamp(milliseconds: audience.beganAt),
-            ]
-        ).only()
-        guard try row.int64(0) == 0 else { return nil }
-        guard try !row.isNull(1) else { return Tokens() }
-        return Tokens(
-            ids: try row.int64Array(1), tokens: try row.byteStrings(2), installations: try row.uuidArray(3),
-            inSandbox: try row.isNull(4) ? [] : row.int64Array(4), unproven: try row.isNull(5) ? [] : row.int64Array(5))
-    }
-
-    /// The next $3 installations after $2, and whether any of them may have a time of its own: then they are read another way.
-    private static let owners: PostgresStatement = """
-        SELECT n.is_timed, i.last, i.ids, i.epochs FROM (
-            SELECT app_id, local_time IS NOT NULL
-                OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed
-            FROM notifications WHERE id = $1 OFFSET 0
-        ) AS n
-        CROSS JOIN LATERAL (
-            SELECT max(ordinal) AS last, array_agg(id) AS ids,
-                array_agg(CASE WHEN deregistered_at IS NULL THEN owner_epoch ELSE 0 END) AS epochs
+            """
+            SELECT count(*) FILTER (WHERE registered_at >= \(milliseconds: began) AND EXISTS (
+                    SELECT FROM installation_history h
+                    WHERE h.token_id = page.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0)) AS moved,
+                coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(token), '{}') AS tokens,
+                coalesce(array_agg(installation), '{}') AS installations,
+                coalesce(array_agg(id) FILTER (WHERE environment = 'sandbox'), '{}') AS in_sandbox,
+                coalesce(array_agg(id) FILTER (WHERE proven_at IS NULL), '{}') AS unproven
             FROM (
-                SELECT ordinal, id, owner_epoch, deregistered_at FROM installations
-                WHERE app_id = n.app_id AND ordinal > $2 AND NOT n.is_timed ORDER BY ordinal LIMIT $3
+                SELECT id, token, environment, installation, proven_at, registered_at FROM tokens
+                WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.ordinal) AND ordinal <= \(last)
+                    AND purpose = \(audience.template.pushType.purpose) AND state = 'active'
+                ORDER BY ordinal, purpose, environment
             ) AS page
-        ) AS i
-        """
-    /// Their tokens; first, how many of them have come from another installation since $5. Few have registered since then.
-    private static let tokens: PostgresStatement = """
-        SELECT count(*) FILTER (WHERE registered_at >= $5 AND EXISTS (
-                SELECT FROM installation_history h WHERE h.token_id = page.id AND h.event = 'token_moved_away' AND h.at >= $5 OFFSET 0)),
-            array_agg(id), array_agg(token), array_agg(installation),
-            array_agg(id) FILTER (WHERE environment = 'sandbox'), array_agg(id) FILTER (WHERE proven_at IS NULL)
-        FROM (
-            SELECT id, token, environment, installation, proven_at, registered_at FROM tokens
-            WHERE app_id = $1 AND ordinal > $2 AND ordinal <= $3 AND purpose = $4 AND state = 'active'
-            ORDER BY ordinal, purpose, environment
-        ) AS page
-        """
+            """
+        ).only()
+        let moved: Int = try row["moved"]
+        guard moved == 0 else { return nil }
+        return Tokens(
+            ids: try row["ids"], tokens: try row["tokens"], installations: try row["installations"], inSandbox: try row["in_sandbox"],
+            unproven: try row["unproven"])
+    }
 }
 
 extension Audience {
     /// Puts a page together, walking along its columns once.
     package func page(of columns: AudienceStore.Columns, names: DeliveryNames, now: Int64) throws -> Page {
-        guard let last = columns.end else { return Page(end: checkpoint, isLast: true, chunks: []) }
+        guard let last = columns.end else { return Page(end: checkpoint, isLast: true, jobs: []) }
         let (owners, tokens) = (columns.owners, columns.tokens)
-        var page = Page(end: checkpoint, isLast: false, chunks: [], read: owners.ids.count)
+        var page = Page(end: checkpoint, isLast: false, jobs: [], read: owners.ids.count)
         page.end.ordinal = last
-        var draft = Draft(number: page.end.chunks, dueAt: now)
+        var draft = Draft(number: page.end.jobs, dueAt: now)
         var owner = 0
         var (sandbox, unproven) = (tokens.inSandbox[...], tokens.unproven[...])
         for index in tokens.ids.indices {
@@ -119,17 +115,18 @@ extension Audience {
             if isUnproven { unproven.removeFirst() }
             guard owners.epochs[owner] > 0 else { continue }
             draft.deliveries.append(
-                id: names.id(chunk: draft.chunk.number, position: draft.deliveries.count), token: tokens.tokens[index],
+                id: names.id(job: draft.job.number, position: draft.deliveries.count), token: tokens.tokens[index],
                 environment: isInSandbox ? .sandbox : .production, installation: PushID(holder),
                 ownerEpoch: owners.epochs[owner], environmentTrial: environmentTrial(isUnproven: isUnproven))
-            draft.chunk.members.append(id)
+            if isInSandbox { draft.job.sandbox.append(draft.job.members.count) }
+            draft.job.members.append(id)
             if draft.deliveries.count == PushJob.maximumDeliveries {
-                page.chunks.append(draft)
-                draft = Draft(number: draft.chunk.number + 1, dueAt: now)
+                page.jobs.append(draft)
+                draft = Draft(number: draft.job.number + 1, dueAt: now)
             }
         }
-        if !draft.deliveries.isEmpty { page.chunks.append(draft) }
-        page.end.chunks += page.chunks.count
+        if !draft.deliveries.isEmpty { page.jobs.append(draft) }
+        page.end.jobs += page.jobs.count
         return page
     }
 }
@@ -140,7 +137,7 @@ extension Audience.Draft {
         var members: [Int64] = []
         members.reserveCapacity(PushJob.maximumDeliveries)
         self.init(
-            chunk: Chunk(number: number, locale: "", dueAt: dueAt, members: members),
+            job: Job(number: number, locale: "", dueAt: dueAt, members: members),
             deliveries: EncodedDeliveries(reservingCapacity: PushJob.maximumDeliveries))
     }
 }

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of walked notifications: who is meant, page by page, and the chunks that are made of them.
+/// The SQL of fan-out: which devices are meant, page by page, and the jobs that are made of them.
 package struct AudienceStore {
     /// Installations of an app that one page looks at unless told otherwise, whether they are meant or not: so that a page stays short
     /// however few are meant.
@@ -11,8 +11,8 @@ package struct AudienceStore {
 
     /// Of an expression's tags: with more installations of all apps together, the walk goes through the app's installations instead.
     package static let maximumRare = 50_000
-    /// Chunks whose members are read at once: up to 800 kB.
-    private static let chunksRead = 1000
+    /// Jobs whose members are read at once: up to 800 kB.
+    private static let jobsRead = 1000
     /// Of an expression, how many ways into the index are compared.
     private static let maximumCandidates = 4
 
@@ -22,23 +22,23 @@ package struct AudienceStore {
 
     /// - Returns: nil where its walk is over, or it was stopped.
     package func audience(of notification: PushID) throws -> Audience? {
-        let answers = try session.pipeline([(Self.select, [.id(notification)]), (Self.selectVariants, [.ids([notification])])])
+        let answers = try session.pipeline([Self.select(notification), Self.variants(of: [notification])])
         guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
-        let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row.text(1), payload: try row.bytes(2)) }
+        let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
+        let (listed, entries, jobs): (Int32?, Int32, Int32) = (try row["listed"], try row["walked_entries"], try row["jobs"])
         return Audience(
-            template: template, app: try row.int64(0), content: NotificationContent(payload: template.payload, variants: variants),
-            keepsReceipts: try row.bool(1), lifetime: try row.optionalInt64(2), mayTryOtherEnvironment: try row.bool(3),
-            listed: try row.optionalInt32(7).map { Int($0) }, rareTags: try rareTags(of: row.optionalText(8)), isEverybody: try row.bool(9),
-            beganAt: try row.timestampMilliseconds(10),
-            checkpoint: Audience.Checkpoint(
-                ordinal: try row.int64(4), entries: Int(try row.int32(5)), chunks: Int(try row.int32(6))))
+            template: template, app: try row["app_id"], content: NotificationContent(payload: template.payload, variants: variants),
+            lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
+            listed: listed.map(Int.init), rareTags: try rareTags(of: row["target_tags"]), isEverybody: try row["is_everybody"],
+            beganAt: try row.milliseconds("began_at"),
+            checkpoint: Audience.Checkpoint(ordinal: try row["walked_ordinal"], entries: Int(entries), jobs: Int(jobs)))
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
         guard let text, let expression = TagExpression.stored(text) else { return nil }
         let candidates = expression.neededAlternatives.prefix(Self.maximumCandidates)
         guard !candidates.isEmpty else { return nil }
-        let counts = try session.pipeline(candidates.map { (Self.countTagged, [.textArray($0)]) }).map { try $0.only().int64(0) }
+        let counts: [Int] = try session.pipeline(candidates.map { Self.countTagged($0) }).map { try $0.only()["found"] }
         return zip(candidates, counts).filter { $1 <= Self.maximumRare }.min { $0.1 < $1.1 }?.0
     }
 
@@ -60,14 +60,14 @@ package struct AudienceStore {
     package func rows(
         of audience: Audience, after previous: Audience.Page?, installations: Int, names: DeliveryNames, now: Int64
     ) throws -> Audience.Page {
-        guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, chunks: []) }
+        guard audience.template.expiresAt > now else { return Audience.Page(end: audience.checkpoint, isLast: true, jobs: []) }
         guard var part = try part(of: audience, installations: installations) else {
-            return Audience.Page(end: audience.checkpoint, isLast: true, chunks: [])
+            return Audience.Page(end: audience.checkpoint, isLast: true, jobs: [])
         }
         let moved = part.found.filter(\.hasMoved).map(\.tokenID)
         if !moved.isEmpty {
-            var met = try inChunks(of: audience, among: Set(moved))
-            for draft in previous?.chunks ?? [] { met.formUnion(draft.chunk.members) }
+            var met = try inJobs(of: audience, among: Set(moved))
+            for draft in previous?.jobs ?? [] { met.formUnion(draft.job.members) }
             part.found.removeAll { $0.hasMoved && met.contains($0.tokenID) }
         }
         var page = audience.page(part.found, end: part.end, isLast: part.isLast, names: names, now: now)
@@ -75,15 +75,13 @@ package struct AudienceStore {
         return page
     }
 
-    /// Which of these tokens are in a committed chunk already. Looked for here: in the database each of them would be looked for in each
-    /// chunk, and a large audience's walk would never get past a page to which many have moved.
-    private func inChunks(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
+    /// Which of these tokens are in a committed job already. Looked for here: in the database each of them would be looked for in each
+    /// job, and a large audience's walk would never get past a page to which many have moved.
+    private func inJobs(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
         var met: Set<Int64> = []
-        for first in stride(from: 0, to: audience.checkpoint.chunks, by: Self.chunksRead) {
-            let parameters: [PostgresValue] = [
-                .id(audience.template.notification), .int32(Int32(clamping: first)), .int32(Int32(clamping: first + Self.chunksRead)),
-            ]
-            let members = Chunk.members(of: try session.execute(Self.membersOfChunks, parameters).only().bytes(0))
+        for first in stride(from: 0, to: audience.checkpoint.jobs, by: Self.jobsRead) {
+            let page = try session.execute(Self.members(of: audience, from: first, count: Self.jobsRead)).only()
+            let members = Job.members(of: try page["members"])
             for member in members where tokens.contains(member) { met.insert(member) }
         }
         return met
@@ -100,136 +98,75 @@ package struct AudienceStore {
     /// - Returns: nil where there is nobody left.
     private func part(of audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
-        let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
-        let wantsLocale = PostgresValue.bool(!audience.content.variants.isEmpty)
-        let id = PostgresValue.id(audience.template.notification)
-        let began = PostgresValue.timestamp(milliseconds: audience.beganAt)
         if let listed = audience.listed {
             let from = end.entries
             end.entries = min(listed, from + Self.entriesOfPage)
-            let rows = try session.execute(
-                Self.pageOfList,
-                [id, .int32(Int32(clamping: from)), .int32(Int32(clamping: end.entries)), purpose, wantsLocale, began])
-            return Part(
-                found: try rows.map { row in try Self.found(row) }, end: end, isLast: end.entries == listed, read: end.entries - from)
+            let rows = try session.execute(Self.pageOfList(audience, through: end.entries))
+            return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.entries == listed, read: end.entries - from)
         }
         if let tags = audience.rareTags {
-            let found = try session.execute(
-                Self.taggedInstallations,
-                [.int64(audience.app), .int64(end.ordinal), .int64(Int64(installations)), .textArray(tags)])
+            let found = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
             guard let last = found.last else { return nil }
-            end.ordinal = try last.int64(1)
-            let ids = try found.map { row in try row.id(0) }
-            let rows = try session.execute(Self.pageOfTagged, [id, .ids(ids), purpose, wantsLocale, began])
-            return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: found.count)
+            end.ordinal = try last["ordinal"]
+            let rows = try session.execute(Self.pageOfTagged(audience, installations: found.column("id")))
+            return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: found.count)
         }
-        let last = try session.execute(Self.pageEnd, [.int64(audience.app), .int64(end.ordinal), .int64(Int64(installations))])
-        guard let last = last.first else { return nil }
-        end.ordinal = try last.int64(0)
-        let read = Int(try last.int64(1))
-        let from = audience.checkpoint.ordinal
-        if audience.isEverybody {
-            return Part(found: try everybody(audience, after: from, through: end.ordinal), end: end, read: read)
-        }
-        let rows = try session.execute(Self.pageOfApp, [id, .int64(from), .int64(end.ordinal), purpose, wantsLocale, began])
-        return Part(found: try rows.map { row in try Self.found(row) }, end: end, read: read)
+        guard let last = try session.execute(Self.pageEnd(of: audience, installations: installations)).first else { return nil }
+        end.ordinal = try last["ordinal"]
+        let found =
+            audience.isEverybody
+            ? try everybody(audience, through: end.ordinal)
+            : try session.execute(Self.pageOfApp(audience, through: end.ordinal)).map { try Audience.Found($0) }
+        return Part(found: found, end: end, read: try last["read"])
     }
 
-    /// Installations beside their tokens, both in the order of the walk.
-    private func everybody(_ audience: Audience, after first: Int64, through last: Int64) throws -> [Audience.Found] {
-        let id = PostgresValue.id(audience.template.notification)
-        let purpose = PostgresValue.text(audience.template.pushType.purpose.rawValue)
+    /// Installations beside their tokens, both in the order of fan-out.
+    private func everybody(_ audience: Audience, through last: Int64) throws -> [Audience.Found] {
         let answers = try session.pipeline([
-            (Self.installationsOfEverybody, [id, .int64(first), .int64(last), .bool(!audience.content.variants.isEmpty)]),
-            (
-                Self.tokensOfEverybody,
-                [
-                    .int64(audience.app), .int64(first), .int64(last), purpose, id, .bool(audience.keepsReceipts),
-                    .timestamp(milliseconds: audience.beganAt),
-                ]
-            ),
+            Self.installationsOfEverybody(audience, through: last), Self.tokensOfEverybody(audience, through: last),
         ])
         let (owners, tokens) = (answers[0], answers[1])
         var found: [Audience.Found] = []
         found.reserveCapacity(tokens.count)
         var owner = 0
-        var place = try owners.isEmpty ? nil : owners[0].int64(4)
-        for index in tokens.indices {
-            let token = tokens[index]
-            let holder = try token.int64(6)
+        var place: Int64? = try owners.first?["ordinal"]
+        for token in tokens {
+            let holder: Int64 = try token["ordinal"]
             while let passed = place, passed < holder {
                 owner += 1
-                place = try owner < owners.count ? owners[owner].int64(4) : nil
+                place = try owner < owners.count ? owners[owner]["ordinal"] : nil
             }
             // Otherwise it is of an installation that is not meant.
-            if holder == place { found.append(try Self.found(token, of: owners[owner], token.id(3))) }
+            if holder == place { found.append(try Audience.Found(token, of: owners[owner])) }
         }
         return found
     }
 
-    private static func found(_ token: PostgresRow, of owner: PostgresRow, _ installation: PushID) throws -> Audience.Found {
-        guard let text = DeviceToken(bytes: try token.bytes(1)), let environment = APNsEnvironment(rawValue: try token.text(2)) else {
-            throw CorruptRow(table: "tokens")
-        }
-        return Audience.Found(
-            tokenID: try token.int64(0), token: text, environment: environment, installation: installation,
-            ownerEpoch: try owner.int64(1), isUnproven: try token.bool(4), locale: try owner.optionalText(2),
-            dueAt: try owner.optionalTimestampMilliseconds(3), hasMoved: try token.bool(5))
-    }
-
-    /// Makes a page's chunks and moves the checkpoint. Commits: nothing may follow in the transaction.
+    /// Makes a page's jobs and moves the checkpoint. Commits: nothing may follow in the transaction.
     /// - Throws: ``WalkedElsewhere``.
     /// - Parameter now: UNIX milliseconds; what is due later is left to the relay.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
-        let from = audience.checkpoint
-        let id = PostgresValue.id(audience.template.notification)
-        let advanced = try session.execute(
-            Self.advance,
-            [
-                id, .int64(page.end.ordinal), .int32(Int32(clamping: page.end.entries)), .int32(Int32(clamping: page.end.chunks)),
-                .int32(Int32(clamping: page.count)), .bool(page.isLast), .double(leaseSeconds), .int64(from.ordinal),
-                .int32(Int32(clamping: from.entries)), .int32(Int32(clamping: from.chunks)),
-            ]
-        ).affected
+        let advanced = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).affected
         guard advanced == 1 else { throw WalkedElsewhere() }
-        var commands: [(PostgresStatement, [PostgresValue])] = []
-        let chunks = page.chunks.map(\.chunk)
-        if !chunks.isEmpty {
-            commands.append(
-                (
-                    Self.insertChunks,
-                    [
-                        id, .text(audience.template.lane.rawValue), .int32Array(chunks.map { Int32(clamping: $0.number) }),
-                        .textArray(chunks.map(\.locale)), .timestampArray(chunks.map(\.dueAt)),
-                        .bytesArray(chunks.map { Chunk.bytes(of: $0.members) }), .double(leaseSeconds),
-                        .timestamp(milliseconds: now), .timestamp(milliseconds: audience.template.expiresAt),
-                    ]
-                ))
+        var queries: [PostgresQuery] = []
+        if !page.jobs.isEmpty {
+            queries.append(Self.insertJobs(page.jobs.map(\.job), of: audience, leaseSeconds: leaseSeconds, now: now))
         }
-        if audience.keepsReceipts, !chunks.isEmpty { commands.append((Self.insertDeliveries, [id] + Self.receipts(page, of: audience))) }
-        try session.commit(with: commands)
-    }
-
-    private static func receipts(_ page: Audience.Page, of audience: Audience) -> [PostgresValue] {
-        let names = DeliveryNames(audience.template.notification)
-        let found = page.chunks.flatMap(\.found)
-        return [
-            .ids(page.chunks.flatMap { draft in draft.found.indices.map { names.id(chunk: draft.chunk.number, position: $0) } }),
-            .int64Array(found.map(\.tokenID)), .ids(found.map(\.installation)), .int64Array(found.map(\.ownerEpoch)),
-            .textArray(found.map(\.environment.rawValue)), .boolArray(found.map(\.isUnproven)),
-        ]
-    }
-
-    private static func found(_ row: PostgresRow) throws -> Audience.Found {
-        guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
-            throw CorruptRow(table: "tokens")
-        }
-        return Audience.Found(
-            tokenID: try row.int64(0), token: token, environment: environment, installation: try row.id(3),
-            ownerEpoch: try row.int64(4), isUnproven: try row.bool(5), locale: try row.optionalText(6),
-            dueAt: try row.optionalTimestampMilliseconds(7), hasMoved: try row.bool(8))
+        try session.commit(with: queries)
     }
 }
 
-/// Another process has the walk, or somebody stopped the notification.
+extension Audience.Found {
+    /// - Parameter row: Of one of the pages' statements.
+    fileprivate init(_ row: PostgresRow) throws { try self.init(row, of: row) }
+
+    fileprivate init(_ token: PostgresRow, of owner: PostgresRow) throws {
+        self.init(
+            tokenID: try token["token_id"], token: try token["token"], environment: try token["environment"],
+            installation: try token["installation"], ownerEpoch: try owner["owner_epoch"], isUnproven: try token["unproven"],
+            locale: try owner["locale"], dueAt: try owner.milliseconds("due"), hasMoved: try token["has_moved"])
+    }
+}
+
+/// Another process has the fan-out, or a caller stopped the notification.
 package struct WalkedElsewhere: Error {}

@@ -3,8 +3,8 @@ package import Postgres
 package import PushModel
 import ServiceLifecycle
 
-/// Makes a walked notification's deliveries: reads a page, commits its chunks with the checkpoint, hands them to the broker, and so on
-/// (DESIGN.md section 4, step 2). Whoever dies leaves the checkpoint and its unpublished chunks to the next.
+/// Fan-out of one notification: reads a page, commits its jobs with the checkpoint, hands them to the broker, and so on. If the process dies,
+/// another one goes on from the checkpoint, and a relay publishes the jobs.
 package struct AudienceWalk: Sendable {
     /// Pages that are committed and not written down as published: bounds memory whatever the audience, and what a kill sends twice.
     private static let pagesUnderWay = 2
@@ -65,7 +65,7 @@ package struct AudienceWalk: Sendable {
                 hasPage = true
                 watch.wrote(page)
                 let due = publishable(page, of: from, at: current.at)
-                group.addTask { await jobs.publish(due) }
+                group.addTask { await jobs.publishAndWait(due) }
                 switch try await following {
                 case .nothing: return jobs.walked()
                 case .reading(let next): reading = next
@@ -145,11 +145,12 @@ package struct AudienceWalk: Sendable {
         }
     }
 
-    private func publishable(_ page: Audience.Page, of audience: Audience, at moment: Int64) -> [PublishableChunk] {
-        page.chunks.filter { $0.chunk.dueAt <= moment }.map { draft in
-            PublishableChunk(
-                id: ChunkID(notification: audience.template.notification, number: draft.chunk.number),
-                template: audience.template(dueAt: draft.chunk.dueAt, locale: draft.chunk.locale), deliveries: draft.deliveries)
+    private func publishable(_ page: Audience.Page, of audience: Audience, at moment: Int64) -> [PublishableJob] {
+        page.jobs.filter { $0.job.dueAt <= moment }.map { draft in
+            PublishableJob(
+                id: JobID(notification: audience.template.notification, number: draft.job.number),
+                template: audience.template(dueAt: draft.job.dueAt, locale: draft.job.locale), deliveries: draft.deliveries,
+                isOfFanOut: true)
         }
     }
 

@@ -24,7 +24,7 @@ package final class WalkWatch: Sendable {
     func ended() { state.withLock { $0.live -= 1 } }
 
     /// A page is committed.
-    func wrote(_ page: Audience.Page) { metrics.walked(read: page.read, chunks: page.chunks.count) }
+    func wrote(_ page: Audience.Page) { metrics.walked(read: page.read, jobs: page.jobs.count) }
 
     /// - Parameter oldestDue: UNIX milliseconds.
     func measured(oldestDue: Int64?) { state.withLock { $0.oldestDue = oldestDue } }

@@ -44,8 +44,8 @@ package struct Retention {
             SELECT t.id, t.app_id, t.installation FROM tokens t
             WHERE t.retired_at < now() - \(days) * interval '1 day' AND t.quarantined_at IS NULL
                 AND NOT EXISTS (
-                    SELECT FROM deliveries d WHERE d.installation = t.installation AND d.token_id = t.id
-                        AND (d.class IS NULL OR d.updated_at > now() - \(days) * interval '1 day'))
+                    SELECT FROM receipts r WHERE r.installation = t.installation AND r.token_id = t.id
+                        AND (r.class IS NULL OR r.updated_at > now() - \(days) * interval '1 day'))
             ORDER BY t.retired_at, t.id LIMIT \(limit)
             """)
         let (ids, apps): ([Int64], [App.ID]) = (try found.column("id"), try found.column("app_id"))

@@ -299,6 +299,30 @@ RETURN (
         LATERAL (SELECT greatest(now(), due, local_time AT TIME ZONE known) AS moment) AS due_here
 );
 
+-- What a notification would come to on one installation, and how many live tokens it has for it. Why a token is over is asked only where no
+-- token is live, and of that device alone: an app may have half of its tokens in quarantine. Live tokens are found by their ordinal: by
+-- installation there are two indexes, and before tables are analyzed the planner takes either.
+CREATE FUNCTION reach_of(i installations, for_purpose text, is_urgent boolean, due timestamptz, local_time timestamp)
+RETURNS TABLE (reason text, tokens bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN live.count = 0 THEN CASE (
+            SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+            WHERE t.app_id = i.app_id AND t.installation = i.id AND t.purpose = for_purpose)
+            WHEN true THEN 'quarantined' WHEN false THEN 'token_retired' ELSE 'no_token' END
+        WHEN i.throttled_until > now() THEN 'throttled'
+        WHEN NOT is_urgent AND EXISTS (
+            SELECT FROM quiet_hours q WHERE q.app_id = i.app_id AND q.owner = i.owner
+                AND is_quiet(due, local_time, q.begins_at, q.ends_at, i.time_zone)) THEN 'quiet_hours'
+        WHEN i.owner IS NULL THEN 'signed_out'
+        ELSE 'ready' END, live.count
+    FROM (
+        SELECT count(*) FROM tokens t
+        WHERE t.app_id = i.app_id AND t.ordinal = i.ordinal AND t.purpose = for_purpose AND t.state = 'active'
+    ) AS live;
+END;
+
 -- When a delivery is due on one installation: at its local time by the installation's zone, and not within its user's quiet hours, which are
 -- NULL where there are none. NULL: at once. It lies in the past where fan-out comes late, so that a lifetime counts from where it should; a
 -- delivery that fell into quiet hours counts from their end. Fan-out that comes late within quiet hours waits for their end, but not with
@@ -360,16 +384,17 @@ CREATE TABLE notifications (
         CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
     total integer NOT NULL CHECK (total >= 0),
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
-    -- Its targets are found by fan-out, page by page: each page is one transaction that moves these and makes chunks. Of a list: how many of
+    -- Fan-out finds its targets, page by page: each page is one transaction that moves these and makes jobs. Of a list: how many of
     -- its entries are done. Of an app's installations: the last one that was looked at.
     is_walked boolean NOT NULL DEFAULT false,
     walked_entries integer NOT NULL DEFAULT 0,
     walked_ordinal bigint NOT NULL DEFAULT 0,
-    chunks integer NOT NULL DEFAULT 0,
-    -- From then on any relay may take it. NULL where it is published, or in some process's outbox.
+    jobs integer NOT NULL DEFAULT 0,
+    -- Of fan-out: from then on any process may go on with it. NULL where all jobs are made.
     free_from timestamptz,
     held_by uuid,
-    published_at timestamptz,
+    -- All of its jobs are made: at acceptance where the acceptance makes them.
+    expanded_at timestamptz,
     completed_at timestamptz,
     cancelled_at timestamptz,
     cancel_reason text CHECK (cancel_reason IN ('cancelled', 'superseded')),
@@ -391,7 +416,7 @@ CREATE INDEX notifications_by_listed_user ON notifications USING gin (target_use
 -- An erased entry of a list becomes NULL and keeps its place: fan-out counts places.
 CREATE INDEX notifications_by_listed_installation ON notifications USING gin ((coalesce(target_installations, target_holders)))
     WHERE target_installations IS NOT NULL OR target_holders IS NOT NULL;
-CREATE INDEX notifications_free ON notifications (is_walked, lane, free_from) WHERE free_from IS NOT NULL;
+CREATE INDEX notifications_free ON notifications (lane, free_from) WHERE free_from IS NOT NULL;
 CREATE INDEX notifications_held ON notifications (held_by, id) WHERE held_by IS NOT NULL;
 CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
     WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
@@ -420,23 +445,11 @@ CREATE TABLE idempotency_records (
 CREATE INDEX idempotency_records_by_expiry ON idempotency_records (expires_at);
 CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
 
--- What a process has accepted and publishes itself: one row for each commit, which goes when the broker has confirmed all of it. If the
--- process dies first, a relay finds the row when its lease is over.
-CREATE TABLE outbox (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    notifications uuid[] NOT NULL,
-    lease_until timestamptz NOT NULL
-) WITH (
-    -- A lease is renewed in its page. Vacuumed at every opportunity under load, whatever the size; it keeps its pages, so that
-    -- the planner goes by what the table grows to and not by how small it is at that moment.
-    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = false
-);
-ALTER TABLE outbox ALTER COLUMN notifications SET STORAGE PLAIN;
-
--- The deliveries of one job of a notification that is fanned out. A row is made with its deliveries and published when it is due; until then
--- the process that publishes it resolves its members anew.
-CREATE TABLE chunks (
-    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+-- One message in the broker: up to 100 deliveries of one notification, which have the moment and the payload in common. The acceptance makes
+-- the jobs of a small target, fan-out those of any other. No foreign key: the triggers below remove a notification's jobs with it.
+CREATE TABLE jobs (
+    notification uuid NOT NULL,
+    -- From 0.
     number integer NOT NULL,
     lane text NOT NULL,
     -- Of the variant; '' is the default.
@@ -444,31 +457,32 @@ CREATE TABLE chunks (
     due_at timestamptz NOT NULL,
     -- Token ids of eight bytes each, big-endian. A delivery's id names its place here.
     members bytea NOT NULL CHECK (octet_length(members) BETWEEN 8 AND 800),
-    -- One bit for each member that has its final outcome; used where not every delivery has a receipt.
+    -- One bit for each member whose token was registered for the sandbox when the job was made; the others for production.
+    sandbox bit(100) NOT NULL DEFAULT B'0'::bit(100),
+    -- One bit for each member that has its final outcome, and for each that a replay reopened.
     settled bit(100) NOT NULL DEFAULT B'0'::bit(100),
-    lease_until timestamptz NOT NULL,
+    -- From then on any process may publish it: when it is due, or when the lease of the process that publishes it ends.
+    free_from timestamptz NOT NULL,
     published_at timestamptz,
     held_by uuid,
     PRIMARY KEY (notification, number)
-);
-CREATE INDEX chunks_unpublished ON chunks (lane, lease_until) WHERE published_at IS NULL;
-CREATE INDEX chunks_held ON chunks (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
+) WITH (fillfactor = 70);
+CREATE INDEX jobs_unpublished ON jobs (lane, free_from) WHERE published_at IS NULL;
+CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
--- One notification x one token: the unit of outcome. Class is NULL until the outcome is final. No foreign key: the triggers below keep the same
--- promises once for each statement, because a look-up for each delivery took a tenth of the database's time for an acceptance. A receipt
--- outlives its token, which may be erased.
-CREATE TABLE deliveries (
-    id uuid PRIMARY KEY,
+-- What became of one delivery: written when its outcome is applied, and before that when an attempt failed and another follows. Its key is its
+-- delivery's place. Of a notification that keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. No
+-- foreign key: the trigger below removes a notification's receipts with it, and a receipt outlives its token, which may be erased.
+CREATE TABLE receipts (
     notification uuid NOT NULL,
+    number integer NOT NULL,
+    "position" smallint NOT NULL CHECK ("position" BETWEEN 0 AND 99),
     token_id bigint NOT NULL,
     installation uuid NOT NULL,
+    -- Of the owner that the delivery was for; 0 where its outcome does not tell.
     owner_epoch bigint NOT NULL,
     environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
-    -- No environment had accepted the token when the delivery was made. An accepted delivery of a proven token, which is nearly every one, need
-    -- not look at its token.
-    unproven boolean NOT NULL DEFAULT false,
-    -- Reopened by a replay: its receipt alone says whether it has its outcome, also where its notification keeps counters.
-    is_replayed boolean NOT NULL DEFAULT false,
+    -- NULL until the outcome is final.
     class text CHECK (class IN ('accepted', 'token_gone', 'token_rejected', 'throttled', 'rejected', 'misconfigured', 'expired',
         'fenced', 'held', 'cancelled', 'failed', 'unknown')),
     status smallint,
@@ -480,51 +494,78 @@ CREATE TABLE deliveries (
     last_reason text,
     last_at timestamptz,
     retry_at timestamptz,
+    -- A replay reopened it: from then on this row says whether the delivery has its outcome, and not the bit in its job.
+    is_replayed boolean NOT NULL DEFAULT false,
     updated_at timestamptz NOT NULL,
-    UNIQUE (notification, token_id)
-) WITH (
-    -- Every delivery changes at least once, when its outcome comes. With room in its page no index is touched then.
-    fillfactor = 50
+    PRIMARY KEY (notification, number, "position")
 );
-CREATE INDEX deliveries_of_installation ON deliveries (installation, notification);
+CREATE INDEX receipts_of_installation ON receipts (installation, notification);
 
--- The lock is a foreign key's: nothing deletes a notification while a delivery is made for it. In ascending order, as everywhere.
-CREATE FUNCTION deliveries_have_notifications() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION jobs_and_receipts_go() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (
-        SELECT FROM (SELECT DISTINCT notification FROM made ORDER BY notification) AS m
-        WHERE NOT EXISTS (SELECT FROM notifications WHERE id = m.notification FOR KEY SHARE))
-    THEN
-        RAISE foreign_key_violation USING MESSAGE = 'a delivery needs its notification', TABLE = 'deliveries', CONSTRAINT = 'deliveries_of_notification';
-    END IF;
+    -- Jobs first: an outcome that is being applied holds its job's lock, and its receipt is seen by the statement after that.
+    DELETE FROM jobs j USING gone WHERE j.notification = gone.id;
+    DELETE FROM receipts r USING gone WHERE r.notification = gone.id;
     RETURN NULL;
 END $$;
-CREATE TRIGGER deliveries_of_notification AFTER INSERT ON deliveries REFERENCING NEW TABLE AS made
-    FOR EACH STATEMENT EXECUTE FUNCTION deliveries_have_notifications();
+CREATE TRIGGER notifications_take_jobs_and_receipts AFTER DELETE ON notifications REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION jobs_and_receipts_go();
 
-CREATE FUNCTION deliveries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE foreign_key_violation USING MESSAGE = 'a delivery stays with its notification', TABLE = 'deliveries', CONSTRAINT = 'deliveries_of_notification';
-END $$;
-CREATE TRIGGER deliveries_stay BEFORE UPDATE OF notification ON deliveries
-    FOR EACH ROW WHEN (NEW.notification <> OLD.notification) EXECUTE FUNCTION deliveries_stay();
+-- The token of the member at a position; NULL where there is none. Not STRICT: PostgreSQL would call it for each member instead of inlining it.
+CREATE FUNCTION member_at(members bytea, "position" integer) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN octet_length(members) >= "position" * 8 + 8
+    THEN ('x' || encode(substring(members FROM "position" * 8 + 1 FOR 8), 'hex'))::bit(64)::bigint END;
 
-CREATE FUNCTION deliveries_go() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM deliveries d USING gone WHERE d.notification = gone.id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER notifications_take_deliveries AFTER DELETE ON notifications REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT EXECUTE FUNCTION deliveries_go();
+-- The members of a job, in the order of their positions.
+CREATE FUNCTION members_of(job jobs) RETURNS TABLE ("position" integer, token_id bigint, is_settled boolean)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT place, member_at(job.members, place), get_bit(job.settled, place) = 1
+    FROM generate_series(0, octet_length(job.members) / 8 - 1) AS place;
+END;
 
--- A delivery has one id however often it is made: it is the apns-id. The upper half is its notification's, a version 7 (RFC 9562 section 5.7),
--- so that those made together lie together in the index. The lower half is PostgreSQL's 64-bit hash of both ids, under the variant's two bits.
--- A notification with a hundred of them has two alike once in 10^15, and the primary key refuses that.
-CREATE FUNCTION delivery_id(notification uuid, token_id bigint) RETURNS uuid
+-- A delivery's id is its place: 74 bits of SHA-256 over its notification's id, the job's number in 32 bits, the position in 16; marked as a UUID
+-- of version 8 (RFC 9562 section 5.8). A place belongs to one token for ever, so an outcome finds its delivery without an index, and a
+-- delivery has one id however often its job is published: it is the apns-id.
+CREATE FUNCTION delivery_id(notification uuid, number integer, "position" integer) RETURNS uuid
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN encode(
-    substring(uuid_send(notification) FROM 1 FOR 8)
-        || int8send(uuid_hash_extended(notification, token_id) & 4611686018427387903 | (-9223372036854775807 - 1)), 'hex')::uuid;
+RETURN (
+    SELECT encode(
+        set_byte(set_byte(digest, 6, get_byte(digest, 6) & 15 | 128), 8, get_byte(digest, 8) & 63 | 128)
+            || int4send(number) || int2send("position"::smallint), 'hex')::uuid
+    FROM (SELECT substring(sha256(uuid_send(notification)) FROM 1 FOR 10) AS digest) AS name
+);
+
+-- Every delivery that is known: those with a receipt, and those that are under way without one, which are members of their jobs. Such a one is
+-- shown with the installation that has its token now. OFFSET 0: looked up one by one, by the whole key. To be read by notification: each row of `jobs` makes up to a hundred.
+CREATE VIEW deliveries AS
+SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
+    r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
+    r.is_replayed, r.updated_at
+FROM receipts r
+UNION ALL
+SELECT delivery_id(j.notification, j.number, m."position"), j.notification, j.number, m."position"::smallint, m.token_id,
+    coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1), CASE get_bit(j.sandbox, m."position") WHEN 1 THEN 'sandbox' ELSE 'production' END,
+    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at
+FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
+LEFT JOIN tokens t ON t.id = m.token_id LEFT JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+WHERE NOT m.is_settled
+    AND NOT EXISTS (
+        SELECT FROM receipts r WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position" OFFSET 0);
+
+-- Where these tokens are among the members of a notification's jobs. It looks through the first 20,000 jobs: for a token's bytes anywhere in
+-- the members, and where they are, at each member's place.
+CREATE FUNCTION places_of(tokens bigint[], of_notification uuid)
+RETURNS TABLE (number integer, "position" integer, token_id bigint, is_settled boolean, due_at timestamptz, published_at timestamptz)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT (job).number, m."position", m.token_id, m.is_settled, (job).due_at, (job).published_at
+    FROM (SELECT j AS job FROM jobs j WHERE j.notification = of_notification ORDER BY j.number LIMIT 20000) AS searched
+    CROSS JOIN LATERAL members_of(job) AS m
+    WHERE EXISTS (SELECT FROM unnest(tokens) AS wanted (token) WHERE position(int8send(token) IN (job).members) > 0)
+        AND m.token_id = ANY (tokens);
+END;
 
 -- Final outcomes by class and APNs' reason, of notifications without a receipt for every delivery.
 CREATE TABLE notification_counts (
@@ -535,6 +576,15 @@ CREATE TABLE notification_counts (
     count bigint NOT NULL,
     PRIMARY KEY (notification, class, status, reason)
 );
+
+-- Whether all deliveries of a notification that are over expired before they were published.
+CREATE FUNCTION expired_unsent(of_notification uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN NOT EXISTS (
+        SELECT FROM receipts WHERE notification = of_notification AND class IS NOT NULL AND reason IS DISTINCT FROM 'expired_before_publishing')
+    AND NOT EXISTS (
+        SELECT FROM notification_counts
+        WHERE notification = of_notification AND count > 0 AND reason <> 'expired_before_publishing');
 
 -- Final outcomes by app and minute: the brake on rejections reads them instead of counting deliveries.
 CREATE TABLE outcome_counts (
@@ -642,9 +692,13 @@ CREATE TABLE notification_events (
     at timestamptz NOT NULL
 );
 
--- A trigger, so that no statement that changes a state can forget its event. It runs only where an app wants the events.
+-- A trigger, so that no statement that changes a state can forget its event. It runs only where an app wants the events. The acceptance makes
+-- the jobs of a small target: such a notification is accepted and sending at once.
 CREATE FUNCTION report_notification_state() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF TG_OP = 'INSERT' AND NEW.state = 'sending' THEN
+        INSERT INTO notification_events (app_id, notification, event, at) VALUES (NEW.app_id, NEW.id, 'accepted', now());
+    END IF;
     INSERT INTO notification_events (app_id, notification, event, at)
     VALUES (NEW.app_id, NEW.id,
         CASE WHEN NEW.state = 'cancelled' AND NEW.cancel_reason = 'superseded' THEN 'superseded' ELSE NEW.state END, now());

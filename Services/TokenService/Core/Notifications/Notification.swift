@@ -12,7 +12,7 @@ package struct Notification: Equatable, Sendable {
     package var traceparent: String
 }
 
-/// `accepted → sending → completed`, or one of the ends where nothing is sent (DESIGN.md section 4).
+/// `accepted → sending → completed`, or one of the ends where nothing is sent.
 package enum NotificationState: String, CaseIterable, Sendable {
     case accepted, scheduled, expanding, sending, completed, cancelled, expired
     case noTargets = "no_targets"

@@ -2,7 +2,7 @@ package import Postgres
 import PushModel
 import SystemIO
 
-/// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing (DESIGN.md section 4). Requests that come
+/// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing. Requests that come
 /// while a commit is under way share the next one.
 package struct NotificationIntake: Sendable {
     private static let maximumBatch = 128
@@ -111,7 +111,7 @@ package struct NotificationIntake: Sendable {
             waits = notification.request.timing.isAtOnce && !submission.isHeld
             relay.signal()
             return .success(Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false))
-        case .success(.resolved(let deliveries, outbox: _)):
+        case .success(.resolved(let deliveries)):
             waits = !deliveries.isEmpty && !submission.isHeld
             return .success(Acceptance(receipt: notification.receipt(deliveries: deliveries.count), isReplay: false))
         }
@@ -119,15 +119,13 @@ package struct NotificationIntake: Sendable {
 }
 
 extension NotificationIntake {
-    /// What is this process's to publish: a batch's jobs go to the broker together.
+    /// The jobs that this process publishes: those of a batch go to the broker together.
     private static func jobs(
         of items: [NotificationStore.Item], _ verdicts: [Result<NotificationStore.Verdict, any Error>]
-    ) -> [JobPublisher.Accepted] {
-        zip(items, verdicts).compactMap { item, verdict in
-            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries, outbox: let outbox)) = verdict, !deliveries.isEmpty else {
-                return nil
-            }
-            return JobPublisher.Accepted(template: item.notification.template, deliveries: deliveries, outbox: outbox)
+    ) -> [PublishableJob] {
+        zip(items, verdicts).flatMap { item, verdict -> [PublishableJob] in
+            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries)) = verdict else { return [] }
+            return item.notification.template.jobs(deliveries)
         }
     }
 

@@ -5,71 +5,102 @@ extension NotificationStatus {
     /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
     package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
-        guard let row = try session.execute(select, [.int64(app.id), .id(id)]).first,
-            let lane = Lane(rawValue: try row.text(1)), let type = PushType(rawValue: try row.text(2)),
-            let receipts = NotificationRequest.Receipts(rawValue: try row.text(9)), let target = try NotificationAddress(row, from: 10)
-        else { return nil }
+        let found = try session.execute(
+            """
+            SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_walked, receipts,
+                target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
+                cardinality(target_tokens) AS tokens, target_tags, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
+                cancelled_at, cancel_reason
+            FROM notifications WHERE app_id = \(app.id) AND id = \(id)
+            """)
+        guard let row = found.first else { return nil }
+        let (receipts, total, pending): (NotificationRequest.Receipts, Int, Int) = (
+            try row["receipts"], try row["total"], try row["pending"]
+        )
         let receipt = NotificationReceipt(
-            id: id, app: app.slug, lane: lane, pushType: type, deliveries: try row.bool(8) ? nil : Int(try row.int32(3)),
-            acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6))
-        var reasons = try session.execute(receipts == .failures ? countOfChunks : count, [.id(id)]).map { row in
-            Reason(
-                outcome: try row.optionalText(0) ?? "pending", status: try row.optionalInt32(1).map { Int($0) },
-                reason: try row.optionalText(2), count: Int(try row.int64(3)))
+            id: id, app: app.slug, lane: try row["lane"], pushType: try row["push_type"], deliveries: try row["is_walked"] ? nil : total,
+            acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"))
+        let answers = try session.pipeline([
+            receipts == .all ? countsOfReceipts(id) : counters(id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),
+        ])
+        let reasons = try answers[0].map { row in
+            Reason(outcome: try row["class"], status: try row["status"], reason: try row["reason"], count: try row["count"])
         }
-        var counts: [String: Int] = [:]
+        var counts = ["pending": pending]
         for reason in reasons { counts[reason.outcome, default: 0] += reason.count }
-        reasons.removeAll { $0.outcome == "pending" }
-        if receipts == .failures { counts["pending"] = Int(try row.int32(4)) }
-        let deliveries = try session.execute(selectDeliveries, [.id(id), .int64(Int64(maximumDeliveries))])
         return NotificationStatus(
-            receipt: receipt, target: target, receipts: receipts, total: Int(try row.int32(3)), state: try row.text(0),
-            notBefore: try row.optionalTimestampMilliseconds(17), localTime: try row.optionalText(18),
-            completedAt: try row.optionalTimestampMilliseconds(7), cancelledAt: try row.optionalTimestampMilliseconds(19),
-            cancelReason: try row.optionalText(20),
-            counts: counts, reasons: reasons,
-            pending: counts["pending"] ?? 0, deliveries: try deliveries.map { row in try Self.delivery(row) })
+            receipt: receipt, target: try NotificationAddress(row), receipts: receipts, total: total, state: try row["state"],
+            notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"],
+            completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
+            cancelReason: try row["cancel_reason"], counts: counts, reasons: reasons, pending: pending,
+            deliveries: try answers[1].map { row in try Delivery(row, token: row["token"]) })
     }
 
-    /// Columns: those of the statements that read deliveries.
-    static func delivery(_ row: PostgresRow) throws -> Delivery {
-        var attempt: Attempt?
-        if let outcome = try row.optionalText(8) {
-            attempt = Attempt(
-                outcome: outcome, status: try row.optionalInt32(9).map { Int($0) }, reason: try row.optionalText(10),
-                at: try row.optionalTimestampMilliseconds(11), retryAt: try row.optionalTimestampMilliseconds(12))
-        }
-        let outcome = try row.optionalText(4)
-        // What was put back without having been tried has the number of the try that is to come.
-        let isPutBack = outcome == nil && attempt?.wasTried == false
-        return Delivery(
-            id: try row.id(0), installation: try row.id(1), token: try row.optionalBytes(2).flatMap { DeviceToken(bytes: $0) },
-            environment: try row.text(3), outcome: outcome, status: try row.optionalInt32(5).map { Int($0) },
-            reason: try row.optionalText(6), attempts: max(0, Int(try row.int32(7)) - (isPutBack ? 1 : 0)), lastAttempt: attempt,
-            updatedAt: try row.timestampMilliseconds(13))
-    }
-
-    private static let select: PostgresStatement = """
-        SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_walked, receipts,
-            target_user, target_installation, cardinality(target_users), cardinality(target_installations), cardinality(target_tokens),
-            target_tags, coalesce(target_all, false), not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI'), cancelled_at, cancel_reason
-        FROM notifications WHERE app_id = $1 AND id = $2
+    private static func countsOfReceipts(_ notification: PushID) -> PostgresQuery {
         """
-    private static let count: PostgresStatement = """
-        SELECT class, status::int, reason, count(*) FROM deliveries WHERE notification = $1
+        SELECT class, status, reason, count(*) AS count FROM receipts WHERE notification = \(notification) AND class IS NOT NULL
         GROUP BY class, status, reason ORDER BY count(*) DESC, class, status, reason
         """
-    private static let countOfChunks: PostgresStatement = """
-        SELECT class, nullif(status, 0)::int, nullif(reason, ''), count FROM notification_counts
-        -- A replay leaves rows of nothing behind.
-        WHERE notification = $1 AND count > 0
-        ORDER BY count DESC, class, status, reason
+    }
+
+    /// A replay leaves rows of nothing behind.
+    private static func counters(_ notification: PushID) -> PostgresQuery {
         """
-    private static let selectDeliveries: PostgresStatement = """
-        SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
-            d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at
-        FROM (SELECT * FROM deliveries WHERE notification = $1 ORDER BY class NULLS FIRST, token_id LIMIT $2) AS d
+        SELECT class, nullif(status, 0) AS status, nullif(reason, '') AS reason, count FROM notification_counts c
+        WHERE notification = \(notification) AND count > 0
+        ORDER BY count DESC, c.class, c.status, c.reason
+        """
+    }
+
+    /// - Parameter isWithMembers: Also those that are under way without a receipt. A job that is not settled has at least one of them, so the
+    ///   statement opens no more jobs than it lists deliveries.
+    private static func firstDeliveries(of notification: PushID, isWithMembers: Bool) -> PostgresQuery {
+        """
+        SELECT d.*, t.token
+        FROM (
+            (
+                SELECT number, "position" FROM receipts WHERE notification = \(notification)
+                ORDER BY class NULLS FIRST, number, "position" LIMIT \(maximumDeliveries)
+            ) UNION (
+                SELECT open.number, m."position"
+                FROM (
+                    SELECT number, j AS job FROM jobs j
+                    WHERE notification = \(notification) AND \(isWithMembers) AND bit_count(settled) < octet_length(members) / 8
+                    ORDER BY number LIMIT \(maximumDeliveries)
+                ) AS open CROSS JOIN LATERAL members_of(open.job) AS m
+                WHERE NOT m.is_settled ORDER BY open.number, m."position" LIMIT \(maximumDeliveries)
+            )
+        ) AS place
+        CROSS JOIN LATERAL (
+            SELECT * FROM deliveries
+            WHERE notification = \(notification) AND number = place.number AND "position" = place."position" OFFSET 0
+        ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
-        ORDER BY d.class NULLS FIRST, d.token_id
+        ORDER BY d.class NULLS FIRST, d.number, d."position" LIMIT \(maximumDeliveries)
         """
+    }
+}
+
+extension NotificationStatus.Delivery {
+    /// - Parameter row: Of `deliveries`.
+    init(_ row: PostgresRow, token: DeviceToken? = nil) throws {
+        let (outcome, attempts): (String?, Int) = (try row["class"], try row["attempts"])
+        let attempt = try NotificationStatus.Attempt(row)
+        // What was put back without having been tried has the number of the try that is to come.
+        let isPutBack = outcome == nil && attempt?.wasTried == false
+        self.init(
+            id: try row["id"], installation: try row["installation"], token: token, environment: try row["environment"], outcome: outcome,
+            status: try row["status"], reason: try row["reason"], attempts: max(0, attempts - (isPutBack ? 1 : 0)), lastAttempt: attempt,
+            updatedAt: try row.milliseconds("updated_at"))
+    }
+}
+
+extension NotificationStatus.Attempt {
+    /// - Parameter row: Of `deliveries`.
+    fileprivate init?(_ row: PostgresRow) throws {
+        guard let outcome: String = try row["last_class"] else { return nil }
+        self.init(
+            outcome: outcome, status: try row["last_status"], reason: try row["last_reason"], at: try row.milliseconds("last_at"),
+            retryAt: try row.milliseconds("retry_at"))
+    }
 }

@@ -1,11 +1,16 @@
 import Postgres
+import PushModel
 
 extension NotificationStore {
-    /// Keys come in ascending order, so that whoever waits for another's key never holds one that the other waits for.
-    static let claimKeys: PostgresStatement = """
+    /// Keys come in ascending order, so that a transaction that waits for another's key holds none that the other waits for.
+    static func claimKeys(
+        apps: [Int64], callers: [String], keys: [String], fingerprints: [[UInt8]], notifications: [PushID], warnings: [String]
+    ) -> PostgresQuery {
+        """
         INSERT INTO idempotency_records AS r (app_id, api_key_id, key, fingerprint, notification, expires_at, warnings)
         SELECT app, caller, key, fingerprint, notification, now() + interval '24 hours', warnings
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::uuid[], $6::text[])
+        FROM unnest(\(apps)::bigint[], \(callers)::text[], \(keys)::text[], \(fingerprints)::bytea[], \(notifications)::uuid[],
+                \(warnings)::text[])
             AS e (app, caller, key, fingerprint, notification, warnings)
         ON CONFLICT (app_id, api_key_id, key) DO UPDATE SET
             fingerprint = excluded.fingerprint, notification = excluded.notification, expires_at = excluded.expires_at,
@@ -13,117 +18,222 @@ extension NotificationStore {
         WHERE r.expires_at <= now()
         RETURNING notification
         """
-    static let selectKey: PostgresStatement = """
-        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
-            n.not_before IS NOT NULL OR n.local_time IS NOT NULL, r.warnings, r.expires_at > now()
-        FROM idempotency_records r JOIN notifications n ON n.id = r.notification
-        WHERE r.app_id = $1 AND r.api_key_id = $2 AND r.key = $3
+    }
+
+    static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
-    /// Targets' tokens, their deliveries and the notifications in one statement, which is one view of the registry. A user with more
-    /// tokens than $20, or with quiet hours, is walked: an acceptance stays short, and nothing has to wait in it.
+        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
+            n.not_before IS NOT NULL OR n.local_time IS NOT NULL AS is_scheduled, r.warnings, r.expires_at > now() AS is_valid
+        FROM idempotency_records r JOIN notifications n ON n.id = r.notification
+        WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
+        """
+    }
+
+    /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes
+    /// a user with more tokens than ``maximumResolved``, or with quiet hours: an acceptance stays short, and nothing has to wait in it.
     ///
-    /// OFFSET 0 keeps the order of the joins. Where nobody has analyzed the tables yet (a new database, a restored one), the planner would
+    /// OFFSET 0 keeps the order of the joins. While nobody has analyzed the tables (a new database, a restored one), the planner would
     /// rather go through all tokens of the app, and where many quiet hours were set since, read all of them for each item.
     ///
     /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
     /// cheaper than the one for any number, and is made anew each time, which takes longer than all the rest.
-    static let insertResolved: PostgresStatement = """
-        WITH item AS (
-            SELECT * FROM unnest((SELECT $1::uuid[]), $2::bigint[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::int[],
-                $9::text[], $10::bigint[], $11::text[], $12::bytea[], $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[],
-                $17::float8[], $18::bool[], $19::bool[])
-            AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
-                on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent)
-        ), found AS (
-            SELECT item.id AS notification, item.may_try, item.accepted_at, item.lease, f.*, delivery_id(item.id, f.id) AS delivery_id,
-                count(*) OVER own AS total, count(*) OVER own > $20::bigint OR bool_or(f.may_be_quiet) OVER own AS is_walked,
-                min(f.owner_epoch) OVER own AS epoch
-            FROM item CROSS JOIN LATERAL (
-                SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
-                    NOT item.is_urgent AND EXISTS (
-                        SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner OFFSET 0) AS may_be_quiet
+    ///
+    /// - Returns: a row for each delivery, in the order of the places, with the columns of ``delivery(_:id:)``, notification, place and is_walked.
+    static func insertResolved(_ items: [Item]) -> PostgresQuery {
+        let notifications = items.map(\.notification)
+        let requests = notifications.map(\.request)
+        return """
+            WITH item AS (
+                SELECT * FROM unnest(
+                    (SELECT \(notifications.map(\.id))::uuid[]), \(items.map(\.app.id))::bigint[], \(requests.map(\.target.user))::text[],
+                    \(requests.map(\.target.installation))::uuid[], \(requests.map(\.lane.rawValue))::text[],
+                    \(requests.map(\.pushType.rawValue))::text[], \(notifications.map(\.topic))::text[], \(requests.map(\.priority))::bigint[],
+                    \(requests.map(\.collapseID))::text[], \(requests.map(\.apnsExpiration))::bigint[],
+                    \(requests.map(\.onUnknown.rawValue))::text[], \(requests.map(\.content.payload))::bytea[],
+                    \(notifications.map(\.traceparent))::text[], \(milliseconds: notifications.map(\.acceptedAt))::timestamptz[],
+                    \(milliseconds: requests.map(\.expiresAt))::timestamptz[], \(requests.map(\.pushType.purpose.rawValue))::text[],
+                    \(items.map(\.leaseSeconds))::float8[], \(items.map { $0.app.environments.count > 1 })::bool[],
+                    \(requests.map(\.timing.isUrgent))::bool[])
+                AS item (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id, apns_expiration,
+                    on_unknown, payload, traceparent, accepted_at, expires_at, purpose, lease, may_try, is_urgent)
+            ), found AS (
+                SELECT item.id AS notification, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
+                    row_number() OVER (PARTITION BY item.id ORDER BY f.id) - 1 AS place,
+                    count(*) OVER own AS total, count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.may_be_quiet) OVER own AS is_walked,
+                    min(f.owner_epoch) OVER own AS epoch
+                FROM item CROSS JOIN LATERAL (
+                    SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
+                        NOT item.is_urgent AND EXISTS (
+                            SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner OFFSET 0) AS may_be_quiet
+                    FROM (
+                        SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
+                        WHERE o.app_id = item.app_id AND o.owner = item.target_user
+                        UNION ALL
+                        SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
+                        WHERE o.app_id = item.app_id AND o.id = item.target_installation
+                    ) i
+                    CROSS JOIN LATERAL (
+                        SELECT * FROM tokens
+                        WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active' OFFSET 0
+                    ) t
+                    LIMIT \(Self.maximumResolved) + 1
+                ) f
+                WINDOW own AS (PARTITION BY item.id)
+            ), counted AS (
+                SELECT notification, total::int, is_walked, epoch FROM found WHERE place = 0
+            ), made AS (
+                INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
+                    apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
+                    state, total, pending, free_from, expanded_at, completed_at, is_walked, jobs, target_epochs, is_reported)
+                SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
+                    apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
+                    CASE WHEN total IS NULL THEN 'no_targets' WHEN is_walked THEN 'accepted' ELSE 'sending' END,
+                    CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END,
+                    CASE WHEN is_walked THEN now() END, CASE WHEN is_walked IS NOT TRUE THEN accepted_at END,
+                    CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
+                    CASE WHEN is_walked THEN 0 ELSE (coalesce(total, 0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
+                    CASE WHEN target_installation IS NOT NULL THEN ARRAY[epoch] END,
+                    (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
+                FROM item LEFT JOIN counted ON counted.notification = item.id
+            ), jobs_made AS (
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
+                SELECT notification, number, lane, '', accepted_at, string_agg(int8send(id), ''::bytea ORDER BY place),
+                    coalesce(bit_or(set_bit(B'0'::bit(100), (place % \(PushJob.maximumDeliveries))::int, 1))
+                        FILTER (WHERE environment = 'sandbox'), B'0'::bit(100)),
+                    now() + make_interval(secs => lease)
+                FROM (SELECT *, place / \(PushJob.maximumDeliveries) AS number FROM found WHERE NOT is_walked) AS placed
+                GROUP BY notification, number, lane, accepted_at, lease
+            )
+            SELECT notification, place, token, environment, installation, owner_epoch, unproven AND may_try AS may_try, is_walked
+            FROM found ORDER BY notification, place
+            """
+    }
+
+    /// Fan-out finds its targets later, page by page. Any process may begin with it when it is due. What is due at once does not wait for the
+    /// accepting process's clock. A token that belongs to no installation reaches no device: its place in the list is kept and the token is
+    /// not, because nothing would tell whose it was when that user asks to be erased.
+    static func insertWalked(_ item: Item) -> [PostgresQuery] {
+        let notification = item.notification
+        let request = notification.request
+        let (installations, tokens) = (request.target.installations, request.target.tokens.map(\.bytes))
+        let (notBefore, localTime) = (request.timing.notBefore, request.timing.localTime?.description)
+        let expression = request.target.tags
+        var queries: [PostgresQuery] = [
+            """
+            INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
+                traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
+                target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
+                receipts, state, total, pending, is_walked, free_from, target_epochs, target_holders, is_reported)
+            SELECT \(notification.id), \(item.app.id), \(request.lane), \(request.pushType), \(notification.topic),
+                \(request.priority)::bigint::smallint, \(request.collapseID), \(request.apnsExpiration), \(request.onUnknown.rawValue),
+                \(request.content.payload), \(notification.traceparent), accepted_at, \(milliseconds: request.expiresAt),
+                \(request.target.user), nullif(\(request.target.users)::text[], '{}'), \(request.target.installation),
+                nullif(\(installations)::uuid[], '{}'), CASE WHEN names_tokens THEN known.tokens END, \(expression?.description),
+                \(expression?.searchText)::text::tsquery, \(request.target == .all ? true : nil), not_before, local_time,
+                \(request.timing.lifetime), \(request.timing.isUrgent), \(request.supersedeKey), \(request.keptReceipts.rawValue),
+                CASE WHEN due > accepted_at THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
+                CASE WHEN names_tokens THEN known.holders END, (SELECT a.reports_notifications FROM apps a WHERE a.id = \(item.app.id))
+            FROM (
+                SELECT *, coalesce(not_before, local_time AT TIME ZONE 'Etc/GMT-14', least(accepted_at, now())) AS due
                 FROM (
-                    SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o WHERE o.app_id = item.app_id AND o.owner = item.target_user
-                    UNION ALL
-                    SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
-                    WHERE o.app_id = item.app_id AND o.id = item.target_installation
-                ) i
-                CROSS JOIN LATERAL (
-                    SELECT * FROM tokens
-                    WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active' OFFSET 0
-                ) t
-                LIMIT $20::bigint + 1
-            ) f
-            WINDOW own AS (PARTITION BY item.id)
-        ), counted AS (
-            SELECT DISTINCT ON (notification) notification, total::int, is_walked, epoch, lease FROM found ORDER BY notification
-        ), kept AS (
-            INSERT INTO outbox (notifications, lease_until)
-            SELECT array_agg(notification), now() + make_interval(secs => max(lease)) FROM counted
-            WHERE NOT is_walked AND lease > 0 HAVING count(*) > 0 RETURNING id
-        ), made AS (
-            INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
-                apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                state, total, pending, free_from, published_at, completed_at, is_walked, target_epochs, is_reported)
-            SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
-                apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                CASE WHEN total IS NULL THEN 'no_targets' ELSE 'accepted' END,
-                CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END,
-                CASE WHEN is_walked OR counted.lease = 0 THEN now() END,
-                CASE WHEN total IS NULL THEN accepted_at END, CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
-                CASE WHEN is_walked AND target_installation IS NOT NULL THEN ARRAY[epoch] END,
-                (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
-            FROM item LEFT JOIN counted ON counted.notification = item.id
-        ), written AS (
-            INSERT INTO deliveries (id, notification, token_id, installation, owner_epoch, environment, unproven, updated_at)
-            SELECT delivery_id, notification, id, installation, owner_epoch, environment, unproven, accepted_at FROM found WHERE NOT is_walked
-        )
-        SELECT delivery_id, token, environment, installation, owner_epoch, unproven AND may_try, notification, is_walked, (SELECT id FROM kept)
-        FROM found
-        """
-    /// Whose targets are found later, page by page. It is the relay's from when it is due, and what is due at once does not wait for the clock
-    /// of whoever accepted it. A token that nobody holds reaches
-    /// nobody: its place in the list is kept and the token is not, because nothing would tell whose it was when they ask to be erased.
-    static let insertWalked: PostgresStatement = """
-        INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
-            traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
-            target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
-            receipts, state, total, pending, is_walked, free_from, target_epochs, target_holders,
-            is_reported)
-        SELECT $1, $2, $3, $4, $5, $6::int::smallint, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text[], '{}'), $16,
-            nullif($17::uuid[], '{}'), CASE WHEN $18::bytea[] <> '{}' THEN known.tokens END, $19, $20::text::tsquery, $21, $22, $23::text::timestamp, $24, $25, $26,
-            $27, CASE WHEN due > $12 THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
-            CASE WHEN $18::bytea[] <> '{}' THEN known.holders END, (SELECT a.reports_notifications FROM apps a WHERE a.id = $2)
-        FROM (SELECT coalesce($22, $23::text::timestamp AT TIME ZONE 'Etc/GMT-14', least($12, now())) AS due) AS moment,
+                    SELECT \(milliseconds: notification.acceptedAt)::timestamptz AS accepted_at,
+                        \(milliseconds: notBefore)::timestamptz AS not_before, \(localTime)::text::timestamp AS local_time,
+                        \(!tokens.isEmpty)::bool AS names_tokens
+                ) AS asked
+            ) AS moment,
             LATERAL (
                 SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders,
                     array_agg(CASE WHEN holder IS NOT NULL THEN token END ORDER BY place) AS tokens
                 FROM (
                     SELECT place, i.owner_epoch, i.id AS holder, NULL::bytea AS token
-                    FROM unnest(coalesce(nullif($17::uuid[], '{}'), ARRAY[$16::uuid])) WITH ORDINALITY AS named (id, place)
-                    LEFT JOIN installations i ON i.app_id = $2 AND i.id = named.id
+                    FROM unnest(coalesce(nullif(\(installations)::uuid[], '{}'), ARRAY[\(request.target.installation)::uuid]))
+                        WITH ORDINALITY AS named (id, place)
+                    LEFT JOIN installations i ON i.app_id = \(item.app.id) AND i.id = named.id
                     WHERE named.id IS NOT NULL
                     UNION ALL
                     SELECT place, held.owner_epoch, held.id, named.token
-                    FROM unnest($18::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
+                    FROM unnest(\(tokens)::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
                         SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                         -- IS TRUE: by the token, of all indexes that begin with the app.
-                        WHERE t.app_id = $2 AND t.token = named.token AND (t.purpose = $28 AND t.state = 'active') IS TRUE
+                        WHERE t.app_id = \(item.app.id) AND t.token = named.token
+                            AND (t.purpose = \(request.pushType.purpose) AND t.state = 'active') IS TRUE
                         ORDER BY t.registered_at DESC LIMIT 1
                     ) AS held ON true
-                ) AS named WHERE $16 IS NOT NULL OR $17::uuid[] <> '{}' OR $18::bytea[] <> '{}'
+                ) AS named
+                WHERE \(request.target.installation)::uuid IS NOT NULL OR \(installations)::uuid[] <> '{}' OR names_tokens
             ) AS known
-        """
-    /// Two that would supersede each other come one after the other: the later to commit is the newer one.
-    /// All locks of a batch at once and in one order. The first half of their keys is the word "sup".
-    static let lockSupersessions: PostgresStatement = """
-        SELECT count(pg_advisory_xact_lock(7566704, place)) FROM (
-            SELECT DISTINCT hashtext(concat_ws(' ', app, key, target)) AS place
-            FROM unnest($1::bigint[], $2::text[], $3::text[]) AS e (app, key, target) ORDER BY place
-        ) AS ordered
-        """
+            """
+        ]
+        if let supersession = supersession(of: item) {
+            queries.append(CancellationStore.supersede(supersession, with: notification.id))
+            queries.append(CancellationStore.hastenSuperseded(supersession))
+        }
+        let variants = request.content.variants
+        if !variants.isEmpty {
+            queries.append(
+                """
+                INSERT INTO notification_variants (notification, locale, payload)
+                SELECT \(notification.id), * FROM unnest(\(variants.map(\.locale))::text[], \(variants.map(\.payload))::bytea[])
+                """)
+        }
+        return queries
+    }
 
-    static let insertVariants: PostgresStatement = """
-        INSERT INTO notification_variants (notification, locale, payload) SELECT $1, * FROM unnest($2::text[], $3::bytea[])
-        """
+    /// Older notifications in the same app with the same key and target.
+    struct Supersession {
+        let app: App.ID
+        let key: String
+        let target: String
+    }
+
+    private static func supersession(of item: Item) -> Supersession? {
+        let request = item.notification.request
+        guard let key = request.supersedeKey, let target = request.target.user ?? request.target.installation?.description else {
+            return nil
+        }
+        return Supersession(app: item.app.id, key: key, target: target)
+    }
+
+    /// Two that would supersede each other come one after the other: the later to commit is the newer one. All locks of a batch at once and in
+    /// one order, before all other rows. The first half of their keys is the word "sup".
+    static func supersessionLocks(_ items: [Item]) -> [PostgresQuery] {
+        let superseded = items.compactMap(supersession)
+        guard !superseded.isEmpty else { return [] }
+        return [
+            """
+            SELECT count(pg_advisory_xact_lock(7566704, place)) FROM (
+                SELECT DISTINCT hashtext(concat_ws(' ', app, key, target)) AS place
+                FROM unnest(\(superseded.map(\.app))::bigint[], \(superseded.map(\.key))::text[], \(superseded.map(\.target))::text[])
+                    AS e (app, key, target) ORDER BY place
+            ) AS ordered
+            """
+        ]
+    }
+}
+
+extension NotificationRequest {
+    /// One user's or installation's tokens, one payload, now: the acceptance itself finds them. Fan-out finds any others.
+    var isResolvedAtOnce: Bool {
+        guard target.user != nil || target.installation != nil else { return false }
+        return timing.notBefore == nil && timing.localTime == nil && content.variants.isEmpty && supersedeKey == nil
+            && receipts != .failures
+    }
+
+    /// A receipt for every delivery where the sender named whom, counters where nobody knows how many it will be.
+    var keptReceipts: Receipts {
+        if let receipts { return receipts }
+        switch target {
+        case .tags, .all: return .failures
+        case .user, .users, .installation, .installations, .tokens: return .all
+        }
+    }
+}
+
+extension NotificationRequest.Target {
+    fileprivate var user: String? { if case .user(let name) = self { name } else { nil } }
+    fileprivate var users: [String] { if case .users(let names) = self { names } else { [] } }
+    fileprivate var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
+    fileprivate var installations: [PushID] { if case .installations(let ids) = self { ids } else { [] } }
+    fileprivate var tokens: [DeviceToken] { if case .tokens(let tokens) = self { tokens } else { [] } }
+    fileprivate var tags: TagExpression? { if case .tags(let expression) = self { expression } else { nil } }
 }

@@ -3,7 +3,7 @@ package import PushModel
 
 /// The SQL that accepts notifications: a list, because requests that come together share one commit.
 package struct NotificationStore {
-    /// Deliveries that an acceptance makes itself; who has more devices is walked.
+    /// Deliveries that an acceptance makes itself. Fan-out makes those of a user with more devices.
     package static let maximumResolved = 500
 
     private let session: PostgresSession
@@ -27,9 +27,9 @@ package struct NotificationStore {
     }
 
     package enum Verdict: Equatable, Sendable {
-        /// Written with its deliveries; to be published. With the row of the outbox, where that is this process's to do.
-        case resolved([PushJob.Delivery], outbox: Int64?)
-        /// Written; its targets are found when it is due.
+        /// Written with its jobs, whose deliveries these are, in the order of their places.
+        case resolved([PushJob.Delivery])
+        /// Written. Fan-out finds its targets when it is due.
         case walked
         /// The same request was accepted before.
         case replay(NotificationReceipt)
@@ -42,31 +42,36 @@ package struct NotificationStore {
         let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
         var resolved: [PushID: [PushJob.Delivery]] = [:]
         var walked: Set<PushID> = []
+        var names = DeliveryNames(.lowest)
         let newcomers = items.filter(isFresh)
-        var commands = Self.supersessionLocks(newcomers)
+        var queries = Self.supersessionLocks(newcomers)
         let resolvable = newcomers.filter(\.notification.request.isResolvedAtOnce)
         for item in newcomers where !item.notification.request.isResolvedAtOnce {
             walked.insert(item.notification.id)
-            commands += Self.walkedRows(item)
+            queries += Self.insertWalked(item)
         }
-        if !resolvable.isEmpty { commands.append((Self.insertResolved, Self.resolvedRows(resolvable))) }
+        if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
-        let answers = try session.commit(with: commands)
-        var outbox: Int64?
+        let answers = try session.commit(with: queries)
         if !resolvable.isEmpty, let rows = answers.last {
-            outbox = try rows.first?.optionalInt64(8)
             for row in rows {
-                let id = try row.id(6)
-                if try row.bool(7) { walked.insert(id) } else { resolved[id, default: []].append(try Self.delivery(row)) }
+                let (id, place): (PushID, Int) = (try row["notification"], try row["place"])
+                guard try !row["is_walked"] else {
+                    walked.insert(id)
+                    continue
+                }
+                if names.notification != id { names = DeliveryNames(id) }
+                let delivery = names.id(job: place / PushJob.maximumDeliveries, position: place % PushJob.maximumDeliveries)
+                resolved[id, default: []].append(try Self.delivery(row, id: delivery))
             }
         }
         return zip(items, replays).map { item, replay in
             let id = item.notification.id
-            return replay ?? (walked.contains(id) ? .walked : .resolved(resolved[id] ?? [], outbox: outbox))
+            return replay ?? (walked.contains(id) ? .walked : .resolved(resolved[id] ?? []))
         }
     }
 
-    /// Takes the keys for these notifications. Whoever comes second waits here for the first one's commit.
+    /// Takes the keys for these notifications. A second transaction with the same key waits here for the first one's commit.
     /// - Returns: the notifications that have theirs.
     /// - Throws: ``IdempotencyInProgress`` where that takes longer than the database's lock timeout.
     private func claimKeys(of items: [Item]) throws -> Set<PushID> {
@@ -76,15 +81,15 @@ package struct NotificationStore {
         guard !claims.isEmpty else { return [] }
         let ordered = claims.sorted { $0.key < $1.key }
         do {
-            let rows = try session.execute(
-                Self.claimKeys,
-                [
-                    .int64Array(ordered.map(\.key.app)), .textArray(ordered.map(\.key.caller)), .textArray(ordered.map(\.key.key)),
-                    .bytesArray(ordered.map { $0.value.idempotency?.fingerprint ?? [] }), .ids(ordered.map(\.value.notification.id)),
-                    .textArray(ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) }),
-                ])
-            return Set(try rows.map { row in try row.id(0) })
-        } catch let error as PostgresError {
+            let claimed: [PushID] = try session.execute(
+                Self.claimKeys(
+                    apps: ordered.map(\.key.app), callers: ordered.map(\.key.caller), keys: ordered.map(\.key.key),
+                    fingerprints: ordered.map { $0.value.idempotency?.fingerprint ?? [] },
+                    notifications: ordered.map(\.value.notification.id),
+                    warnings: ordered.map { NotificationWarning.stored($0.value.notification.request.warnings) })
+            ).column("notification")
+            return Set(claimed)
+        } catch {
             guard error.sqlState == .lockNotAvailable else { throw error }
             throw IdempotencyInProgress()
         }
@@ -102,37 +107,34 @@ package struct NotificationStore {
 
     /// What was accepted with the key within its 24 hours: ``Verdict/replay(_:)``, ``Verdict/mismatch``, or nil.
     package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict? {
-        let rows = try session.execute(Self.selectKey, [.int64(app.id), .text(idempotency.caller), .text(idempotency.key)])
-        guard let row = rows.first, try row.bool(10) else { return nil }
-        guard try row.bytes(0) == idempotency.fingerprint else { return .mismatch }
-        return .replay(try Self.receipt(row, app: app))
+        guard let row = try session.execute(Self.selectKey(idempotency, app: app)).first, try row["is_valid"] else { return nil }
+        return try Self.verdict(row, of: idempotency, app: app)
     }
 
     /// What the key was used for by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the
     /// record, and both are removed together.
     private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict {
-        let row = try session.execute(Self.selectKey, [.int64(app.id), .text(idempotency.caller), .text(idempotency.key)]).only()
-        guard try row.bytes(0) == idempotency.fingerprint else { return .mismatch }
-        return .replay(try Self.receipt(row, app: app))
+        try Self.verdict(session.execute(Self.selectKey(idempotency, app: app)).only(), of: idempotency, app: app)
     }
 
+    private static func verdict(_ row: PostgresRow, of idempotency: IdempotencyKey, app: App) throws -> Verdict {
+        let fingerprint: [UInt8] = try row["fingerprint"]
+        return fingerprint == idempotency.fingerprint ? .replay(try receipt(row, app: app)) : .mismatch
+    }
+
+    /// - Parameter row: Of ``selectKey(_:app:)``.
     private static func receipt(_ row: PostgresRow, app: App) throws -> NotificationReceipt {
-        guard let lane = Lane(rawValue: try row.text(2)), let type = PushType(rawValue: try row.text(3)) else {
-            throw CorruptRow(table: "notifications")
-        }
+        let (total, isWalked): (Int32, Bool) = (try row["total"], try row["is_walked"])
         return NotificationReceipt(
-            id: try row.id(1), app: app.slug, lane: lane, pushType: type, deliveries: try row.bool(7) ? nil : Int(try row.int32(4)),
-            isScheduled: try row.bool(8), acceptedAt: try row.timestampMilliseconds(5), expiresAt: try row.timestampMilliseconds(6),
-            warnings: try NotificationWarning.restored(row.text(9)))
+            id: try row["id"], app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
+            deliveries: isWalked ? nil : Int(total), isScheduled: try row["is_scheduled"], acceptedAt: try row.milliseconds("accepted_at"),
+            expiresAt: try row.milliseconds("expires_at"), warnings: try NotificationWarning.restored(row["warnings"]))
     }
 
-    /// Columns: delivery id, token, environment, installation, owner epoch, whether the other environment may be tried.
-    package static func delivery(_ row: PostgresRow) throws -> PushJob.Delivery {
-        guard let token = DeviceToken(bytes: try row.bytes(1)), let environment = APNsEnvironment(rawValue: try row.text(2)) else {
-            throw CorruptRow(table: "tokens")
-        }
-        return PushJob.Delivery(
-            id: try row.id(0), token: token, environment: environment, installation: try row.id(3), ownerEpoch: try row.int64(4),
-            environmentTrial: try row.bool(5) ? .allowed : .none)
+    /// - Parameter row: With the columns token, environment, installation, owner_epoch and may_try (the other environment).
+    package static func delivery(_ row: PostgresRow, id: PushID) throws -> PushJob.Delivery {
+        PushJob.Delivery(
+            id: id, token: try row["token"], environment: try row["environment"], installation: try row["installation"],
+            ownerEpoch: try row["owner_epoch"], environmentTrial: try row["may_try"] ? .allowed : .none)
     }
 }

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// Applies outcome events to the database: one transaction per batch, and the same events again change nothing (DESIGN.md section 6).
+/// Applies outcome events to the database: one transaction per batch, and the same events again change nothing.
 package struct OutcomeApplication: Sendable {
     let pool: PostgresPool
 
@@ -74,22 +74,26 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Rows are locked in one order everywhere: the apps' brakes, deliveries, notifications, installations, tokens; each in ascending
-    /// order of id.
+    /// Rows are locked in one order everywhere: the apps' brakes, jobs, receipts, notifications, installations, tokens; each in ascending order
+    /// of its key.
     private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
-        let counted = try store.countedNotifications(of: batch)
-        try store.makeReceipts(of: batch, counted: counted)
-        let receipts = try store.lockDeliveries(of: batch)
-        try store.noteAttempts(batch.attempts)
-        let finished = try store.finish(batch.final, receipts: receipts, counted: counted)
+        let origins = try store.origins(of: batch)
+        let attempts = OutcomeStore.known(batch.attempts, origins)
+        let final = OutcomeStore.known(batch.final, origins)
+        let throttled = OutcomeStore.known(batch.throttled, origins)
+        if !attempts.isEmpty {
+            try store.lockJobs(of: final + attempts)
+            try store.noteAttempts(attempts)
+        }
+        let finished = try store.finish(final, of: origins)
 
         var effect = Effect()
         effect.repeated = batch.toldFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
-        effect.completedNotifications = try store.settleNotifications(finished)
-        try store.lockInstallations(of: batch.throttled + batch.corrections)
-        effect.throttledInstallations = try store.throttle(batch.throttled)
+        effect.completedNotifications = try store.settleNotifications(finished, of: origins)
+        try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
+        effect.throttledInstallations = try store.throttle(throttled)
         try store.count(finished)
         let brakes = try store.brakes(of: rejecting)
         effect.braked = brakes.filter { $0.value.isEngaged }.map(\.key).sorted()

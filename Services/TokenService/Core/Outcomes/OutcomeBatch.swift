@@ -19,12 +19,15 @@ package struct OutcomeBatch: Equatable, Sendable {
         /// When the event was made, UNIX milliseconds.
         package var time: Int64
 
-        /// A 410's moment: Apple's word, and without it the moment that the request left (APNS.md 4.3). An answer knows nothing of what
+        /// A 410's moment: Apple's word, and without it the moment that the request left (`docs/apns.md`, Answers). An answer knows nothing of what
         /// came after it, whatever its clock says. Nil where nothing is known: then nothing may be retired.
         package var goneSince: Int64? {
             guard let timestamp = delivery.timestamp else { return delivery.sentAt }
             return min(timestamp, delivery.sentAt ?? time)
         }
+
+        /// Accepted in another environment than the token was registered for.
+        package var isCorrection: Bool { outcome == .accepted && delivery.environment != nil }
     }
 
     package init(_ events: [OutcomeEvent]) {
@@ -77,9 +80,6 @@ package struct OutcomeBatch: Equatable, Sendable {
         next.final.sort { $0.delivery.id < $1.delivery.id }
         return next
     }
-
-    /// Accepted in another environment than the token was registered for.
-    package var corrections: [Entry] { final.filter { $0.outcome == .accepted && $0.delivery.environment != nil } }
 
     package var isEmpty: Bool { final.isEmpty && attempts.isEmpty }
 }

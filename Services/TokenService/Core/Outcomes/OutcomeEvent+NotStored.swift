@@ -13,14 +13,14 @@ extension OutcomeEvent {
         plain.deliveries = deliveries.map { delivery in
             OutcomeEvent.Delivery(
                 id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: delivery.attempt,
-                status: delivery.status, reason: Self.notStored, sentAt: delivery.sentAt)
+                ownerEpoch: delivery.ownerEpoch, status: delivery.status, reason: Self.notStored, sentAt: delivery.sentAt)
         }
         var bare = plain
         bare.outcome = .unknown
         bare.deliveries = deliveries.map { delivery in
             OutcomeEvent.Delivery(
                 id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: delivery.attempt,
-                reason: Self.notStored)
+                ownerEpoch: delivery.ownerEpoch, reason: Self.notStored)
         }
         return isFinal ? [plain, bare] : [plain]
     }

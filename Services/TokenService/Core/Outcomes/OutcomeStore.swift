@@ -15,85 +15,91 @@ package struct OutcomeStore {
         package let token: Int64
         package let outcome: OutcomeClass
         /// The one that answered.
-        package let environment: String
-        /// APNs had accepted the token nowhere yet when the delivery was made.
+        package let environment: APNsEnvironment
+        /// APNs has accepted the token nowhere yet.
         package let isUnproven: Bool
-        /// A replay had reopened it.
-        package var isReplayed = false
+        /// Its token was erased with its user. No receipt is kept.
+        package let isErased: Bool
+        /// It expired before it was published.
+        package let isUnsent: Bool
     }
 
-    /// - Returns: those that have a receipt.
-    @discardableResult
-    package func lockDeliveries(of batch: OutcomeBatch) throws -> Set<PushID> {
-        var ids = batch.final.map(\.delivery.id)
-        if !batch.attempts.isEmpty || !batch.throttled.isEmpty {
-            ids = Set(ids).union(batch.attempts.map(\.delivery.id)).union(batch.throttled.map(\.delivery.id)).sorted()
+    /// What a batch has to know of a notification.
+    package struct Origin: Sendable {
+        package let app: Int64
+        /// A receipt for every delivery, or counters and receipts of those that are not simply accepted.
+        package let keepsAll: Bool
+    }
+
+    /// The notifications of a batch that still exist.
+    package func origins(of batch: OutcomeBatch) throws -> [PushID: Origin] {
+        let notifications = Tally(batch.final.lazy.map(\.delivery.notification))
+            .adding(batch.attempts.lazy.map(\.delivery.notification)).counts.keys.sorted()
+        guard !notifications.isEmpty else { return [:] }
+        var origins: [PushID: Origin] = [:]
+        let rows = try session.execute(
+            "SELECT id, app_id, receipts = 'all' AS keeps_all FROM notifications WHERE id = ANY (\(notifications))")
+        for row in rows { origins[try row["id"]] = Origin(app: try row["app_id"], keepsAll: try row["keeps_all"]) }
+        return origins
+    }
+
+    /// The entries that name a delivery of a notification that still exists: an id names its place, and belongs to one notification.
+    package static func known(_ entries: [OutcomeBatch.Entry], _ origins: [PushID: Origin]) -> [OutcomeBatch.Entry] {
+        var names = DeliveryNames(.lowest)
+        return entries.filter { entry in
+            let delivery = entry.delivery
+            guard origins[delivery.notification] != nil else { return false }
+            if names.notification != delivery.notification { names = DeliveryNames(delivery.notification) }
+            let place = DeliveryNames.place(of: delivery.id)
+            return place.position < PushJob.maximumDeliveries && names.id(job: place.job, position: place.position) == delivery.id
         }
-        return Set(try session.execute(Self.lockDeliveries, [.ids(ids)]).only().uuidArray(0).map { PushID($0) })
     }
 
-    package func noteAttempts(_ entries: [OutcomeBatch.Entry]) throws {
-        guard !entries.isEmpty else { return }
-        try session.execute(
-            Self.noteAttempts,
-            Self.columns(entries) + [
-                .optionalTimestampArray(entries.map { $0.delivery.sentAt ?? $0.time }),
-                .optionalTimestampArray(entries.map(\.delivery.retryAt)),
-            ])
-    }
-
-    /// - Parameter receipts: Deliveries that have one, and are locked.
+    /// Applies final outcomes: the bits in the jobs, receipts and counters.
+    /// - Parameter known: In ascending order of id.
     /// - Returns: those that had no final outcome before.
-    package func finish(_ entries: [OutcomeBatch.Entry], receipts: Set<PushID>, counted: [PushID: Int64]) throws -> [Finished] {
-        let written = receipts.isEmpty ? [] : entries.filter { receipts.contains($0.delivery.id) }
-        // What is counted may have a receipt as well, but it is the chunk that knows whether this is the first time, until it is replayed.
-        let receipted = try finishReceipts(written).filter { counted[$0.notification] == nil || $0.isReplayed }
-        let replayed = Set(receipted.filter { counted[$0.notification] != nil }.map(\.id))
-        if !replayed.isEmpty { try count(entries.filter { replayed.contains($0.delivery.id) }) }
-        guard !counted.isEmpty else { return receipted }
-        return receipted + (try finishInChunks(entries.filter { counted[$0.delivery.notification] != nil }, counted: counted))
-    }
-
-    private func finishReceipts(_ entries: [OutcomeBatch.Entry]) throws -> [Finished] {
-        guard !entries.isEmpty else { return [] }
-        let environments = PostgresValue.optionalTextArray(entries.map(\.delivery.environment?.rawValue))
-        return try session.execute(Self.finish, Self.columns(entries) + [environments]).map { row in
-            guard let outcome = OutcomeClass(rawValue: try row.text(4)) else { throw CorruptRow(table: "deliveries") }
+    package func finish(_ known: [OutcomeBatch.Entry], of origins: [PushID: Origin]) throws -> [Finished] {
+        guard !known.isEmpty else { return [] }
+        var ends = try settle(known)
+        if ends.count < known.count {
+            let settled = Set(ends.lazy.map(\.entry.delivery.id))
+            ends += try finishReplayed(known.filter { !settled.contains($0.delivery.id) })
+        }
+        let tokens = try writeReceipts(of: ends, origins)
+        try count(ends.lazy.map(\.entry).filter { origins[$0.delivery.notification]?.keepsAll == false })
+        return ends.map { end in
+            let (delivery, token) = (end.entry.delivery, tokens[end.token])
             return Finished(
-                id: try row.id(0), notification: try row.id(1), app: try row.int64(2), token: try row.int64(3), outcome: outcome,
-                environment: try row.text(5), isUnproven: try row.bool(6), isReplayed: try row.bool(7))
+                id: delivery.id, notification: delivery.notification, app: origins[delivery.notification]?.app ?? 0, token: end.token,
+                outcome: end.entry.outcome,
+                environment: delivery.environment ?? end.environment, isUnproven: token == .unproven, isErased: token == .erased,
+                isUnsent: delivery.reason == "expired_before_publishing")
         }
     }
 
     /// - Returns: how many notifications have all their outcomes now.
-    package func settleNotifications(_ finished: [Finished]) throws -> Int {
+    package func settleNotifications(_ finished: [Finished], of origins: [PushID: Origin]) throws -> Int {
         guard !finished.isEmpty else { return 0 }
         let counts = Tally(finished.lazy.map(\.notification)).counts
         let ids = counts.keys.sorted()
-        try session.execute(Self.lockNotifications, [.ids(ids)])
-        let settled = try session.execute(Self.settleNotifications, [.ids(ids), .int32Array(ids.map { Int32(clamping: counts[$0] ?? 0) })])
-        return try settled.reduce(0) { try $0 + ($1.bool(0) ? 1 : 0) }
-    }
-
-    /// Before anything of them, or of their tokens' places, is changed.
-    package func lockInstallations(of entries: [OutcomeBatch.Entry]) throws {
-        guard !entries.isEmpty else { return }
-        try session.execute(Self.lockInstallations, [.ids(entries.map(\.delivery.id))])
-    }
-
-    /// - Returns: how many installations wait longer than they did.
-    package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
-        guard !entries.isEmpty else { return 0 }
-        let ids = PostgresValue.ids(entries.map(\.delivery.id))
-        return Int(
-            try session.execute(
-                Self.throttle,
-                [
-                    ids, .optionalTimestampArray(entries.map(\.delivery.retryAt)),
-                    .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),
-                    .optionalTextArray(entries.map(\.delivery.reason)),
-                ]
-            ).only().int64(0))
+        // Counters know no tokens: there an erased one counts as any other.
+        let erased = Tally(finished.lazy.filter { $0.isErased && origins[$0.notification]?.keepsAll == true }.map(\.notification)).counts
+        let unsent = Set(finished.lazy.filter(\.isUnsent).map(\.notification))
+        try session.execute("SELECT FROM notifications WHERE id = ANY (\(ids)) ORDER BY id FOR NO KEY UPDATE")
+        let settled: [Bool] = try session.execute(
+            """
+            UPDATE notifications n SET pending = n.pending - e.count, total = n.total - e.erased,
+                -- While fan-out makes its jobs more may come, and its last step completes it.
+                state = CASE WHEN n.pending > e.count OR n.state <> 'sending' THEN n.state
+                    WHEN e.is_unsent AND expired_unsent(n.id) THEN 'expired' ELSE 'completed' END,
+                completed_at = CASE WHEN n.pending = e.count AND n.state <> 'expanding' THEN now() END
+            FROM unnest(\(ids)::uuid[], \(ids.map { counts[$0] ?? 0 })::bigint[], \(ids.map { erased[$0] ?? 0 })::bigint[],
+                    \(ids.map { unsent.contains($0) })::bool[])
+                AS e (id, count, erased, is_unsent)
+            WHERE n.id = e.id RETURNING n.pending = 0 AND n.state <> 'expanding' AS is_settled
+            """
+        ).column("is_settled")
+        return settled.count { $0 }
     }
 
     /// Adds to the apps' counts per minute, which the brakes judge by.
@@ -102,20 +108,70 @@ package struct OutcomeStore {
         let counts = Tally(finished.lazy.map { Key(app: $0.app, outcome: $0.outcome) }).counts
         let keys = counts.keys.sorted { ($0.app, $0.outcome.rawValue) < ($1.app, $1.outcome.rawValue) }
         try session.execute(
-            Self.count,
-            [.int64Array(keys.map(\.app)), .textArray(keys.map(\.outcome.rawValue)), .int64Array(keys.map { counts[$0] ?? 0 })])
+            """
+            INSERT INTO outcome_counts AS c (app_id, minute, class, count)
+            SELECT app_id, date_trunc('minute', now()), class, count
+            FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.outcome.rawValue))::text[], \(keys.map { counts[$0] ?? 0 })::bigint[])
+                AS e (app_id, class, count)
+            ON CONFLICT (app_id, minute, class) DO UPDATE SET count = c.count + excluded.count
+            """)
     }
 
     private struct Key: Hashable {
         var app: Int64
         var outcome: OutcomeClass
     }
+}
 
-    static func columns(_ entries: [OutcomeBatch.Entry]) -> [PostgresValue] {
-        [
-            .ids(entries.map(\.delivery.id)), .ids(entries.map(\.delivery.notification)), .textArray(entries.map(\.outcome.rawValue)),
-            .optionalInt32Array(entries.map { $0.delivery.status.map { Int32(clamping: $0) } }),
-            .optionalTextArray(entries.map(\.delivery.reason)), .int32Array(entries.map { Int32(clamping: $0.delivery.attempt) }),
-        ]
+// MARK: Throttling
+
+extension OutcomeStore {
+    /// Before anything of them, or of their tokens' places, is changed.
+    package func lockInstallations(of entries: [OutcomeBatch.Entry], _ origins: [PushID: Origin]) throws {
+        guard !entries.isEmpty else { return }
+        let apps = entries.map { origins[$0.delivery.notification]?.app ?? 0 }
+        try session.execute(
+            """
+            SELECT FROM installations
+            WHERE (app_id, id) IN (SELECT * FROM unnest(\(apps)::bigint[], \(entries.map(\.delivery.installation))::uuid[]))
+            ORDER BY app_id, id FOR NO KEY UPDATE
+            """)
+    }
+
+    /// A line of history only where the installation was not throttled already.
+    /// - Returns: how many installations wait longer than they did.
+    package func throttle(_ entries: [OutcomeBatch.Entry]) throws -> Int {
+        guard !entries.isEmpty else { return 0 }
+        let deliveries = entries.map(\.delivery)
+        let places = deliveries.map { DeliveryNames.place(of: $0.id) }
+        return try session.execute(
+            """
+            WITH wanted AS (
+                SELECT DISTINCT ON (n.app_id, u.installation) n.app_id, member_at(j.members, u.position) AS token_id, u.*
+                FROM unnest(\(deliveries.map(\.id))::uuid[], \(deliveries.map(\.notification))::uuid[], \(places.map(\.job))::bigint[],
+                        \(places.map(\.position))::int[], \(deliveries.map(\.installation))::uuid[],
+                        \(milliseconds: deliveries.map(\.retryAt))::timestamptz[], \(deliveries.map(\.status))::bigint[],
+                        \(deliveries.map(\.reason))::text[])
+                    AS u (id, notification, number, position, installation, until, status, reason)
+                JOIN notifications n ON n.id = u.notification
+                JOIN jobs j ON j.notification = u.notification AND j.number = u.number
+                ORDER BY n.app_id, u.installation, u.until DESC
+            ), noted AS (
+                UPDATE installations i SET throttled_until = w.until FROM wanted w
+                WHERE i.app_id = w.app_id AND i.id = w.installation AND i.deregistered_at IS NULL
+                    AND (i.throttled_until IS NULL OR i.throttled_until < w.until)
+                RETURNING w.*
+            ), recorded AS (
+                INSERT INTO installation_history (app_id, installation, at, event, token_id, token_hint, environment, purpose,
+                    status, reason, delivery)
+                SELECT w.app_id, w.installation, now(), 'throttled', t.id, '…' || right(encode(t.token, 'hex'), 6), t.environment, t.purpose,
+                    w.status::smallint, w.reason, w.id
+                FROM noted w JOIN installations before ON before.app_id = w.app_id AND before.id = w.installation
+                LEFT JOIN tokens t ON t.id = w.token_id
+                WHERE before.throttled_until IS NULL OR before.throttled_until <= now()
+            )
+            SELECT count(*) AS throttled FROM noted
+            """
+        ).only()["throttled"]
     }
 }

@@ -17,7 +17,7 @@ struct TokenVerdicts: Sendable {
         let needed = batch.final.filter { $0.outcome != .accepted || $0.delivery.environment != nil }
         let entries = Dictionary(uniqueKeysWithValues: needed.map { ($0.delivery.id, $0) })
         for delivery in finished {
-            guard let environment = APNsEnvironment(rawValue: delivery.environment) else { continue }
+            let environment = delivery.environment
             guard !entries.isEmpty, let entry = entries[delivery.id] else {
                 if delivery.outcome == .accepted, delivery.isUnproven {
                     proofs.append(.prove(token: delivery.token, in: environment))

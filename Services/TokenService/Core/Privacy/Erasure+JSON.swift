@@ -22,7 +22,7 @@ extension Erasure {
             .required("erased_at", .time) { _ in UnixTime.milliseconds() },
             .required("key_id", .text(.keyID), "The key that asked for it.") { $0.keyID },
             .required("fence", .fence) { $0.result.fence },
-            .required("erased", counts, "Rows that this call removed, by table.") { $0.result },
+            .required("erased", counts, "How much this call removed.") { $0.result },
         ])
 
     private static let counts = ResponseSchema<Result>.object(

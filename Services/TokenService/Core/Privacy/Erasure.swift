@@ -8,7 +8,9 @@ import PushModel
 /// the user has left: of those that are somebody else's now, only what is of the user's time goes. The list of what is left to do is
 /// in the table `erasures`, so a call that was cut short is finished by repeating it.
 ///
-/// What was registered or sent before the call began is erased. What races with the call is either erased or survives as new.
+/// What was registered or sent before the call began is erased. What races with the call is either erased or survives as new. A delivery that
+/// is under way, of a notification to others as well, is not removed: its job names the erased token alone. It ends by itself, and its
+/// outcome leaves no receipt.
 package struct Erasure: Sendable {
     /// Installations in one transaction.
     private static let installationBatch = 100
@@ -141,7 +143,7 @@ package struct Erasure: Sendable {
         while true {
             let removed = try await pool.transaction { session in
                 let store = ErasureStore(session, app: app, user: user)
-                return (try store.removeDeliveries(of: ended), try store.removeHistory(of: ended))
+                return (try store.removeReceipts(of: ended), try store.removeHistory(of: ended))
             }
             result.receipts.deliveries += removed.0
             result.history += removed.1

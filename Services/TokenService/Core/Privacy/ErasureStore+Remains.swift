@@ -12,7 +12,8 @@ extension ErasureStore {
         ).column("id")
     }
 
-    /// Those sent to the installations by id, during these times: by the epoch; by the clock only where there is no delivery.
+    /// Those sent to the installations by id, during these times: by the epoch at acceptance. Where there was no token to send to, no epoch
+    /// is stored, and the clock tells.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             """
@@ -21,26 +22,27 @@ extension ErasureStore {
                     \(milliseconds: ended.map(\.beganAt))::timestamptz[], \(milliseconds: ended.map(\.at))::timestamptz[])
                 AS e (installation, epochs_from, epochs_below, began_at, ended_at)
             JOIN notifications n ON n.app_id = \(app.id) AND n.target_installation = e.installation
-            WHERE EXISTS (
-                    SELECT FROM deliveries d
-                    WHERE d.notification = n.id AND d.owner_epoch >= e.epochs_from AND d.owner_epoch < e.epochs_below)
-                OR n.accepted_at BETWEEN e.began_at AND e.ended_at AND NOT EXISTS (SELECT FROM deliveries d WHERE d.notification = n.id)
+            WHERE n.target_epochs[1] >= e.epochs_from AND n.target_epochs[1] < e.epochs_below
+                OR n.target_epochs[1] IS NULL AND n.accepted_at BETWEEN e.began_at AND e.ended_at
             ORDER BY n.id LIMIT \(Self.notificationBatch)
             """
         ).column("id")
     }
 
-    func removeDeliveries(of ended: [Ended]) throws -> Int {
-        let found: [PushID] = try session.execute(
+    /// A delivery that is under way stays a member of its job, which names its token alone, and ends by itself. If the token is erased, the
+    /// outcome leaves no receipt.
+    func removeReceipts(of ended: [Ended]) throws -> Int {
+        let found = try session.execute(
             """
-            SELECT d.id
-            FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
+            SELECT DISTINCT r.notification, r.number, r."position"
+            FROM unnest(
+                    \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
                 AS e (installation, epochs_from, epochs_below)
-            JOIN deliveries d ON d.installation = e.installation AND d.owner_epoch >= e.epochs_from AND d.owner_epoch < e.epochs_below
-            JOIN notifications n ON n.id = d.notification AND n.app_id = \(app.id)
+            JOIN receipts r ON r.installation = e.installation AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+            JOIN notifications n ON n.id = r.notification AND n.app_id = \(app.id)
             LIMIT \(ReceiptRemoval.batch)
             """
-        ).column("id")
+        ).map { row in try ReceiptRemoval.Key(row) }
         return try ReceiptRemoval(session: session).remove(found)
     }
 

@@ -1,11 +1,11 @@
 package import Postgres
 package import PushModel
 
-/// Removes receipts within one transaction, so that what remains adds up: a notification counts the deliveries that it has, and one
-/// that waited only for removed ones is complete, unless its walk is still under way. Where not every delivery has a receipt, the counters
-/// name nobody and stay as they are.
+/// Removes jobs and receipts within one transaction, so that what remains adds up: a notification counts the deliveries that it has, and
+/// one that waited only for removed ones is complete, unless its fan-out is still under way. Where not every delivery has a receipt, the
+/// counters name nobody and stay as they are.
 package struct ReceiptRemoval {
-    /// Deliveries that one transaction removes: well within a statement's time limit.
+    /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
     package static let batch = 2000
 
     private let session: PostgresSession
@@ -27,70 +27,135 @@ package struct ReceiptRemoval {
         }
     }
 
-    /// Removes deliveries of these notifications; where none is left, their chunks; where none of these is left, the notifications and
-    /// their idempotency records too. Deliveries are locked before chunks, and those before notifications, as by outcomes.
+    /// The name of a receipt.
+    package struct Key: Hashable, Sendable {
+        package var notification: PushID
+        package var place: DeliveryPlace
+
+        package init(notification: PushID, place: DeliveryPlace) {
+            self.notification = notification
+            self.place = place
+        }
+    }
+
+    /// Removes jobs of these notifications; where none is left, their receipts; where none of these is left, the notifications and their
+    /// idempotency records too. Rows are locked in this order, as by outcomes: while a job is locked, no delivery of it gets a receipt.
     package func removeBatch(of notifications: [PushID]) throws -> Count {
-        let found: [PushID] = try session.execute(
-            "SELECT id FROM deliveries WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)"
-        ).column("id")
-        guard found.count < Self.batch else { return Count(deliveries: try remove(found)) }
-        if !found.isEmpty { try lockDeliveries(found) }
-        let chunks = try session.execute(
+        var gone = Gone()
+        let jobs = try session.execute(
+            "SELECT notification, number FROM jobs WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)")
+        try gone.add(session.execute(removal(ofJobs: jobs.column("notification"), jobs.column("number"))))
+        guard jobs.count < Self.batch else {
+            try discount(gone)
+            return Count(deliveries: gone.deliveries)
+        }
+        let receipts = try session.execute(
             """
-            WITH locked AS (
-                SELECT notification, number FROM chunks
-                WHERE ctid = ANY (ARRAY(SELECT ctid FROM chunks WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)))
-                ORDER BY notification, number FOR UPDATE
-            )
-            DELETE FROM chunks c USING locked WHERE c.notification = locked.notification AND c.number = locked.number
+            SELECT notification, number, "position" FROM receipts WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)
             """
-        ).affected
-        guard chunks < Self.batch else { return Count(deliveries: try remove(found)) }
-        // The last step takes everything at once: what goes with its notification need not be discounted from it first.
+        ).map { row in try Key(row) }
+        try gone.add(session.execute(removal(of: receipts)))
+        guard receipts.count < Self.batch else {
+            try discount(gone)
+            return Count(deliveries: gone.deliveries)
+        }
+        // What goes with its notification need not be discounted from it first.
         let removed = try session.pipeline([
-            "DELETE FROM deliveries WHERE id = ANY (\(found))", "DELETE FROM notifications WHERE id = ANY (\(notifications))",
+            "DELETE FROM notifications WHERE id = ANY (\(notifications))",
             "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
         ]).map(\.affected)
-        return Count(notifications: removed[1], deliveries: removed[0], idempotencyRecords: removed[2], isDone: true)
+        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[1], isDone: true)
     }
 
-    /// Removes deliveries, wherever they belong.
+    /// Removes receipts, wherever they belong.
     /// - Returns: how many were there.
-    package func remove(_ deliveries: [PushID]) throws -> Int {
-        guard !deliveries.isEmpty else { return 0 }
-        // Deliveries, then notifications, each in ascending order: as everywhere.
-        try lockDeliveries(deliveries)
-        let removed = try session.execute(
-            """
-            WITH gone AS (DELETE FROM deliveries WHERE id = ANY (\(deliveries)) RETURNING notification, class)
-            SELECT notification, count(*)::int AS deliveries, (count(*) FILTER (WHERE class IS NULL))::int AS pending FROM gone
-            GROUP BY notification ORDER BY notification
-            """)
-        let (notifications, counts): ([PushID], [Int32]) = (try removed.column("notification"), try removed.column("deliveries"))
+    package func remove(_ receipts: [Key]) throws -> Int {
+        guard !receipts.isEmpty else { return 0 }
+        var gone = Gone()
+        try gone.add(session.execute(removal(of: receipts)))
+        try discount(gone)
+        return gone.rows
+    }
+
+    /// What was removed, by notification.
+    private struct Gone {
+        var rows = 0
+        /// Deliveries with a final outcome.
+        var ended: [PushID: Int] = [:]
+        /// Deliveries that cannot get their outcome any more.
+        var waiting: [PushID: Int] = [:]
+
+        var deliveries: Int { ended.values.reduce(0, +) + waiting.values.reduce(0, +) }
+
+        mutating func add(_ removed: PostgresRows) throws {
+            for row in removed {
+                let notification: PushID = try row["notification"]
+                let (count, endedHere, waitingHere): (Int, Int, Int) = (try row["count"], try row["ended"], try row["waiting"])
+                rows += count
+                ended[notification, default: 0] += endedHere
+                waiting[notification, default: 0] += waitingHere
+            }
+        }
+    }
+
+    /// Members with an outcome have their receipts, or their counters.
+    private func removal(ofJobs notifications: [PushID], _ numbers: [Int]) -> PostgresQuery {
+        """
+        WITH locked AS (
+            SELECT j.notification, j.number
+            FROM unnest(\(notifications)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
+            JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+            ORDER BY j.notification, j.number FOR UPDATE OF j
+        ), gone AS (
+            DELETE FROM jobs j USING locked l WHERE j.notification = l.notification AND j.number = l.number
+            RETURNING j.notification, octet_length(j.members) / 8 - bit_count(j.settled) AS waiting
+        )
+        SELECT notification, count(*) AS count, 0 AS ended, sum(waiting)::bigint AS waiting FROM gone GROUP BY notification
+        """
+    }
+
+    /// A delivery that is to be tried again still waits in its job without this receipt. One that a replay reopened waits by its receipt
+    /// alone.
+    private func removal(of receipts: [Key]) -> PostgresQuery {
+        """
+        WITH locked AS (
+            SELECT r.notification, r.number, r."position"
+            FROM unnest(\(receipts.map(\.notification))::uuid[], \(receipts.map(\.place.job))::bigint[],
+                \(receipts.map(\.place.position))::bigint[]) AS e (notification, number, "position")
+            JOIN receipts r ON r.notification = e.notification AND r.number = e.number AND r."position" = e."position"
+            ORDER BY r.notification, r.number, r."position" FOR UPDATE OF r
+        ), gone AS (
+            DELETE FROM receipts r USING locked l
+            WHERE r.notification = l.notification AND r.number = l.number AND r."position" = l."position"
+            RETURNING r.notification, r.class, r.is_replayed
+        )
+        SELECT notification, count(*) AS count, count(*) FILTER (WHERE class IS NOT NULL) AS ended,
+            count(*) FILTER (WHERE class IS NULL AND is_replayed) AS waiting
+        FROM gone GROUP BY notification
+        """
+    }
+
+    private func discount(_ gone: Gone) throws {
+        let notifications = gone.waiting.keys.sorted()
+        guard !notifications.isEmpty else { return }
         try session.execute("SELECT FROM notifications WHERE id = ANY (\(notifications)) ORDER BY id FOR UPDATE")
-        try discount(notifications, counts, pending: try removed.column("pending"))
-        return counts.reduce(0) { $0 + Int($1) }
-    }
-
-    private func lockDeliveries(_ deliveries: [PushID]) throws {
-        try session.execute("SELECT FROM deliveries WHERE id = ANY (\(deliveries)) ORDER BY id FOR UPDATE")
-    }
-
-    private func discount(_ notifications: [PushID], _ counts: [Int32], pending: [Int32]) throws {
         try session.execute(
             """
-            UPDATE notifications n SET total = n.total - e.gone, pending = n.pending - e.waited,
+            UPDATE notifications n SET total = n.total - e.waiting - CASE n.receipts WHEN 'all' THEN e.ended ELSE 0 END,
+                pending = n.pending - e.waiting,
                 state = CASE WHEN e.is_last AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
-                published_at = CASE WHEN e.is_last THEN coalesce(n.published_at, now()) ELSE n.published_at END,
-                free_from = CASE WHEN NOT e.is_last THEN n.free_from END,
                 completed_at = CASE WHEN e.is_last THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
             FROM (
-                SELECT e.*, e.waited > 0 AND m.pending = e.waited AND NOT (m.is_walked AND m.published_at IS NULL) AS is_last
-                FROM unnest(\(notifications)::uuid[], \(counts)::int[], \(pending)::int[]) AS e (id, gone, waited)
+                SELECT e.*, e.waiting > 0 AND m.pending = e.waiting AND m.expanded_at IS NOT NULL AS is_last
+                FROM unnest(\(notifications)::uuid[], \(notifications.map { gone.ended[$0] ?? 0 })::bigint[],
+                    \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, ended, waiting)
                 JOIN notifications m ON m.id = e.id
-                -- Counters know nothing of receipts: the outcome of an erased receipt comes all the same.
-                WHERE m.receipts = 'all'
             ) AS e WHERE n.id = e.id
             """)
     }
+}
+
+extension ReceiptRemoval.Key {
+    /// - Parameter row: Of `receipts`.
+    init(_ row: PostgresRow) throws { self.init(notification: try row["notification"], place: try DeliveryPlace(row)) }
 }

@@ -71,20 +71,6 @@ extension UserExportStore {
         ])
 
     /// Its token is no part of the document: the installations' are in it.
-    /// - Parameter row: Of `deliveries`.
-    static func delivery(_ row: PostgresRow) throws -> NotificationStatus.Delivery {
-        let (outcome, last, lastStatus): (String?, OutcomeClass?, Int32?) = (
-            try row["class"], try row["last_class"], try row["last_status"]
-        )
-        // What was put back without having been tried has the number of the try that is to come.
-        let isPutBack = outcome == nil && last != nil && last != .unknown && lastStatus == nil
-        let (attempts, status): (Int32, Int32?) = (try row["attempts"], try row["status"])
-        return NotificationStatus.Delivery(
-            id: try row["id"], installation: try row["installation"], token: nil, environment: try row["environment"], outcome: outcome,
-            status: status.map(Int.init), reason: try row["reason"], attempts: Int(attempts) - (isPutBack ? 1 : 0),
-            updatedAt: try row.milliseconds("updated_at"))
-    }
-
     static let delivery = ResponseSchema<NotificationStatus.Delivery>.object(
         nil,
         [
@@ -99,7 +85,8 @@ extension UserExportStore {
         ])
 
     /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's installations
-    /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it.
+    /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it. The epoch at
+    /// acceptance tells whom a notification to an installation was for.
     func notificationWalks(after cursor: PushID, limit: Int) -> [PostgresQuery] {
         [
             "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
@@ -113,18 +100,15 @@ extension UserExportStore {
             """
             SELECT n.* FROM installations i
             JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > \(cursor)
-            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND EXISTS (
-                SELECT FROM deliveries d
-                WHERE d.notification = n.id AND d.installation = i.id AND d.owner_epoch = i.owner_epoch)
+            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND n.target_epochs[1] = i.owner_epoch
             ORDER BY n.id LIMIT \(limit)
             """,
             """
             SELECT * FROM notifications WHERE id = ANY (ARRAY(
                 SELECT DISTINCT n.id FROM ended_stays s
                 JOIN notifications n ON n.app_id = s.app_id AND n.target_installation = s.installation AND n.id > \(cursor)
-                WHERE s.app_id = \(app.id) AND s.owner = \(user) AND EXISTS (
-                    SELECT FROM deliveries d WHERE d.notification = n.id AND d.installation = s.installation
-                        AND d.owner_epoch >= s.epochs_from AND d.owner_epoch < s.epochs_below)
+                WHERE s.app_id = \(app.id) AND s.owner = \(user)
+                    AND n.target_epochs[1] >= s.epochs_from AND n.target_epochs[1] < s.epochs_below
                 ORDER BY n.id LIMIT \(limit)))
             ORDER BY id
             """,

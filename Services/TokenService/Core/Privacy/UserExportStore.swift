@@ -20,6 +20,8 @@ struct UserExportStore {
     struct Cursor: Sendable {
         var id = PushID.lowest
         var number: Int64 = -1
+        /// Of a delivery.
+        var place = DeliveryPlace.start
         /// Of the walks that make up a list, one after another.
         var walk = 0
 
@@ -109,35 +111,47 @@ struct UserExportStore {
         return page
     }
 
-    /// - Parameter isToMany: Only those to installations while the user was signed in there: now, or as the history has it.
+    /// - Parameter isToMany: Others have deliveries of it too.
     func deliveries(of notification: PushID, isToMany: Bool, after cursor: Cursor) throws -> Page {
-        let rows =
-            if isToMany {
-                try session.execute(
-                    """
-                    SELECT d.* FROM deliveries d
-                    WHERE d.notification = \(notification) AND d.token_id > \(cursor.number) AND (
-                        EXISTS (
-                            SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)
-                                AND i.owner_epoch = d.owner_epoch)
-                        OR EXISTS (
-                            SELECT FROM ended_stays s WHERE s.app_id = \(app.id) AND s.installation = d.installation AND s.owner = \(user)
-                                AND d.owner_epoch >= s.epochs_from AND d.owner_epoch < s.epochs_below))
-                    ORDER BY d.token_id LIMIT \(Self.pageSize)
-                    """)
-            } else {
-                try session.execute(
-                    """
-                    SELECT * FROM deliveries WHERE notification = \(notification) AND token_id > \(cursor.number)
-                    ORDER BY token_id LIMIT \(Self.pageSize)
-                    """)
-            }
+        let rows = try session.execute(
+            isToMany ? receiptsOfStays(notification, after: cursor.place) : ownDeliveries(notification, after: cursor.place))
         var page = Page()
         for row in rows {
-            page.items.append(Self.json(Self.delivery, try Self.delivery(row)))
-            page.next = Cursor(number: try row["token_id"])
+            page.items.append(Self.json(Self.delivery, try NotificationStatus.Delivery(row)))
+            page.next = Cursor(place: try DeliveryPlace(row))
         }
         if rows.count < Self.pageSize { page.next = nil }
         return page
+    }
+
+    /// Of a notification that was sent to the user alone: every receipt, and what is under way without one to tokens of installations that
+    /// the user has now. A token that has moved on may be another user's.
+    private func ownDeliveries(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
+        """
+        SELECT d.* FROM deliveries d
+        WHERE d.notification = \(notification) AND d.number >= \(place.job)
+            AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
+                EXISTS (
+                    SELECT FROM receipts r
+                    WHERE r.notification = d.notification AND r.number = d.number AND r."position" = d."position")
+                OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
+        ORDER BY d.number, d."position" LIMIT \(Self.pageSize)
+        """
+    }
+
+    /// Of a notification that was sent to others as well: the receipts of installations while the user was signed in there, now or as the
+    /// history has it. A receipt without an owner epoch may be anybody's.
+    private func receiptsOfStays(_ notification: PushID, after place: DeliveryPlace) -> PostgresQuery {
+        """
+        SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id FROM receipts r
+        WHERE r.notification = \(notification) AND (r.number, r."position") > (\(place.job), \(place.position)) AND r.owner_epoch > 0 AND (
+            EXISTS (
+                SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = r.installation AND i.owner = \(user)
+                    AND i.owner_epoch = r.owner_epoch)
+            OR EXISTS (
+                SELECT FROM ended_stays s WHERE s.app_id = \(app.id) AND s.installation = r.installation AND s.owner = \(user)
+                    AND r.owner_epoch >= s.epochs_from AND r.owner_epoch < s.epochs_below))
+        ORDER BY r.number, r."position" LIMIT \(Self.pageSize)
+        """
     }
 }

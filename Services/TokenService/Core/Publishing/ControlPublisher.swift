@@ -7,7 +7,7 @@ package struct ControlPublisher: Sendable {
     private let topology: Topology
     private let patience: Duration
 
-    /// - Parameter patience: How long an answer waits for the broker's confirm (DESIGN.md section 8, promises 3 and 6).
+    /// - Parameter patience: How long an answer waits for the broker's confirm (`docs/promises.md`, 3 and 6).
     package init(publisher: Publisher, topology: Topology, patience: Duration) {
         self.publisher = publisher
         self.topology = topology

@@ -3,10 +3,10 @@ import Observability
 package import PushModel
 import SystemIO
 
-/// Deliveries → jobs → confirms → settlement (DESIGN.md section 4, step 2). What it cannot publish is left to the ``Relay``.
+/// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes anew what the broker did not confirm.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
-    /// Bytes of a job that gains from company: the broker's work for a larger one is in its bytes.
+    /// Bytes of a job that gains from sharing a message: the broker's work for a larger one is in its bytes.
     private static let smallJob = 2048
 
     /// Whether small jobs of one app may share a message.
@@ -46,87 +46,68 @@ package final class JobPublisher: Sendable {
     /// As far as is known, the broker takes the lane's jobs.
     func isOpen(_ lane: Lane) -> Bool { window.isOpen(lane) }
 
-    /// A committed notification with its deliveries.
-    package struct Accepted: Sendable {
-        package let template: JobTemplate
-        package let deliveries: [PushJob.Delivery]
-        /// See ``OutboxStore/Claimed/stopped``.
-        package var stopped: [OutcomeEvent] = []
-        /// The row of the outbox that it is in; nil where the relay has taken it.
-        package let outbox: Int64?
+    /// Hands the jobs of an acceptance to the broker, all in one go, and returns at once. Its answer is written down later.
+    package func publish(_ jobs: [PublishableJob]) {
+        guard let first = jobs.first?.template else { return }
+        // Side by side they share messages.
+        let isMixed = jobs.contains { $0.template.app != first.app || $0.template.lane != first.lane }
+        publish(isMixed ? jobs.sorted { $0.template.company < $1.template.company } : jobs, written: nil)
     }
 
-    /// Hands committed notifications' jobs to the broker, all in one go, and returns at once; the outcome is written down later.
-    package func publish(_ accepted: [Accepted]) {
-        guard let first = accepted.first?.template else { return }
-        // Side by side they find company.
-        let isMixed = accepted.contains { $0.template.app != first.app || $0.template.lane != first.lane }
-        let accepted = isMixed ? accepted.sorted { $0.template.company < $1.template.company } : accepted
-        let ids = accepted.map { (id: $0.template.notification, lane: $0.template.lane, outbox: $0.outbox) }
-        settlements.began(accepted)
+    /// The same. Returns when the broker's answer for all of them is written down: a job without that can be published twice.
+    package func publishAndWait(_ jobs: [PublishableJob]) async {
+        await withCheckedContinuation { publish(jobs, written: $0) }
+    }
+
+    private func publish(_ jobs: [PublishableJob], written: CheckedContinuation<Void, Never>?) {
         var messages: [OutgoingMessage] = []
-        messages.reserveCapacity(accepted.count)
-        // Where the messages of each end, and among them its jobs.
-        var (ends, jobEnds): ([Int], [Int]) = ([], [])
-        ends.reserveCapacity(accepted.count)
-        jobEnds.reserveCapacity(accepted.count)
-        for item in accepted {
-            for job in item.template.jobs(item.deliveries) { messages.append(message(job, item.template)) }
-            jobEnds.append(messages.count)
-            messages += item.stopped.map { message($0, item.template) }
+        messages.reserveCapacity(jobs.count)
+        // Where the messages of each job end; the first of them is the job itself, unless all of its deliveries are stopped.
+        var ends: [Int] = []
+        ends.reserveCapacity(jobs.count)
+        for job in jobs {
+            if !job.deliveries.isEmpty { messages.append(message(job.template.encodedJob(job.deliveries), job.template)) }
+            messages += job.stopped.map { message($0, job.template) }
             ends.append(messages.count)
         }
-        publisher.publish(messages) { [settlements, window, ends, jobEnds] outcomes in
+        let sent = jobs.map { (id: $0.id, lane: $0.template.lane, isEmpty: $0.deliveries.isEmpty, isFirst: $0.isFirst) }
+        settlements.began(sent.map(\.id))
+        publisher.publish(messages) { [settlements, window, ends] outcomes in
             var start = 0
             var answers: [Lane: RelayWindow.Answers] = [:]
-            let settled = zip(ids, zip(jobEnds, ends)).map { item, ends in
-                let (jobEnd, end) = ends
+            let settled = zip(sent, ends).map { job, end in
                 defer { start = end }
-                for outcome in outcomes[start..<jobEnd] { answers[item.lane, default: RelayWindow.Answers()].count(outcome) }
-                return (id: item.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed), outbox: item.outbox)
+                if !job.isEmpty { answers[job.lane, default: RelayWindow.Answers()].count(outcomes[start]) }
+                return PublishedJob(id: job.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed), isFirst: job.isFirst)
             }
             for (lane, answers) in answers { window.told(lane, answers) }
-            settlements.ended(settled)
+            settlements.ended(settled, written: written)
         }
     }
 
     func walked() { settlements.walked() }
 
-    /// Publishes jobs whose outbox is elsewhere, and the outcomes of what is stopped, and waits for the broker's word.
+    /// Publishes deliveries that a replay opened, and the outcomes of what it stopped, and waits for the broker's answer. The dead letters are
+    /// what remembers them.
     /// - Returns: whether all of them are confirmed.
-    package func publishConfirmed(_ claimed: [OutboxStore.Claimed]) async -> Bool {
-        let messages = claimed.flatMap { item in
-            item.template.jobs(item.deliveries).map { message($0, item.template, earlierAttempts: item.earlierAttempts) }
-                + item.stopped.map { message($0, item.template) }
+    package func publishConfirmed(_ reopened: [Reopened]) async -> Bool {
+        let messages = reopened.flatMap { item in
+            stride(from: 0, to: item.deliveries.count, by: PushJob.maximumDeliveries).map { start in
+                let part = item.deliveries[start..<min(start + PushJob.maximumDeliveries, item.deliveries.count)]
+                return message(item.template.encodedJob(EncodedDeliveries(part)), item.template, earlierAttempts: item.earlierAttempts)
+            } + item.stopped.map { message($0, item.template) }
         }
         return await publisher.publish(messages, deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 
-    /// The same for committed chunks, one job each. Returns when the broker's answer for all of them is written down: what is not can be
-    /// published twice.
-    package func publish(_ chunks: [PublishableChunk]) async {
-        var messages: [OutgoingMessage] = []
-        var chunkOf: [Int] = []
-        var jobs: [Lane: [Int]] = [:]
-        for (index, chunk) in chunks.enumerated() {
-            if !chunk.deliveries.isEmpty {
-                jobs[chunk.template.lane, default: []].append(messages.count)
-                messages.append(message(chunk.template.encodedJob(chunk.deliveries), chunk.template))
-            }
-            messages += chunk.stopped.map { message($0, chunk.template) }
-            chunkOf += repeatElement(index, count: messages.count - chunkOf.count)
-        }
-        let ids = chunks.map(\.id)
-        let (indices, outgoing, jobsOfLanes) = (chunkOf, messages, jobs)
-        settlements.began(ids)
-        await withCheckedContinuation { continuation in
-            publisher.publish(outgoing) { [settlements, window] outcomes in
-                for (lane, jobs) in jobsOfLanes { window.told(lane, RelayWindow.Answers(jobs.lazy.map { outcomes[$0] })) }
-                var isPublished = [Bool](repeating: true, count: ids.count)
-                for (index, outcome) in zip(indices, outcomes) where !outcome.isConfirmed { isPublished[index] = false }
-                settlements.ended(zip(ids, isPublished).map { (id: $0, isPublished: $1) }, written: continuation)
-            }
-        }
+    /// What a replay publishes of one notification.
+    package struct Reopened: Sendable {
+        package var template: JobTemplate
+        package var deliveries: [PushJob.Delivery]
+        /// See ``PushJob/earlierAttemptsHeader``.
+        package var earlierAttempts = 0
+        /// What is not sent any more. It goes the way of all outcomes.
+        package var stopped: [OutcomeEvent] = []
     }
 
     private func message(_ event: OutcomeEvent, _ template: JobTemplate) -> OutgoingMessage {
@@ -134,10 +115,6 @@ package final class JobPublisher: Sendable {
             exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
             headers: [TraceContext.headerName: template.traceparent], body: event.encoded(),
             fallbackExchange: topology.waitingOutcomesExchange)
-    }
-
-    private func message(_ job: PushJob, _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
-        message(job.encoded(), template, earlierAttempts: earlierAttempts)
     }
 
     private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {

@@ -24,21 +24,21 @@ package struct JobTemplate: Equatable, Sendable {
         expiresAt = end
     }
 
-    /// - Parameter deliveries: At most ``PushJob/maximumDeliveries``.
-    package func job(_ deliveries: [PushJob.Delivery]) -> PushJob {
+    /// The job's message, without its deliveries' place in the database.
+    package func encodedJob(_ deliveries: EncodedDeliveries) -> [UInt8] {
         PushJob(
             notification: notification, app: app, lane: lane, pushType: pushType, topic: topic, priority: priority,
             collapseID: collapseID, apnsExpiration: apnsExpiration, expiresAt: expiresAt, acceptedAt: acceptedAt, onUnknown: onUnknown,
-            payload: payload, deliveries: deliveries)
+            payload: payload, deliveries: []
+        ).encoded(with: deliveries)
     }
 
-    /// The same on the wire.
-    package func encodedJob(_ deliveries: EncodedDeliveries) -> [UInt8] { job([]).encoded(with: deliveries) }
-
-    /// As many jobs as it takes.
-    package func jobs(_ deliveries: [PushJob.Delivery]) -> [PushJob] {
-        stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).map { start in
-            job(Array(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
+    /// The jobs that an acceptance made of these deliveries, which are in the order of their places.
+    package func jobs(_ deliveries: [PushJob.Delivery]) -> [PublishableJob] {
+        stride(from: 0, to: deliveries.count, by: PushJob.maximumDeliveries).enumerated().map { number, start in
+            PublishableJob(
+                id: JobID(notification: notification, number: number), template: self,
+                deliveries: EncodedDeliveries(deliveries[start..<min(start + PushJob.maximumDeliveries, deliveries.count)]))
         }
     }
 }

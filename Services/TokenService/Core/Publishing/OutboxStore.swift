@@ -1,156 +1,140 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of what waits to be published: the table `outbox`, which its processes publish themselves; notifications with `free_from`,
-/// chunks and fences without `published_at`, which are the relay's.
+/// The SQL of what waits to be published: jobs and fences without `published_at`, and fan-outs with `free_from`. Rows are locked in ascending
+/// order of their keys, as everywhere.
 package struct OutboxStore {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    // MARK: Settling
+    // MARK: Jobs
 
-    package func markPublished(_ ids: [PushID]) throws {
-        guard !ids.isEmpty else { return }
-        try session.execute(Self.markPublished, [.ids(ids)])
+    /// Published ones are done. Any process may publish the others, a moment later.
+    func settle(_ jobs: [PublishedJob]) throws {
+        guard !jobs.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT j.notification, j.number, e.is_published
+                FROM unnest(\(jobs.map(\.id.notification))::uuid[], \(jobs.map(\.id.number))::bigint[], \(jobs.map(\.isPublished))::bool[])
+                    AS e (notification, number, is_published)
+                JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+                ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
+            )
+            UPDATE jobs j SET published_at = CASE WHEN l.is_published THEN now() END,
+                free_from = CASE WHEN l.is_published THEN j.free_from ELSE now() + interval '1 second' END
+            -- Not by the index on what is unpublished, which is small only while nothing waits.
+            FROM locked l WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            """)
     }
 
-    /// Everything in these rows is published, or the relay's. To come before the notifications themselves.
-    package func close(_ outbox: [Int64]) throws {
-        guard !outbox.isEmpty else { return }
-        try session.execute(Self.closeOutbox, [.int64Array(outbox)])
+    /// Of jobs that this process publishes.
+    package func renew(_ jobs: [JobID], seconds: Double) throws {
+        guard !jobs.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT notification, number FROM jobs
+                WHERE (notification, number) IN (
+                    SELECT notification, number::int
+                    FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number))
+                ORDER BY notification, number FOR NO KEY UPDATE
+            )
+            UPDATE jobs j SET free_from = now() + make_interval(secs => \(seconds)) FROM locked l
+            WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            """)
     }
 
-    /// Lets the relay have what could not be published, a moment later.
-    /// Of claimed walks.
-    package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
-        Set(try session.execute(Self.superseding, [.ids(ids)]).map { row in try row.id(0) })
+    // MARK: Fan-outs
+
+    /// Takes over fan-outs of a lane on which no process has a lease.
+    package func claimFanOuts(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [PushID] {
+        guard count > 0 else { return [] }
+        return try session.execute(
+            """
+            WITH found AS (
+                SELECT id FROM notifications WHERE lane = \(lane) AND free_from <= now()
+                ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
+            )
+            UPDATE notifications n SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM found f WHERE n.id = f.id RETURNING n.id
+            """
+        ).column("id")
     }
 
+    /// Any process may go on with these fan-outs, a moment later.
     package func release(_ ids: [PushID]) throws {
         guard !ids.isEmpty else { return }
-        try session.execute(Self.release, [.ids(ids)])
+        try session.execute(
+            """
+            WITH locked AS (SELECT id FROM notifications WHERE id = ANY (\(ids)) ORDER BY id FOR NO KEY UPDATE)
+            UPDATE notifications n SET free_from = now() + interval '1 second' FROM locked WHERE n.id = locked.id AND n.expanded_at IS NULL
+            """)
     }
 
-    /// Published ones are done; the others are the relay's, a moment later.
-    package func settle(_ chunks: [(id: ChunkID, isPublished: Bool)]) throws {
-        guard !chunks.isEmpty else { return }
-        try session.execute(Self.settleChunks, ChunkID.columns(chunks.map(\.id)) + [.boolArray(chunks.map(\.isPublished))])
+    /// Of claimed fan-outs, those that supersede older notifications.
+    package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
+        let found: [PushID] = try session.execute(
+            "SELECT id FROM notifications WHERE id = ANY (\(ids)) AND supersede_key IS NOT NULL"
+        ).column("id")
+        return Set(found)
     }
 
-    package func renew(_ chunks: [ChunkID], seconds: Double) throws {
-        guard !chunks.isEmpty else { return }
-        try session.execute(Self.renewChunks, ChunkID.columns(chunks) + [.double(seconds)])
+    /// Since when the oldest fan-out that is due has not come to its end, in UNIX milliseconds. One that is under way is free within
+    /// `leaseSeconds`; one that is scheduled for later is free then, or its state says so.
+    package func oldestFanOut(leaseSeconds: Double) throws -> Int64? {
+        try session.execute(
+            """
+            SELECT min(due) AS oldest FROM (
+                SELECT greatest(accepted_at, not_before, local_time AT TIME ZONE 'Etc/GMT-14') AS due FROM notifications
+                WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds))
+                    AND (state <> 'scheduled' OR free_from <= now())
+                LIMIT 1000
+            ) AS unfinished
+            """
+        ).only().milliseconds("oldest")
+    }
+
+    // MARK: Fences
+
+    /// Fences that were left over: older than any answer waits. In the order of `fences_open`; it does not matter which goes first.
+    package func leftOverFences(limit: Int) throws -> [Fence] {
+        try session.execute(
+            """
+            SELECT id, app, installation, epochs_below, created_at FROM open_fences
+            WHERE created_at < now() - interval '2 seconds' ORDER BY app_id, installation LIMIT \(limit)
+            """
+        ).map { row in
+            Fence(
+                id: try row["id"], app: try row["app"], installation: try row["installation"], epochsBelow: try row["epochs_below"],
+                at: try row.milliseconds("created_at"))
+        }
     }
 
     package func markPublished(fences: [Int64]) throws {
         guard !fences.isEmpty else { return }
-        try session.execute(Self.markFencesPublished, [.int64Array(fences)])
+        // IS TRUE: not by the index on those that are open, each of which would be compared with all of the ids.
+        try session.execute("UPDATE fences SET published_at = now() WHERE id = ANY (\(fences)) AND (published_at IS NULL) IS TRUE")
     }
 
-    package func renew(_ ids: [PushID], seconds: Double) throws {
-        guard !ids.isEmpty else { return }
-        try session.execute(Self.renew, [.ids(ids), .double(seconds)])
-    }
+    // MARK: Backlog
 
-    package func renew(outbox: [Int64], seconds: Double) throws {
-        guard !outbox.isEmpty else { return }
-        try session.execute(Self.renewOutbox, [.int64Array(outbox), .double(seconds)])
-    }
-
-    // MARK: Taking over
-
-    /// How many wait; of each kind counted no further than `limit`.
-    package func backlog(limit: Int, beyond: Int64) throws -> Int {
-        Int(try session.execute(Self.backlog, [.int64(Int64(limit)), .int64(beyond)]).only().int64(0))
-    }
-
-    /// See ``OutboxReach/measured(last:first:at:)``.
-    package func outboxBounds(beyond: Int64) throws -> (last: Int64, first: Int64?) {
-        let row = try session.execute(Self.outboxBounds, [.int64(beyond)]).only()
-        return (try row.int64(0), try row.optionalInt64(1))
-    }
-
-    /// Makes the relay's what somebody's outbox holds without a lease.
-    /// - Returns: how many rows of the outbox.
-    package func open(_ count: Int, beyond: Int64) throws -> Int {
-        Int(try session.execute(Self.openOutbox, [.int64(beyond), .int64(Int64(count))]).only().int64(0))
-    }
-
-    /// Since when the oldest walk that is due has not come to its end, in UNIX milliseconds.
-    package func oldestWalk(leaseSeconds: Double) throws -> Int64? {
-        try session.execute(Self.oldestWalk, [.double(leaseSeconds)]).only().optionalTimestampMilliseconds(0)
-    }
-
-    /// Takes over notifications of a lane that nobody has a lease on.
-    /// - Parameter walked: Those whose targets are still to be found, or those that have their deliveries.
-    package func claim(_ count: Int, of lane: Lane, walked: Bool, leaseSeconds: Double) throws -> [PushID] {
-        guard count > 0 else { return [] }
-        let parameters: [PostgresValue] = [.bool(walked), .text(lane.rawValue), .int64(Int64(count)), .double(leaseSeconds)]
-        return try session.execute(Self.claim, parameters).map { row in try row.id(0) }
-    }
-
-    package struct Claimed: Sendable {
-        package var template: JobTemplate
-        package var deliveries: [PushJob.Delivery]
-        /// See ``PushJob/earlierAttemptsHeader``.
-        package var earlierAttempts = 0
-        /// What is not sent any more. It goes the way of all outcomes.
-        package var stopped: [OutcomeEvent] = []
-    }
-
-    /// Resolves claimed notifications anew: what expired meanwhile, or was made for an owner who left, gets its outcome here.
-    /// - Returns: what is left to publish.
-    package func resolve(_ ids: [PushID]) throws -> [Claimed] {
-        try session.execute(Self.lockDeliveries, [.ids(ids)])
-        // From here on nobody else publishes them: what is ended below is counted below.
-        try session.execute(Self.lockNotifications, [.ids(ids)])
-        try session.execute(Self.endDeliveries, [.ids(ids)])
-        let told: [PostgresValue] = [.ids(ids), .textArray(Self.reasons)]
-        try session.execute(Self.settle, told)
-        let stopped = try stopped(session.execute(Self.selectEnded, told))
-        var deliveries: [PushID: [PushJob.Delivery]] = [:]
-        for row in try session.execute(Self.selectDeliveries, [.ids(ids)]) {
-            deliveries[try row.id(6), default: []].append(try NotificationStore.delivery(row))
-        }
-        return try JobTemplate.load(ids, in: session).map { template in
-            let id = template.notification
-            return Claimed(template: template, deliveries: deliveries[id] ?? [], stopped: Self.events(stopped[id] ?? [:], of: template.app))
-        }
-    }
-
-    /// Of what never left the database.
-    private static let reasons = ["cancelled_before_publishing", "expired_before_publishing", "owner_changed"]
-
-    private typealias Stopped = [OutcomeClass: [OutcomeEvent.Delivery]]
-
-    private func stopped(_ rows: PostgresRows) throws -> [PushID: Stopped] {
-        var stopped: [PushID: Stopped] = [:]
-        for row in rows {
-            let notification = try row.id(0)
-            guard let outcome = OutcomeClass(rawValue: try row.text(1)) else { throw CorruptRow(table: "deliveries") }
-            stopped[notification, default: [:]][outcome, default: []].append(
-                OutcomeEvent.Delivery(
-                    id: try row.id(2), notification: notification, installation: try row.id(3), attempt: 1, reason: try row.text(4)))
-        }
-        return stopped
-    }
-
-    private static func events(_ stopped: Stopped, of app: AppSlug) -> [OutcomeEvent] {
-        let now = UnixTime.milliseconds()
-        // A notification that is not walked has no more deliveries than an event holds.
-        return stopped.sorted { $0.key.rawValue < $1.key.rawValue }.map { outcome, deliveries in
-            OutcomeEvent.stopped(deliveries, as: outcome, of: app, at: now)
-        }
-    }
-
-    /// Fences that were left over: older than any answer waits.
-    package func leftOverFences(limit: Int) throws -> [Fence] {
-        try session.execute(Self.leftOverFences, [.int64(Int64(limit))]).map { row in
-            guard let app = AppSlug(try row.text(1)) else { throw CorruptRow(table: "apps") }
-            return Fence(
-                id: try row.int64(0), app: app, installation: try row.id(2), epochsBelow: try row.int64(3),
-                at: try row.timestampMilliseconds(4))
-        }
+    /// How many jobs and fan-outs wait now; of each kind counted no further than `limit`. One that is due later does not wait.
+    /// - Parameter leaseSeconds: A process that publishes a job or goes on with a fan-out has it for so long.
+    package func backlog(limit: Int, leaseSeconds: Double) throws -> Int {
+        try session.execute(
+            """
+            SELECT (SELECT count(*) FROM (
+                    SELECT FROM notifications
+                    WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds))
+                        AND (state <> 'scheduled' OR free_from <= now()) LIMIT \(limit)) AS waiting)
+                + (SELECT count(*) FROM (
+                    SELECT FROM jobs
+                    WHERE published_at IS NULL AND lane IN ('now', 'soon', 'bulk')
+                        AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now() + interval '1 second'
+                    LIMIT \(limit)) AS waiting)
+                AS waiting
+            """
+        ).only()["waiting"]
     }
 }

@@ -4,43 +4,16 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Writes down, in batches, what became of publishing: published, or free for the relay. Keeps the leases of what is still under way.
+/// Writes down, in batches, what became of publishing: published, or free for the relay. Keeps the leases of jobs that are under way.
 ///
 /// A confirm that is lost here, because the process dies, costs a second job for the same deliveries; never a lost one.
 package final class PublishSettlements: Service {
-    private struct UnderWay {
-        /// Those that the relay has taken.
-        var notifications: Set<PushID> = []
-        /// How many are in each row.
-        var outbox: [Int64: Int] = [:]
-        var inOutbox = 0
-        var chunks: Set<ChunkID> = []
-        var count: Int { notifications.count + inOutbox + chunks.count }
-
-        mutating func remove(_ settlement: Settlement, isWritten: Bool) {
-            switch settlement {
-            case .notification(let id, _, let row?): remove(id, in: row, isWritten: isWritten)
-            case .notification(let id, _, nil): notifications.remove(id)
-            case .chunk(let id, _, _): chunks.remove(id)
-            case .fence: break
-            }
-        }
-
-        /// The lease of a row is renewed until the row is closed, or one of its notifications was given up.
-        private mutating func remove(_ id: PushID, in row: OutboxRow, isWritten: Bool) {
-            if isWritten { row.settled() }
-            guard let count = outbox[row.id] else { return }
-            inOutbox -= isWritten ? 1 : count
-            outbox[row.id] = isWritten && count > 1 ? count - 1 : nil
-        }
-    }
-
     private let pool: PostgresPool
     private let lease: Duration
     private let backlog: PublishBacklog
     private let metrics: TokenServiceMetrics
     private let logger: Logger
-    /// Between one writing and the next of what nobody waits for: many share a statement and its commit. Leases are far longer, and the
+    /// Between one writing and the next where no caller waits: many share a statement and its commit. Leases are far longer, and the
     /// relay leaves young fences alone.
     private static let pause = Duration.milliseconds(50)
     /// Settlements of one transaction: far below what a statement has time for.
@@ -48,12 +21,12 @@ package final class PublishSettlements: Service {
     /// How often a shutdown tries what the database did not take; then the leases run out, and a relay publishes it again.
     private static let lastAttempts = 5
 
-    private let chunks = Basket<Settlement>()
-    private let notifications = Basket<Settlement>()
+    private let awaited = Basket<Settlement>()
+    private let jobs = Basket<Settlement>()
     private let fences = Basket<Settlement>()
     /// What the database did not take alone, because a row is locked: tried again beside the others.
     private let later = Basket<Settlement>()
-    private let underWay = Mutex(UnderWay())
+    private let underWay = Mutex<Set<JobID>>([])
     /// There is room for more, where there was none: otherwise whoever looks finds what waits at once, and each look costs the database as
     /// much as publishing hundreds of deliveries.
     private let onSettled: @Sendable () -> Void
@@ -70,34 +43,15 @@ package final class PublishSettlements: Service {
         self.onSettled = onSettled
     }
 
-    /// Notifications and chunks that were handed to the broker and are not written down yet.
+    /// Jobs that were handed to the broker and are not written down yet.
     package var underWayCount: Int { underWay.withLock { $0.count } }
 
-    func began(_ accepted: [JobPublisher.Accepted]) {
-        var outbox: [Int64: Int] = [:]
-        var taken: [PushID] = []
-        for item in accepted {
-            if let row = item.outbox { outbox[row, default: 0] += 1 } else { taken.append(item.template.notification) }
-        }
-        underWay.withLock { [outbox, taken] underWay in
-            underWay.notifications.formUnion(taken)
-            underWay.outbox.merge(outbox) { $0 + $1 }
-            underWay.inOutbox += accepted.count - taken.count
-        }
-    }
-    func began(_ chunks: [ChunkID]) { underWay.withLock { $0.chunks.formUnion(chunks) } }
-    /// - Parameter outbox: The row of the outbox that a notification is in, all of whose notifications are among these.
-    func ended(_ notifications: [(id: PushID, isPublished: Bool, outbox: Int64?)]) {
-        var sizes: [Int64: Int] = [:]
-        for case let row? in notifications.lazy.map(\.outbox) { sizes[row, default: 0] += 1 }
-        let rows = Dictionary(uniqueKeysWithValues: sizes.map { ($0.key, OutboxRow($0.key, notifications: $0.value)) })
-        self.notifications.put(
-            contentsOf: notifications.map { .notification($0.id, isPublished: $0.isPublished, row: $0.outbox.flatMap { rows[$0] }) })
-    }
-    /// - Parameter written: Resumed once it is written down, or cannot be.
-    func ended(_ chunks: [(id: ChunkID, isPublished: Bool)], written: CheckedContinuation<Void, Never>) {
-        let reply = ChunksReply(chunks: chunks.count, written)
-        self.chunks.put(contentsOf: chunks.map { .chunk($0.id, isPublished: $0.isPublished, reply: reply) })
+    func began(_ jobs: [JobID]) { underWay.withLock { $0.formUnion(jobs) } }
+
+    /// - Parameter written: Resumed once all of them are written down, or cannot be.
+    func ended(_ jobs: [PublishedJob], written: CheckedContinuation<Void, Never>?) {
+        let reply = written.map { JobsReply(jobs: jobs.count, $0) }
+        (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
     }
     /// A walk has come to its end: the notification itself waits no longer.
     func walked() {
@@ -113,15 +67,15 @@ package final class PublishSettlements: Service {
                 group.addTask { await self.renewLeases() }
                 group.addTask { await self.tryLater() }
                 async let fencesWritten: Void = write(fences, after: Self.pause)
-                async let notificationsWritten: Void = write(notifications, after: Self.pause)
-                await write(chunks, after: nil)
+                async let jobsWritten: Void = write(jobs, after: Self.pause)
+                await write(awaited, after: nil)
                 await fencesWritten
-                await notificationsWritten
+                await jobsWritten
                 group.cancelAll()
             }
             await writeLast()
         } onGracefulShutdown: {
-            for basket in [self.chunks, self.notifications, self.fences] { basket.close() }
+            for basket in [self.awaited, self.jobs, self.fences] { basket.close() }
         }
     }
 
@@ -205,45 +159,35 @@ package final class PublishSettlements: Service {
     }
 
     private func commit(_ settlements: [Settlement]) async throws {
-        var (published, leftOver, fences): ([PushID], [PushID], [Int64]) = ([], [], [])
-        var chunks: [(id: ChunkID, isPublished: Bool)] = []
-        var rows: [Int64: (row: OutboxRow, notifications: Int)] = [:]
+        var jobs: [PublishedJob] = []
+        var fences: [Int64] = []
         for settlement in settlements {
             switch settlement {
-            case .notification(let id, let isPublished, let row):
-                if isPublished { published.append(id) } else { leftOver.append(id) }
-                if let row { rows[row.id, default: (row, 0)].notifications += 1 }
-            case .chunk(let id, let isPublished, _): chunks.append((id, isPublished))
+            case .job(let job, _): jobs.append(job)
             case .fence(let id): fences.append(id)
             }
         }
-        let (publishedIDs, leftOverIDs, fenceIDs) = (published.sorted(), leftOver.sorted(), fences.sorted())
-        let (settledChunks, closed) = (chunks, rows.values.filter { $0.row.isClosed(by: $0.notifications) }.map(\.row.id))
+        let (settledJobs, fenceIDs) = (jobs, fences.sorted())
         try await pool.transaction { session in
             let store = OutboxStore(session: session)
-            // Chunks before notifications: as outcomes do.
-            try store.settle(settledChunks)
-            try store.close(closed)
-            try store.markPublished(publishedIDs)
-            try store.release(leftOverIDs)
+            try store.settle(settledJobs)
             try store.markPublished(fences: fenceIDs)
         }
     }
 
-    /// - Parameter areWritten: False: given up. A row of the outbox stays open then, for a relay.
+    /// - Parameter areWritten: False: given up. The lease of such a job ends, and a relay publishes it again.
     private func settled(_ settlements: [Settlement], areWritten: Bool) {
-        var published = 0
-        let wasFull = underWay.withLock { underWay in
-            defer { for settlement in settlements { underWay.remove(settlement, isWritten: areWritten) } }
+        var (ended, replies, published): ([JobID], [JobsReply], Int) = ([], [], 0)
+        for case .job(let job, let reply) in settlements {
+            ended.append(job.id)
+            if let reply { replies.append(reply) }
+            if job.isPublished, job.isFirst { published += 1 }
+        }
+        let wasFull = underWay.withLock { [ended] underWay in
+            defer { underWay.subtract(ended) }
             return underWay.count >= Relay.maximumUnderWay
         }
-        for settlement in settlements {
-            switch settlement {
-            case .notification(_, let isPublished, _): if isPublished { published += 1 }
-            case .chunk(_, _, let reply): reply.settled()
-            case .fence: break
-            }
-        }
+        for reply in replies { reply.settled() }
         backlog.shrank(by: published)
         metrics.published(published)
         if wasFull { onSettled() }
@@ -257,27 +201,17 @@ package final class PublishSettlements: Service {
             let seconds = lease / .seconds(1)
             do {
                 let missed = try await pool.session { session in
-                    let store = OutboxStore(session: session)
-                    return session.renew(underWay.notifications.sorted()) { try store.renew($0, seconds: seconds) }
-                        + session.renew(Array(underWay.chunks)) { try store.renew($0, seconds: seconds) }
-                        + session.renew(Array(underWay.outbox.keys)) { try store.renew(outbox: $0, seconds: seconds) }
+                    session.inParts(Array(underWay)) { part in
+                        try OutboxStore(session: session).renew(part, seconds: seconds)
+                        return part.map { _ in .success(()) }
+                    }.compactMap { (result: Result<Void, any Error>) in
+                        if case .failure(let error) = result { error } else { nil }
+                    }
                 }
                 if let error = missed.first { report("Leases could not be renewed", missed.count, error) }
             } catch {
                 report("Leases could not be renewed", underWay.count, error)
             }
-        }
-    }
-}
-
-extension PostgresSession {
-    /// - Returns: an error for each lease that the database did not renew.
-    fileprivate func renew<ID>(_ ids: [ID], _ renew: ([ID]) throws -> Void) -> [any Error] {
-        inParts(ids) { part in
-            try renew(part)
-            return part.map { _ in Result<Void, any Error>.success(()) }
-        }.compactMap { result in
-            if case .failure(let error) = result { error } else { nil }
         }
     }
 }

@@ -5,14 +5,12 @@ import PushModel
 import ServiceLifecycle
 import Synchronization
 
-/// Publishes what was left over: by a process that died, by a broker that was away, by a publish that failed. Any number may run:
-/// each claims its own share with a lease.
+/// Publishes the jobs that other ways left over: of a process that died, of a time without the broker, of a publish that failed, and those that
+/// are due later. Any number of relays may run: each claims its own share with a lease.
 package final class Relay: Service {
-    /// Notifications that may be under way before more are claimed: bounds memory whatever waits.
+    /// Jobs that may be under way before more are claimed: bounds memory whatever waits.
     static let maximumUnderWay = 1000
     private static let maximumFences = 500
-    /// Rows of the outbox that are taken over at once: each is a commit of many notifications.
-    private static let maximumOutbox = 20
     /// Walks under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
     private static let maximumWalks = 4
     private static let maximumBulkWalks = 2
@@ -32,7 +30,6 @@ package final class Relay: Service {
     private let walk: AudienceWalk
     private let watch: WalkWatch
     private let walks = Mutex<[PushID: Lane]>([:])
-    private let reach = Mutex(OutboxReach(now: .now))
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -87,15 +84,10 @@ package final class Relay: Service {
             let limit = backlog.limit + 1
             let moment = backlog.beginMeasuring()
             let leaseSeconds = timing.lease / .seconds(1)
-            let beyond = reach.withLock { $0.beyond }
-            let (waiting, oldest, bounds) = try await pool.session { session in
+            let (waiting, oldest) = try await pool.session { session in
                 let store = OutboxStore(session: session)
-                return (
-                    try store.backlog(limit: limit, beyond: beyond), try store.oldestWalk(leaseSeconds: leaseSeconds),
-                    try store.outboxBounds(beyond: beyond)
-                )
+                return (try store.backlog(limit: limit, leaseSeconds: leaseSeconds), try store.oldestFanOut(leaseSeconds: leaseSeconds))
             }
-            reach.withLock { $0.measured(last: bounds.last, first: bounds.first, at: .now) }
             backlog.measured(waiting, since: moment)
             watch.measured(oldestDue: oldest)
             let held = try await holds.refresh()
@@ -103,7 +95,6 @@ package final class Relay: Service {
                 try await publishFences()
                 _ = try await cancellation.publishLeftOver()
                 try await holds.publishAndRelease(held)
-                try await takeOver(beyond)
                 for lane in Lane.allCases { try await publish(lane, &group) }
             }
             return true
@@ -113,11 +104,6 @@ package final class Relay: Service {
         }
     }
 
-    /// What a process accepted and did not come to publish.
-    private func takeOver(_ beyond: Int64) async throws {
-        while try await pool.session({ try OutboxStore(session: $0).open(Self.maximumOutbox, beyond: beyond) }) == Self.maximumOutbox {}
-    }
-
     private func publishFences() async throws {
         let left = try await pool.session { session in try OutboxStore(session: session).leftOverFences(limit: Self.maximumFences) }
         if await fences.publish(left) == .effective {
@@ -125,7 +111,7 @@ package final class Relay: Service {
         }
     }
 
-    /// What waits in a lane: notifications that have their deliveries, chunks that are due or were left over, walks.
+    /// What waits in a lane: jobs that are due or were left over, and fan-outs.
     private func publish(_ lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
@@ -133,20 +119,17 @@ package final class Relay: Service {
             let (room, walkRoom) = (room(in: lane), walkRoom(in: lane))
             let cache = holds.cache
             let (claimed, isFull) = try await pool.transaction { session in
-                let (outbox, audiences) = (OutboxStore(session: session), AudienceStore(session: session))
                 var claimed = Claimed(
-                    notifications: try outbox.claim(room, of: lane, walked: false, leaseSeconds: leaseSeconds),
-                    chunks: try audiences.claimChunks(room, of: lane, leaseSeconds: leaseSeconds),
-                    walks: try outbox.claim(walkRoom, of: lane, walked: true, leaseSeconds: leaseSeconds))
-                let isFull = room > 0 && max(claimed.notifications.count, claimed.chunks.count) == room
-                // Asked after the claim: whatever was held before this became due is known by now.
+                    jobs: try AudienceStore(session: session).claimJobs(room, of: lane, leaseSeconds: leaseSeconds),
+                    fanOuts: try OutboxStore(session: session).claimFanOuts(walkRoom, of: lane, leaseSeconds: leaseSeconds))
+                let isFull = room > 0 && claimed.jobs.count == room
+                // Asked after the claim: by now the cache knows every hold that was set before this became due.
                 if !cache.isEmpty { try claimed.putHeldAside(in: session) }
                 return (claimed, isFull)
             }
             holds.putAside(claimed.putAside)
-            try await publish(claimed.notifications, isNews: isOpen)
-            try await publish(claimed.chunks, isNews: isOpen, &group)
-            try await begin(claimed.walks, in: lane, &group)
+            try await publish(claimed.jobs, isNews: isOpen, &group)
+            try await begin(claimed.fanOuts, in: lane, &group)
             // What is held took the places of what is not.
             guard isOpen && isFull || claimed.putAside > 0 else { return }
         }
@@ -154,25 +137,13 @@ package final class Relay: Service {
 
     private func room(in lane: Lane) -> Int { max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount)) }
 
-    private func publish(_ notifications: [PushID], isNews: Bool) async throws {
-        guard !notifications.isEmpty else { return }
-        let resolved = try await pool.transaction { session in try OutboxStore(session: session).resolve(notifications) }
-        jobs.publish(
-            resolved.filter { !$0.deliveries.isEmpty || !$0.stopped.isEmpty }.map {
-                JobPublisher.Accepted(template: $0.template, deliveries: $0.deliveries, stopped: $0.stopped, outbox: nil)
-            })
-        logger.log(
-            level: isNews ? .info : .debug, "Notifications that were left over are being published",
-            metadata: [LogKey.count: "\(resolved.count)"])
-    }
-
-    private func publish(_ chunks: [AudienceStore.ClaimedChunk], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
-        guard !chunks.isEmpty else { return }
+    private func publish(_ jobs: [AudienceStore.ClaimedJob], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
+        guard !jobs.isEmpty else { return }
         let now = UnixTime.milliseconds()
-        let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(chunks, now: now) }
-        group.addTask { await self.jobs.publish(resolved) }
+        let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(jobs, now: now) }
+        group.addTask { await self.jobs.publishAndWait(resolved) }
         logger.log(
-            level: isNews ? .info : .debug, "Chunks that are due or were left over are being published",
+            level: isNews ? .info : .debug, "Jobs that are due or were left over are being published",
             metadata: [LogKey.count: "\(resolved.count)"])
     }
 
@@ -214,22 +185,20 @@ package final class Relay: Service {
 
 /// What a round took over of a lane.
 private struct Claimed: Sendable {
-    var notifications: [PushID]
-    var chunks: [AudienceStore.ClaimedChunk]
-    var walks: [PushID]
+    var jobs: [AudienceStore.ClaimedJob]
+    var fanOuts: [PushID]
     /// How much of it a hold keeps.
     var putAside = 0
 
     /// In the transaction that took it over.
     mutating func putHeldAside(in session: PostgresSession) throws {
-        guard !notifications.isEmpty || !chunks.isEmpty || !walks.isEmpty else { return }
+        guard !jobs.isEmpty || !fanOuts.isEmpty else { return }
         let store = HoldStore(session: session)
         try store.lockInForce()
-        let held = try store.putAside(notifications: notifications + walks)
-        let heldChunks = try store.putAside(chunks: chunks.map(\.id))
-        notifications.removeAll { held.contains($0) }
-        walks.removeAll { held.contains($0) }
-        chunks.removeAll { heldChunks.contains($0.id) }
-        putAside = held.count + heldChunks.count
+        let heldFanOuts = try store.putAside(fanOuts: fanOuts)
+        let heldJobs = try store.putAside(jobs: jobs.map(\.id))
+        fanOuts.removeAll { heldFanOuts.contains($0) }
+        jobs.removeAll { heldJobs.contains($0.id) }
+        putAside = heldFanOuts.count + heldJobs.count
     }
 }

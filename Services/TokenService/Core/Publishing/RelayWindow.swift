@@ -74,7 +74,7 @@ package final class RelayWindow: Sendable {
         switch news {
         case .refuses:
             logger.warning(
-                "The broker refuses the lane's jobs: what waits is kept, and one notification a round asks whether it takes them again",
+                "The broker refuses the lane's jobs: what waits is kept, and one job a round asks whether it takes them again",
                 metadata: [LogKey.lane: "\(lane.rawValue)"])
         case .takes: logger.notice("The broker takes the lane's jobs again", metadata: [LogKey.lane: "\(lane.rawValue)"])
         case nil: break

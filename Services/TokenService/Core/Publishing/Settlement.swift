@@ -1,38 +1,29 @@
-import PushModel
 import Synchronization
 
 /// What became of publishing one thing.
 enum Settlement: Sendable {
-    /// - row: Of the outbox; nil where the relay has taken the notification.
-    case notification(PushID, isPublished: Bool, row: OutboxRow?)
-    case chunk(ChunkID, isPublished: Bool, reply: ChunksReply)
+    /// - reply: Of the caller that waits for it; nil where no caller does.
+    case job(PublishedJob, reply: JobsReply?)
     case fence(Int64)
 }
 
-/// A row of the outbox: closed in the transaction that settles the last of its notifications, or a later one, never before. Then nothing else
-/// would find a notification that is not published.
-final class OutboxRow: Sendable {
-    let id: Int64
-    private let unsettled: Mutex<Int>
-
-    init(_ id: Int64, notifications: Int) {
-        self.id = id
-        unsettled = Mutex(notifications)
-    }
-
-    func isClosed(by notifications: Int) -> Bool { unsettled.withLock { $0 == notifications } }
-    func settled() { unsettled.withLock { $0 -= 1 } }
+/// The broker's answer for one job.
+struct PublishedJob: Sendable {
+    let id: JobID
+    let isPublished: Bool
+    /// It is the first job of a notification that its acceptance made, and which waits no longer.
+    let isFirst: Bool
 }
 
-/// A caller that waits until the last of its chunks is written down, or given up.
-final class ChunksReply: Sendable {
+/// A caller that waits until the last of its jobs is written down, or given up.
+final class JobsReply: Sendable {
     private let unsettled: Mutex<Int>
     private let continuation: CheckedContinuation<Void, Never>
 
-    init(chunks: Int, _ continuation: CheckedContinuation<Void, Never>) {
-        unsettled = Mutex(chunks)
+    init(jobs: Int, _ continuation: CheckedContinuation<Void, Never>) {
+        unsettled = Mutex(jobs)
         self.continuation = continuation
-        if chunks == 0 { continuation.resume() }
+        if jobs == 0 { continuation.resume() }
     }
 
     func settled() {

@@ -38,6 +38,9 @@ final class Sampler: Sendable {
         }
     }
 
+    /// In the place of a table's name: jobs that the broker has not confirmed.
+    static let unpublishedJobs = "unpublished jobs"
+
     /// What is in each table.
     func noteTables() async throws {
         let answer = try await platform.database.query(
@@ -45,6 +48,8 @@ final class Sampler: Sendable {
             SELECT relname, (xpath('//n/text()', query_to_xml(format('SELECT count(*) AS n FROM %I', relname), false, true, '')))[1]::text,
                 pg_total_relation_size(oid)
             FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            UNION ALL
+            SELECT '\(Self.unpublishedJobs)', count(*)::text, 0 FROM jobs WHERE published_at IS NULL
             """)
         let at = now()
         let fields = answer.split(separator: "\n").map { $0.split(separator: "|") }

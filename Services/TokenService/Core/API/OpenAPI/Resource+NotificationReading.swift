@@ -9,8 +9,8 @@ extension Resource {
         .listNotifications, "listNotifications", "An app's notifications, newest first, page by page",
         """
         A page looks at no more than 5000 notifications: a filter that few pass gives short pages, even empty ones, with a `next_cursor`. \
-        A `user`'s are those addressed to them by name, and those of which a receipt is kept of a delivery to a device while they were \
-        signed in on it.
+        A `user`'s are those addressed to them by name, or to a device while they were signed in on it, and those of which a receipt is \
+        kept of a delivery to such a device.
         """,
         parameters: [
             .query("state", .notificationState, "Only in this state."), .query("user", .user, "Only this user's."),
@@ -21,15 +21,15 @@ extension Resource {
     private static let listDeliveries = Operation(
         .listDeliveries, "listDeliveries", "What became of a notification, device by device, page by page",
         """
-        Every delivery where `receipts` is `all`; those that failed, or were tried more than once, where it is `failures`. A page looks at \
-        no more than 5000 receipts.
+        Every delivery where `receipts` is `all`; those that failed, or were tried more than once, where it is `failures`. One that was \
+        not tried yet is shown with the device that has its token now. A page looks at no more than 5000 deliveries.
         """,
         parameters: [
             .query("state", .words(DeliveryList.State.names), "Only in this state."),
             .query("reason", .string(256).example("Unregistered"), "Only with this reason: APNs' word, or ours."),
             .query("installation", .uuid, "Only to this installation."), Parameter.tokens,
         ] + Parameter.page,
-        answers: [Answer(200, "One page, in the order in which their tokens became known.", .json(DeliveryList.hints))],
+        answers: [Answer(200, "One page, in an order that never changes.", .json(DeliveryList.hints))],
         problems: ProblemCode.page + [.invalidID])
 
     private static let explain = Operation(

@@ -33,7 +33,7 @@ extension DeviceAccount {
     /// The user was not signed in there when it was sent.
     private var absentOwner: (Step, Fate)? {
         let stays = installation.times.values
-        let end = notification.publishedAt ?? notification.cancelledAt ?? now
+        let end = notification.expandedAt ?? notification.cancelledAt ?? now
         guard !stays.contains(where: { ($0.from ?? .min) <= end && ($0.isNow || ($0.to ?? .min) >= notification.acceptedAt) }) else {
             return nil
         }
@@ -55,7 +55,7 @@ extension DeviceAccount {
         guard !installation.tokens.isEmpty else {
             return (step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one."), .unreachable)
         }
-        let end = notification.publishedAt ?? now
+        let end = notification.expandedAt ?? now
         let alive = installation.tokens.filter { token in
             (token.retired?.at ?? .max) >= notification.acceptedAt && !came(token, after: end)
         }
@@ -94,7 +94,7 @@ extension DeviceAccount {
     /// Its turn has not come, or never did.
     private var unfinished: (Step, Fate)? {
         guard notification.isWalked else { return nil }
-        if notification.cancelledAt != nil, notification.total == 0 || notification.publishedAt == notification.cancelledAt {
+        if notification.cancelledAt != nil, notification.total == 0 || notification.expandedAt == notification.cancelledAt {
             return (
                 step(notification.cancelledAt, .stoppedBefore, "The notification was stopped before a delivery to this device was made."),
                 .stopped
@@ -103,7 +103,7 @@ extension DeviceAccount {
         if notification.state == .expired {
             return (step(notification.completedAt, .stoppedBefore, "It expired before a delivery to this device was made."), .stopped)
         }
-        guard notification.publishedAt == nil, notification.cancelledAt == nil else { return nil }
+        guard notification.expandedAt == nil, notification.cancelledAt == nil else { return nil }
         switch notification.target {
         case .tags, .all:
             guard installation.isAhead else { return nil }

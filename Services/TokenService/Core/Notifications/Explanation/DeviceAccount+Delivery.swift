@@ -5,15 +5,16 @@ extension DeviceAccount {
     func account(of delivery: ExplanationFacts.Delivery) -> ([Step], Fate) {
         let told = delivery.told
         let hint = told.token?.hint ?? token(delivery.tokenID)?.hint
-        let place = installation.chunks.first { $0.tokenID == delivery.tokenID }
-        var steps = making(hint, environment: told.environment, place: place) { $0.delivery = told.id }
+        var steps = making(hint, environment: told.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt) {
+            $0.delivery = told.id
+        }
         if !told.endedBeforePublishing {
             let seenAt = [told.lastAttempt?.at, told.outcome == nil ? nil : told.updatedAt].compactMap { $0 }.min()
-            steps.append(handing(place, isSeen: told.lastAttempt != nil || told.outcome != nil, seenAt: seenAt))
+            steps.append(handing(delivery.publishedAt, isSeen: told.lastAttempt != nil || told.outcome != nil, seenAt: seenAt))
         }
         if let attempt = told.lastAttempt { steps.append(self.attempt(attempt, of: told)) }
         guard let text = told.outcome, let outcome = OutcomeClass(rawValue: text) else {
-            steps.append(pending(told, place))
+            steps.append(pending(told))
             return (steps, .waiting)
         }
         steps.append(
@@ -29,15 +30,10 @@ extension DeviceAccount {
         return (steps, outcome == .accepted ? .accepted : outcome == .unknown ? .unanswered : .stopped)
     }
 
-    /// Of what has no receipt: counted alone.
-    func account(of place: ExplanationFacts.ChunkPlace) -> ([Step], Fate) {
-        let token = token(place.tokenID)
-        var steps = making(token?.hint, environment: token?.environment, place: place)
-        steps.append(handing(place, isSeen: place.isSettled, seenAt: place.isSettled ? notification.completedAt : nil))
-        guard place.isSettled else {
-            steps.append(step(nil, .pending, "It has no outcome yet."))
-            return (steps, .waiting)
-        }
+    func account(of delivery: ExplanationFacts.CountedDelivery) -> ([Step], Fate) {
+        let token = token(delivery.tokenID)
+        var steps = making(token?.hint, environment: token?.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt)
+        steps.append(handing(delivery.publishedAt, isSeen: true, seenAt: notification.completedAt))
         steps.append(
             step(nil, .ended, "APNs accepted it at the first attempt; when is not recorded, because no receipt is kept of that.") {
                 $0.hint = token?.hint
@@ -48,7 +44,7 @@ extension DeviceAccount {
     }
 
     private func making(
-        _ hint: String?, environment: String?, place: ExplanationFacts.ChunkPlace?, _ fill: (inout Explanation.Detail) -> Void = { _ in }
+        _ hint: String?, environment: String?, dueAt: Int64?, publishedAt: Int64?, _ fill: (inout Explanation.Detail) -> Void = { _ in }
     ) -> [Step] {
         let what = hint.map { "its token \($0)" } ?? "a token that is no longer stored"
         var steps = [
@@ -61,16 +57,17 @@ extension DeviceAccount {
                 fill(&$0)
             }
         ]
-        if let place, place.dueAt > max(notification.acceptedAt, notification.notBefore ?? 0) + 1000 {
-            steps.append(wait(until: place.dueAt, isOver: place.publishedAt != nil))
+        if let dueAt, dueAt > max(notification.acceptedAt, notification.notBefore ?? 0) + 1000 {
+            steps.append(wait(until: dueAt, isOver: publishedAt != nil))
         }
         return steps
     }
 
     /// That the broker has it is written down a moment later: what a dispatcher did with it says that it had come by then.
-    /// - Parameter seenAt: When a dispatcher had it, at the latest, where that is known.
-    private func handing(_ place: ExplanationFacts.ChunkPlace?, isSeen: Bool, seenAt: Int64?) -> Step {
-        let notedAt: Int64? = place.map(\.publishedAt) ?? notification.publishedAt
+    /// - Parameters:
+    ///   - notedAt: When it was written down.
+    ///   - seenAt: When a dispatcher had it, at the latest, where that is known.
+    private func handing(_ notedAt: Int64?, isSeen: Bool, seenAt: Int64?) -> Step {
         guard isSeen || notedAt != nil else { return step(nil, .notPublished, "It has not been handed to the broker yet.") }
         // The clocks are several.
         let at = [notedAt, seenAt].compactMap { $0 }.min().map { max($0, notification.acceptedAt) }
@@ -113,7 +110,7 @@ extension DeviceAccount {
         }
     }
 
-    private func pending(_ told: NotificationStatus.Delivery, _ place: ExplanationFacts.ChunkPlace?) -> Step {
+    private func pending(_ told: NotificationStatus.Delivery) -> Step {
         if let attempt = told.lastAttempt, attempt.outcome == OutcomeClass.misconfigured.rawValue {
             return step(nil, .pending, misconfiguration(attempt, in: told.environment)) {
                 $0.reason = attempt.reason

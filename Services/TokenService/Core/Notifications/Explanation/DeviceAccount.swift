@@ -28,11 +28,10 @@ struct DeviceAccount {
         quietHours = facts.quietHours
         credentials = facts.credentials
         self.now = now
-        let deliveries = installation.deliveries.filter(isOfUser)
-        let receipted = Set(deliveries.map(\.tokenID))
-        // A chunk knows tokens only: whose they were tells when the user was signed in.
-        let chunks = overlaps ? installation.chunks.filter { !receipted.contains($0.tokenID) && !cameLater($0.tokenID) } : []
-        let counted = notification.receipts == .failures ? chunks : []
+        let deliveries = installation.deliveries.filter { delivery in
+            delivery.ownerEpoch.map { installation.times[$0] != nil } ?? wasOfUser(delivery.tokenID)
+        }
+        let counted = installation.counted.filter { wasOfUser($0.tokenID) }
         wasReached = !deliveries.isEmpty || !counted.isEmpty
         guard wasReached else {
             let (step, fate) = absence
@@ -45,23 +44,20 @@ struct DeviceAccount {
             steps += told
             fates.append(fate)
         }
-        for chunk in counted {
-            let (told, fate) = account(of: chunk)
+        for delivery in counted {
+            let (told, fate) = account(of: delivery)
             steps += told
             fates.append(fate)
         }
         if fates.contains(where: { $0 != .accepted }) { steps += changes }
     }
 
-    /// A receipt that was made of a failure names the epoch of that moment, which may be the one after the user's.
-    private func isOfUser(_ delivery: ExplanationFacts.Delivery) -> Bool {
-        installation.times[delivery.ownerEpoch] != nil
-            || notification.receipts == .failures && installation.times[delivery.ownerEpoch - 1] != nil
-    }
+    /// A job knows tokens only: whose they were tells when the user was signed in.
+    private func wasOfUser(_ token: Int64) -> Bool { overlaps && !cameLater(token) }
 
     /// The user was signed in there while its deliveries were made.
     private var overlaps: Bool {
-        let end = notification.publishedAt ?? now
+        let end = notification.expandedAt ?? now
         return installation.times.values.contains { time in
             (time.from ?? .min) <= end && (time.isNow || (time.to ?? .min) >= notification.acceptedAt)
         }
@@ -69,7 +65,7 @@ struct DeviceAccount {
 
     /// It was meant for another device then.
     private func cameLater(_ id: Int64) -> Bool {
-        guard let token = token(id), let end = notification.publishedAt else { return false }
+        guard let token = token(id), let end = notification.expandedAt else { return false }
         return came(token, after: end)
     }
 
@@ -94,7 +90,7 @@ struct DeviceAccount {
 
     /// What happened to the device since: told without names, because they may be another user's.
     private var changes: [Step] {
-        let numbers = Set(installation.deliveries.map(\.tokenID) + installation.chunks.map(\.tokenID))
+        let numbers = Set(installation.deliveries.map(\.tokenID) + installation.counted.map(\.tokenID))
         let reached = installation.tokens.filter { numbers.contains($0.id) }
         return installation.history.compactMap { entry in
             switch entry.event {

@@ -54,7 +54,7 @@ extension Explanation {
         if fates.contains(.stopped) { return .notSent }
         if fates.contains(.unknown) { return .notRecorded }
         if fates.contains(.notAddressed), !fates.contains(.unreachable) { return .notAddressed }
-        let mayStillBegin = notification.completedAt == nil && notification.publishedAt == nil && notification.cancelledAt == nil
+        let mayStillBegin = notification.completedAt == nil && notification.expandedAt == nil && notification.cancelledAt == nil
         return mayStillBegin && notification.isWalked ? .waiting : .notSent
     }
 

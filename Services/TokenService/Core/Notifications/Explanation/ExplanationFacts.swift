@@ -7,7 +7,7 @@ package struct ExplanationFacts: Sendable {
     package var quietHours: QuietHours?
     /// In ascending order of id: those that the user is or was signed in on, as far as is remembered.
     package var installations: [Installation]
-    /// There are more, or more chunks than are looked through.
+    /// There are more, or more jobs than are looked through.
     package var isCutShort = false
     /// In force on the notification as it is asked, whichever ends last first.
     package var holds: [Hold] = []
@@ -36,7 +36,8 @@ package struct ExplanationFacts: Sendable {
         package var expiresAt: Int64
         package var isUrgent: Bool
         package var isWalked: Bool
-        package var publishedAt: Int64?
+        /// All of its jobs were made then.
+        package var expandedAt: Int64?
         package var completedAt: Int64?
         package var cancelledAt: Int64?
         package var cancelReason: String?
@@ -64,7 +65,7 @@ package struct ExplanationFacts: Sendable {
         /// For the notification's purpose, in the order of their registration.
         package var tokens: [ReachabilityState.Token] = []
         package var deliveries: [Delivery] = []
-        package var chunks: [ChunkPlace] = []
+        package var counted: [CountedDelivery] = []
         package var fences: [Fence] = []
         /// Since the notification was accepted, oldest first.
         package var history: [HistoryEntry] = []
@@ -81,17 +82,20 @@ package struct ExplanationFacts: Sendable {
 
     package struct Delivery: Sendable {
         package var told: NotificationStatus.Delivery
-        package var ownerEpoch: Int64
+        /// Nil where no receipt says whom it was meant for.
+        package var ownerEpoch: Int64?
         package var tokenID: Int64
+        /// Of its job; nil where that was removed.
+        package var dueAt: Int64?
+        /// Nil also where the broker's confirmation is not noted yet.
+        package var publishedAt: Int64?
     }
 
-    /// Where a walk has put one of the installation's tokens.
-    package struct ChunkPlace: Sendable {
+    /// One that has its outcome and no receipt: APNs accepted it at the first attempt, and only failures have receipts.
+    package struct CountedDelivery: Sendable {
         package var tokenID: Int64
         package var dueAt: Int64
         package var publishedAt: Int64?
-        /// It has its final outcome. Kept where not every delivery has a receipt.
-        package var isSettled: Bool
     }
 
     package struct Fence: Sendable {

@@ -1,87 +1,111 @@
 import Postgres
+import PushModel
 
 extension ExplanationStore {
-    /// `$1` app, `$2` notification, `$3` user.
-    static let notification: PostgresStatement = """
-        SELECT state, lane, push_type, receipts, accepted_at, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI'), expires_at,
-            is_urgent, is_walked, published_at, completed_at, cancelled_at, cancel_reason, total, pending,
-            coalesce(target_user = $3, false) OR coalesce($3 = ANY (target_users), false),
-            target_user, target_installation, cardinality(target_users), cardinality(target_installations), cardinality(target_tokens),
-            target_tags, coalesce(target_all, false)
-        FROM notifications WHERE app_id = $1 AND id = $2
+    func row(of notification: PushID, user: String) -> PostgresQuery {
         """
+        SELECT id, state, lane, push_type, receipts, accepted_at, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
+            expires_at, is_urgent, is_walked, expanded_at, completed_at, cancelled_at, cancel_reason, total, pending,
+            coalesce(target_user = \(user), false) OR coalesce(\(user) = ANY (target_users), false) AS names_user,
+            target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
+            cardinality(target_tokens) AS tokens, target_tags
+        FROM notifications WHERE app_id = \(app.id) AND id = \(notification)
+        """
+    }
+
     /// Where the history names the user, and as whose beginning or end. A line of history names whoever was signed in before or after it.
-    static let stays: PostgresStatement = """
-        SELECT installation, owner_epoch, min(at) FILTER (WHERE event IN ('registered', 'signed_in')),
-            max(at) FILTER (WHERE event IN ('signed_out', 'deregistered'))
+    func stays(of user: String) -> PostgresQuery {
+        """
+        SELECT installation, owner_epoch, min(at) FILTER (WHERE event IN ('registered', 'signed_in')) AS began_at,
+            max(at) FILTER (WHERE event IN ('signed_out', 'deregistered')) AS ended_at
         FROM (
-            SELECT installation, owner_epoch, at, event FROM installation_history WHERE app_id = $1 AND owner = $2
+            SELECT installation, owner_epoch, at, event FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
             ORDER BY id DESC LIMIT 1000
         ) AS told WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch
         """
+    }
+
+    func current(_ user: String) -> PostgresQuery {
+        "SELECT id, owner_epoch FROM installations WHERE app_id = \(app.id) AND owner = \(user) ORDER BY id LIMIT 101"
+    }
+
     /// Those in force are few (``HoldStore/maximumInForce``), and have an index of their own.
-    static let holds: PostgresStatement = """
-        SELECT h.id, a.slug, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity')
+    func holds(on notification: PushID) -> PostgresQuery {
+        """
+        SELECT h.id, a.slug AS app, h.lane, h.notification, h.reason, h.set_at, nullif(h.ends_at, 'infinity') AS ends_at
         FROM notifications n JOIN holds h ON h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = n.app_id)
             AND (h.lane IS NULL OR h.lane = n.lane) AND (h.notification IS NULL OR h.notification = n.id)
         LEFT JOIN apps a ON a.id = h.app_id
-        WHERE n.app_id = $1 AND n.id = $2 ORDER BY h.ends_at DESC, h.id LIMIT 10
+        WHERE n.app_id = \(app.id) AND n.id = \(notification) ORDER BY h.ends_at DESC, h.id LIMIT 10
         """
-    static let current: PostgresStatement =
-        "SELECT id, owner_epoch FROM installations WHERE app_id = $1 AND owner = $2 ORDER BY id LIMIT 101"
+    }
 
-    /// `$1` app, `$2` installations; `$3` what belongs to each of the following.
-    static let installations: PostgresStatement = """
-        SELECT i.id, i.signed_out_reason, i.deregistered_at, CASE WHEN i.throttled_until > now() THEN i.throttled_until END,
+    func states(of installations: [PushID], for notification: PushID) -> PostgresQuery {
+        """
+        SELECT i.id, i.signed_out_reason, i.deregistered_at,
+            CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
             coalesce(i.id = n.target_installation, false) OR coalesce(i.id = ANY (n.target_installations), false)
-                OR coalesce(i.id = ANY (n.target_holders), false),
-            n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)],
-            CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END,
-            i.ordinal > n.walked_ordinal
-        FROM notifications n CROSS JOIN unnest($2::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = $1 AND id = wanted.id OFFSET 0) AS i
-        WHERE n.id = $3
+                OR coalesce(i.id = ANY (n.target_holders), false) AS is_named,
+            n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)]
+                AS named_epoch,
+            CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END AS matches_tags,
+            i.ordinal > n.walked_ordinal AS is_ahead
+        FROM notifications n CROSS JOIN unnest(\(installations)::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id OFFSET 0) AS i
+        WHERE n.id = \(notification)
         """
-    static let tokens: PostgresStatement = """
-        SELECT id, token, environment, purpose, registered_at, retired_at, retired_reason, quarantined_at, installation
-        FROM tokens WHERE app_id = $1 AND installation = ANY ($2::uuid[]) AND (purpose = $3) IS TRUE ORDER BY id
+    }
+
+    func tokens(of installations: [PushID], for purpose: Purpose) -> PostgresQuery {
         """
-    static let deliveries: PostgresStatement = """
-        SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
-            d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at, d.owner_epoch, d.token_id
-        FROM (
-            SELECT d.* FROM unnest($2::uuid[]) AS wanted (id)
-            CROSS JOIN LATERAL (SELECT * FROM deliveries WHERE installation = wanted.id AND notification = $3 OFFSET 0) AS d
-            UNION
-            SELECT d.* FROM unnest($2::uuid[]) AS wanted (id)
-            CROSS JOIN LATERAL (SELECT id FROM tokens WHERE app_id = $1 AND installation = wanted.id OFFSET 0) AS t
-            CROSS JOIN LATERAL (SELECT * FROM deliveries WHERE notification = $3 AND token_id = t.id OFFSET 0) AS d
-        ) AS d LEFT JOIN tokens t ON t.id = d.token_id ORDER BY d.token_id
+        SELECT * FROM tokens
+        WHERE app_id = \(app.id) AND installation = ANY (\(installations)) AND (purpose = \(purpose)) IS TRUE ORDER BY id
         """
-    static let fences: PostgresStatement = """
-        SELECT f.installation, f.epochs_below, f.created_at, f.published_at FROM unnest($2::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT * FROM fences WHERE app_id = $1 AND installation = wanted.id AND created_at >= $3 OFFSET 0) AS f
-        ORDER BY f.id LIMIT 500
+    }
+
+    func receipts(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
-    static let history: PostgresStatement = """
-        SELECT h.* FROM unnest($2::uuid[]) AS wanted (id)
+        SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id, t.token, j.due_at, j.published_at
+        FROM unnest(\(installations)::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT * FROM receipts WHERE installation = wanted.id AND notification = \(notification) OFFSET 0) AS r
+        LEFT JOIN tokens t ON t.id = r.token_id LEFT JOIN jobs j ON j.notification = r.notification AND j.number = r.number
+        ORDER BY r.number, r."position"
+        """
+    }
+
+    func fences(of installations: [PushID], since moment: Int64) -> PostgresQuery {
+        """
+        SELECT f.installation, f.epochs_below, f.created_at, f.published_at FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM installation_history WHERE app_id = $1 AND installation = wanted.id AND at >= $3 OFFSET 0
+            SELECT * FROM fences WHERE app_id = \(app.id) AND installation = wanted.id AND created_at >= \(milliseconds: moment) OFFSET 0
+        ) AS f ORDER BY f.id LIMIT 500
+        """
+    }
+
+    func history(of installations: [PushID], since moment: Int64) -> PostgresQuery {
+        """
+        SELECT h.* FROM unnest(\(installations)::uuid[]) AS wanted (id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM installation_history
+            WHERE app_id = \(app.id) AND installation = wanted.id AND at >= \(milliseconds: moment) OFFSET 0
         ) AS h ORDER BY h.id LIMIT 500
         """
-    /// `$1` notification, `$2` tokens. Found first anywhere in the bytes, then at a member's place.
-    static let chunks: PostgresStatement = """
-        SELECT wanted.token, c.due_at, c.published_at, get_bit(c.settled, place.position) = 1
-        FROM (SELECT * FROM chunks WHERE notification = $1 ORDER BY number LIMIT 20000) AS c
-        CROSS JOIN LATERAL (
-            SELECT token FROM unnest($2::bigint[]) AS named (token) WHERE position(int8send(token) IN c.members) > 0
-        ) AS wanted
-        CROSS JOIN LATERAL (
-            SELECT position FROM generate_series(0, octet_length(c.members) / 8 - 1) AS member (position)
-            WHERE substring(c.members FROM position * 8 + 1 FOR 8) = int8send(wanted.token)
-        ) AS place
-        ORDER BY c.number
+    }
+
+    /// The members of jobs that have these tokens and no receipt.
+    func members(with tokens: [Int64], of notification: PushID) -> PostgresQuery {
         """
-    static let chunkHorizon: PostgresStatement =
-        "SELECT number FROM chunks WHERE notification = $1 ORDER BY number OFFSET 20000 LIMIT 1"
+        SELECT delivery_id(\(notification), p.number, p."position") AS id, p.token_id, p.is_settled, p.due_at, p.published_at,
+            t.token, t.environment
+        FROM places_of(\(tokens), \(notification)) AS p JOIN tokens t ON t.id = p.token_id
+        WHERE NOT EXISTS (
+            SELECT FROM receipts r WHERE r.notification = \(notification) AND r.number = p.number AND r."position" = p."position")
+        ORDER BY p.number, p."position"
+        """
+    }
+
+    /// A row where the notification has more jobs than are looked through.
+    func jobHorizon(of notification: PushID) -> PostgresQuery {
+        "SELECT number FROM jobs WHERE notification = \(notification) ORDER BY number OFFSET 20000 LIMIT 1"
+    }
 }

@@ -3,12 +3,11 @@ package import PushModel
 
 /// The SQL that finds out what happened to one notification for one user.
 package struct ExplanationStore {
-    /// Installations of one user that are looked at; chunks that are looked through.
+    /// Installations of one user that are looked at.
     package static let maximumInstallations = 100
-    package static let maximumChunks = 20_000
 
     private let session: PostgresSession
-    private let app: App
+    let app: App
 
     package init(session: PostgresSession, app: App) {
         self.session = session
@@ -18,20 +17,17 @@ package struct ExplanationStore {
     /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
     package func facts(of id: PushID, user: String) throws -> ExplanationFacts? {
-        let place: [PostgresValue] = [.int64(app.id), .text(user)]
-        let first = try session.pipeline([
-            (Self.notification, [.int64(app.id), .id(id), .text(user)]), (Self.stays, place), (Self.current, place),
-            (Self.holds, [.int64(app.id), .id(id)]),
-        ])
-        guard let notification = try first[0].first.map({ row in try Self.notification(row, id: id) }) else { return nil }
+        let first = try session.pipeline([row(of: id, user: user), stays(of: user), current(user), holds(on: id)])
+        guard let notification = try first[0].first.map({ row in try ExplanationFacts.Notification(row) }) else { return nil }
         var times: [PushID: [Int64: ExplanationFacts.Time]] = [:]
         for row in first[1] {
-            times[try row.id(0), default: [:]][try row.int64(1)] = ExplanationFacts.Time(
-                from: try row.optionalTimestampMilliseconds(2), to: try row.optionalTimestampMilliseconds(3), isNow: false)
+            times[try row["installation"], default: [:]][try row["owner_epoch"]] = ExplanationFacts.Time(
+                from: try row.milliseconds("began_at"), to: try row.milliseconds("ended_at"), isNow: false)
         }
         for row in first[2] {
-            let from = times[try row.id(0)]?[try row.int64(1)]?.from
-            times[try row.id(0), default: [:]][try row.int64(1)] = ExplanationFacts.Time(from: from, to: nil, isNow: true)
+            let (id, epoch): (PushID, Int64) = (try row["id"], try row["owner_epoch"])
+            let from = times[id]?[epoch]?.from
+            times[id, default: [:]][epoch] = ExplanationFacts.Time(from: from, to: nil, isNow: true)
         }
         // Where the user is now before where the user was.
         let ids = times.sorted { left, right in
@@ -43,7 +39,7 @@ package struct ExplanationStore {
             quietHours: try QuietHoursStore(session: session, app: app).find(user),
             installations: ids.map { ExplanationFacts.Installation(id: $0, times: times[$0] ?? [:]) })
         facts.isCutShort = times.count > ids.count
-        facts.holds = try first[3].map { row in try Self.hold(row) }
+        facts.holds = try first[3].map { row in try ExplanationFacts.Hold(row) }
         facts.credentials = try CredentialStore(session: session).credentials(of: app.slug)
         if !ids.isEmpty { try load(ids, into: &facts) }
         return facts
@@ -51,101 +47,124 @@ package struct ExplanationStore {
 
     private func load(_ ids: [PushID], into facts: inout ExplanationFacts) throws {
         let notification = facts.notification
-        let id = PostgresValue.id(notification.id)
-        let place: [PostgresValue] = [.int64(app.id), .ids(ids)]
-        let purpose = PostgresValue.text(notification.pushType.purpose.rawValue)
-        let since = PostgresValue.timestamp(milliseconds: notification.acceptedAt)
         let answers = try session.pipeline([
-            (Self.installations, place + [id]), (Self.tokens, place + [purpose]), (Self.deliveries, place + [id]),
-            (Self.fences, place + [since]), (Self.history, place + [since]),
+            states(of: ids, for: notification.id), tokens(of: ids, for: notification.pushType.purpose),
+            receipts(of: ids, for: notification.id), fences(of: ids, since: notification.acceptedAt),
+            history(of: ids, since: notification.acceptedAt),
         ])
         var byID = Dictionary(uniqueKeysWithValues: facts.installations.map { ($0.id, $0) })
-        for row in answers[0] { try Self.add(row, to: &byID[try row.id(0)]) }
-        var holder: [Int64: PushID] = [:]
+        for row in answers[0] {
+            let id: PushID = try row["id"]
+            try byID[id]?.set(row)
+        }
+        var holders: [Int64: PushID] = [:]
         for row in answers[1] {
-            let token = try ReachabilityState.Token(row)
-            byID[try row.id(8)]?.tokens.append(token)
-            holder[token.id] = try row.id(8)
+            let (token, installation): (ReachabilityState.Token, PushID) = (try ReachabilityState.Token(row), try row["installation"])
+            byID[installation]?.tokens.append(token)
+            holders[token.id] = installation
         }
         for row in answers[2] {
-            let delivery = ExplanationFacts.Delivery(
-                told: try NotificationStatus.delivery(row), ownerEpoch: try row.int64(14), tokenID: try row.int64(15))
-            // Of what was stopped before anybody was meant, the token alone is known.
-            let place = byID[delivery.told.installation] == nil && delivery.told.installation == .lowest ? holder[delivery.tokenID] : nil
-            byID[place ?? delivery.told.installation]?.deliveries.append(delivery)
+            let delivery = try ExplanationFacts.Delivery(receipt: row)
+            byID[delivery.told.installation]?.deliveries.append(delivery)
         }
         for row in answers[3] {
-            byID[try row.id(0)]?.fences.append(
+            let id: PushID = try row["installation"]
+            byID[id]?.fences.append(
                 ExplanationFacts.Fence(
-                    epochsBelow: try row.int64(1), at: try row.timestampMilliseconds(2),
-                    publishedAt: try row.optionalTimestampMilliseconds(3)))
+                    epochsBelow: try row["epochs_below"], at: try row.milliseconds("created_at"),
+                    publishedAt: try row.milliseconds("published_at")))
         }
         for row in answers[4] {
             let entry = try HistoryEntry(row)
             byID[entry.installation]?.history.append(entry)
         }
-        if notification.isWalked { try loadChunks(of: notification, holders: holder, into: &byID, facts: &facts) }
+        try loadMembers(of: notification, holders: holders, into: &byID, facts: &facts)
         facts.installations = ids.compactMap { byID[$0] }
     }
 
-    private func loadChunks(
+    /// Deliveries that have no receipt.
+    private func loadMembers(
         of notification: ExplanationFacts.Notification, holders: [Int64: PushID],
         into installations: inout [PushID: ExplanationFacts.Installation], facts: inout ExplanationFacts
     ) throws {
-        // What was over before can be in no chunk; what has moved away since was meant where it was.
+        // What was over before can be in no job; what has moved away since was meant where it was.
         var holders = holders.filter { id, holder in
             installations[holder]?.tokens.contains { $0.id == id && ($0.retired?.at ?? .max) >= notification.acceptedAt } ?? false
         }
         for installation in installations.values {
-            for move in installation.history where move.event == .tokenMovedAway && move.at > notification.publishedAt ?? .max {
+            for move in installation.history where move.event == .tokenMovedAway && move.at > notification.expandedAt ?? .max {
                 if let token = move.token?.id { holders[token] = installation.id }
             }
         }
         let answers = try session.pipeline([
-            (Self.chunks, [.id(notification.id), .int64Array(holders.keys.sorted())]), (Self.chunkHorizon, [.id(notification.id)]),
+            members(with: holders.keys.sorted(), of: notification.id), jobHorizon(of: notification.id),
         ])
         for row in answers[0] {
-            let token = try row.int64(0)
+            let (token, isSettled): (Int64, Bool) = (try row["token_id"], try row["is_settled"])
             guard let holder = holders[token] else { continue }
-            installations[holder]?.chunks.append(
-                ExplanationFacts.ChunkPlace(
-                    tokenID: token, dueAt: try row.timestampMilliseconds(1), publishedAt: try row.optionalTimestampMilliseconds(2),
-                    isSettled: try row.bool(3)))
+            if !isSettled {
+                installations[holder]?.deliveries.append(try ExplanationFacts.Delivery(member: row, of: holder))
+            } else if notification.receipts == .failures {
+                installations[holder]?.counted.append(
+                    ExplanationFacts.CountedDelivery(
+                        tokenID: token, dueAt: try row.milliseconds("due_at"), publishedAt: try row.milliseconds("published_at")))
+            }
         }
-        if answers[1].first != nil { facts.isCutShort = true }
+        if !answers[1].isEmpty { facts.isCutShort = true }
+    }
+}
+
+extension ExplanationFacts.Installation {
+    fileprivate mutating func set(_ row: PostgresRow) throws {
+        signedOutReason = try row["signed_out_reason"]
+        deregisteredAt = try row.milliseconds("deregistered_at")
+        throttledUntil = try row.milliseconds("throttled_until")
+        isNamed = try row["is_named"]
+        namedEpoch = try row["named_epoch"]
+        matchesTags = try row["matches_tags"]
+        isAhead = try row["is_ahead"]
+    }
+}
+
+extension ExplanationFacts.Delivery {
+    fileprivate init(receipt row: PostgresRow) throws {
+        let epoch: Int64 = try row["owner_epoch"]
+        self.init(
+            told: try NotificationStatus.Delivery(row, token: row["token"]), ownerEpoch: epoch > 0 ? epoch : nil,
+            tokenID: try row["token_id"], dueAt: try row.milliseconds("due_at"), publishedAt: try row.milliseconds("published_at"))
     }
 
-    private static func add(_ row: PostgresRow, to installation: inout ExplanationFacts.Installation?) throws {
-        installation?.signedOutReason = try row.optionalText(1)
-        installation?.deregisteredAt = try row.optionalTimestampMilliseconds(2)
-        installation?.throttledUntil = try row.optionalTimestampMilliseconds(3)
-        installation?.isNamed = try row.bool(4)
-        installation?.namedEpoch = try row.optionalInt64(5)
-        installation?.matchesTags = try row.optionalBool(6)
-        installation?.isAhead = try row.bool(7)
+    /// One that is under way without a receipt.
+    fileprivate init(member row: PostgresRow, of installation: PushID) throws {
+        let dueAt: Int64 = try row.milliseconds("due_at")
+        let told = NotificationStatus.Delivery(
+            id: try row["id"], installation: installation, token: try row["token"], environment: try row["environment"], attempts: 0,
+            updatedAt: dueAt)
+        self.init(
+            told: told, ownerEpoch: nil, tokenID: try row["token_id"], dueAt: dueAt, publishedAt: try row.milliseconds("published_at"))
     }
+}
 
-    private static func hold(_ row: PostgresRow) throws -> ExplanationFacts.Hold {
-        let app = try row.optionalText(1).flatMap { AppSlug($0) }
-        let lane = try row.optionalText(2).flatMap { Lane(rawValue: $0) }
-        guard let scope = HoldScope(app: app, lane: lane, notification: try row.optionalID(3)) else { throw CorruptRow(table: "holds") }
-        return ExplanationFacts.Hold(
-            id: try row.id(0), scope: scope, reason: try row.text(4), setAt: try row.timestampMilliseconds(5),
-            endsAt: try row.optionalTimestampMilliseconds(6))
+extension ExplanationFacts.Hold {
+    fileprivate init(_ row: PostgresRow) throws {
+        guard let scope = HoldScope(app: try row["app"], lane: try row["lane"], notification: try row["notification"]) else {
+            throw CorruptRow(table: "holds")
+        }
+        self.init(
+            id: try row["id"], scope: scope, reason: try row["reason"], setAt: try row.milliseconds("set_at"),
+            endsAt: try row.milliseconds("ends_at"))
     }
+}
 
-    private static func notification(_ row: PostgresRow, id: PushID) throws -> ExplanationFacts.Notification {
-        guard let state = NotificationState(rawValue: try row.text(0)), let lane = Lane(rawValue: try row.text(1)),
-            let type = PushType(rawValue: try row.text(2)), let receipts = NotificationRequest.Receipts(rawValue: try row.text(3)),
-            let target = try NotificationAddress(row, from: 17)
-        else { throw CorruptRow(table: "notifications") }
-        return ExplanationFacts.Notification(
-            id: id, state: state, lane: lane, pushType: type, target: target, receipts: receipts,
-            acceptedAt: try row.timestampMilliseconds(4), notBefore: try row.optionalTimestampMilliseconds(5),
-            localTime: try row.optionalText(6), expiresAt: try row.timestampMilliseconds(7), isUrgent: try row.bool(8),
-            isWalked: try row.bool(9), publishedAt: try row.optionalTimestampMilliseconds(10),
-            completedAt: try row.optionalTimestampMilliseconds(11), cancelledAt: try row.optionalTimestampMilliseconds(12),
-            cancelReason: try row.optionalText(13), total: Int(try row.int32(14)), pending: Int(try row.int32(15)),
-            namesUser: try row.bool(16))
+extension ExplanationFacts.Notification {
+    fileprivate init(_ row: PostgresRow) throws {
+        self.init(
+            id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
+            target: try NotificationAddress(row), receipts: try row["receipts"], acceptedAt: try row.milliseconds("accepted_at"),
+            notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
+            isUrgent: try row["is_urgent"], isWalked: try row["is_walked"], expandedAt: try row.milliseconds("expanded_at"),
+            completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
+            cancelReason: try row["cancel_reason"], total: try row["total"], pending: try row["pending"],
+            namesUser: try row["names_user"])
     }
 }

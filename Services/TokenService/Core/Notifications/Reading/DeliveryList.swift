@@ -1,6 +1,6 @@
 package import PushModel
 
-/// The receipts of one notification, page by page.
+/// The deliveries of one notification, page by page.
 package struct DeliveryList: Hashable, Sendable {
     /// What a list shows of a delivery's fate.
     package enum State: Hashable, Sendable {
@@ -42,17 +42,20 @@ package struct DeliveryList: Hashable, Sendable {
 
     package struct Page: Sendable {
         package var receipts: NotificationRequest.Receipts
-        /// In the order in which their tokens were first registered. May be fewer than the limit, even none, while there is a next page.
+        /// In the order of their places. May be fewer than the limit, even none, while there is a next page.
         package var deliveries: [NotificationStatus.Delivery]
-        /// The token of the last row that was looked at, where more may follow.
-        package var next: Int64?
+        /// The last place that was looked at, where more may follow.
+        package var next: DeliveryPlace?
     }
 
-    /// - Parameter token: The last one that was looked at.
-    package func cursor(after token: Int64, app: App) -> String { PageCursor.encode(token, list: identity(app)) }
+    /// - Parameter place: The last one that was looked at.
+    package func cursor(after place: DeliveryPlace, app: App) -> String {
+        PageCursor.encode(Int64(place.job) << 16 | Int64(place.position), list: identity(app))
+    }
 
-    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Int64 {
-        try PageCursor.decodeNumber(cursor, list: identity(app))
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> DeliveryPlace {
+        let place = try PageCursor.decodeNumber(cursor, list: identity(app))
+        return DeliveryPlace(job: Int(place >> 16), position: Int(place & 0xffff))
     }
 
     private func identity(_ app: App) -> [String?] {

@@ -1,9 +1,9 @@
 package import Postgres
 import PushModel
 
-/// The SQL that reads receipts.
+/// The SQL that reads deliveries page by page.
 package struct DeliveryReading {
-    /// Receipts that a page looks at, at most.
+    /// Deliveries that a page looks at, at most.
     package static let walkedPerPage = 5000
 
     private let session: PostgresSession
@@ -14,48 +14,115 @@ package struct DeliveryReading {
         self.app = app
     }
 
-    /// In one round trip.
+    /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
-    package func page(of list: DeliveryList, from position: Int64?, limit: Int) throws -> DeliveryList.Page? {
-        let filter: [PostgresValue] = [.optionalText(list.state?.text), .optionalText(list.reason)]
-        let place: [PostgresValue] = [.id(list.notification), .int64(position ?? .min)]
-        var commands: [(PostgresStatement, [PostgresValue])] = [(Self.notification, [.int64(app.id), .id(list.notification)])]
+    package func page(of list: DeliveryList, from position: DeliveryPlace?, limit: Int) throws -> DeliveryList.Page? {
+        let notifications = try session.execute(
+            "SELECT receipts FROM notifications WHERE app_id = \(app.id) AND id = \(list.notification)")
+        guard let receipts: NotificationRequest.Receipts = try notifications.first?["receipts"] else { return nil }
+        let start = position ?? .start
+        let found: (rows: PostgresRows, end: DeliveryPlace?)
         if let installation = list.installation {
-            commands.append((Self.ofInstallation, place + filter + [.int64(Int64(limit)), .id(installation)]))
+            let query = deliveries(to: installation, of: list, after: start, isWithMembers: receipts == .all, limit: limit)
+            found = (try session.execute(query), nil)
+        } else if receipts == .all {
+            found = try nextJobs(of: list, after: start, limit: limit)
         } else {
-            commands.append((Self.walk, place + filter + [.int64(Int64(limit))]))
-            commands.append((Self.horizon, place))
+            found = try nextReceipts(of: list, after: start, limit: limit)
         }
-        let answers = try session.pipeline(commands)
-        guard let row = answers[0].first else { return nil }
-        guard let receipts = NotificationRequest.Receipts(rawValue: try row.text(0)) else { throw CorruptRow(table: "notifications") }
-        let rows = answers[1]
-        var end = try rows.count == limit ? rows.last?.int64(15) : nil
-        if end == nil, answers.count > 2 { end = try answers[2].first?.int64(0) }
-        return DeliveryList.Page(receipts: receipts, deliveries: try rows.map { try NotificationStatus.delivery($0) }, next: end)
+        let isFull = found.rows.count == limit
+        return DeliveryList.Page(
+            receipts: receipts, deliveries: try found.rows.map { row in try NotificationStatus.Delivery(row, token: row["token"]) },
+            next: try isFull ? found.rows.last.map { row in try DeliveryPlace(row) } : found.end)
     }
 
-    private static let notification: PostgresStatement = "SELECT receipts FROM notifications WHERE app_id = $1 AND id = $2"
+    /// Every delivery has its place in a job: the next jobs, with what became of their members.
+    /// - Returns: The rows, and the end of those jobs where others follow.
+    private func nextJobs(
+        of list: DeliveryList, after start: DeliveryPlace, limit: Int
+    ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {
+        let next = start.job + Self.walkedPerPage / PushJob.maximumDeliveries
+        let answers = try session.pipeline([
+            """
+            SELECT d.*, t.token
+            FROM (
+                SELECT number, "position" FROM deliveries
+                WHERE notification = \(list.notification) AND number >= \(start.job) AND number < \(next)
+                    AND (number, "position") > (\(start.job), \(start.position))
+                    AND (\(list.state?.text)::text IS NULL OR coalesce(class, 'pending') = \(list.state?.text))
+                    AND (\(list.reason)::text IS NULL OR reason = \(list.reason))
+                ORDER BY number, "position" LIMIT \(limit)
+            ) AS place
+            CROSS JOIN LATERAL (
+                SELECT * FROM deliveries
+                WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" OFFSET 0
+            ) AS d
+            LEFT JOIN tokens t ON t.id = d.token_id
+            ORDER BY d.number, d."position"
+            """,
+            """
+            SELECT number FROM jobs WHERE notification = \(list.notification) AND number >= \(next)
+            UNION ALL
+            SELECT number FROM receipts WHERE notification = \(list.notification) AND number >= \(next) LIMIT 1
+            """,
+        ])
+        return (answers[0], answers[1].isEmpty ? nil : .end(ofJob: next - 1))
+    }
 
-    /// `$1` notification, `$2` after this token, `$3` state, `$4` reason, `$5` limit.
-    private static let walk: PostgresStatement = """
-        SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
-            d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at, t.purpose, d.token_id
+    /// Where only failures have receipts, most jobs have none.
+    /// - Returns: The rows, and the last receipt that was looked at where others follow.
+    private func nextReceipts(
+        of list: DeliveryList, after start: DeliveryPlace, limit: Int
+    ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {
+        let answers = try session.pipeline([
+            """
+            SELECT d.*, delivery_id(d.notification, d.number, d."position") AS id, t.token
+            FROM (
+                SELECT * FROM receipts
+                WHERE notification = \(list.notification) AND (number, "position") > (\(start.job), \(start.position))
+                ORDER BY number, "position" LIMIT 5000
+            ) AS d LEFT JOIN tokens t ON t.id = d.token_id
+            WHERE (\(list.state?.text)::text IS NULL OR coalesce(d.class, 'pending') = \(list.state?.text))
+                AND (\(list.reason)::text IS NULL OR d.reason = \(list.reason))
+            ORDER BY d.number, d."position" LIMIT \(limit)
+            """,
+            """
+            SELECT number, "position" FROM receipts
+            WHERE notification = \(list.notification) AND (number, "position") > (\(start.job), \(start.position))
+            ORDER BY number, "position" OFFSET 4999 LIMIT 1
+            """,
+        ])
+        return (answers[0], try answers[1].first.map { row in try DeliveryPlace(row) })
+    }
+
+    /// - Parameter isWithMembers: Also those that are under way without a receipt, to the tokens that the installation has now.
+    private func deliveries(
+        to installation: PushID, of list: DeliveryList, after start: DeliveryPlace, isWithMembers: Bool, limit: Int
+    ) -> PostgresQuery {
+        """
+        SELECT d.*, t.token
         FROM (
-            SELECT * FROM deliveries WHERE notification = $1 AND token_id > $2 ORDER BY token_id LIMIT 5000
-        ) AS d LEFT JOIN tokens t ON t.id = d.token_id
-        WHERE ($3::text IS NULL OR coalesce(d.class, 'pending') = $3) AND ($4::text IS NULL OR d.reason = $4)
-        ORDER BY d.token_id LIMIT $5
+            SELECT number, "position" FROM receipts WHERE installation = \(installation) AND notification = \(list.notification)
+            UNION
+            SELECT number, "position" FROM places_of(
+                ARRAY(SELECT id FROM tokens WHERE app_id = \(app.id) AND installation = \(installation) AND \(isWithMembers)),
+                \(list.notification))
+            WHERE NOT is_settled
+        ) AS place
+        CROSS JOIN LATERAL (
+            SELECT * FROM deliveries
+            WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" OFFSET 0
+        ) AS d
+        LEFT JOIN tokens t ON t.id = d.token_id
+        WHERE d.installation = \(installation) AND (d.number, d."position") > (\(start.job), \(start.position))
+            AND (\(list.state?.text)::text IS NULL OR coalesce(d.class, 'pending') = \(list.state?.text))
+            AND (\(list.reason)::text IS NULL OR d.reason = \(list.reason))
+        ORDER BY d.number, d."position" LIMIT \(limit)
         """
-    /// The last one that a walk looked at; no row where it came to the end.
-    private static let horizon: PostgresStatement =
-        "SELECT token_id FROM deliveries WHERE notification = $1 AND token_id > $2 ORDER BY token_id OFFSET 4999 LIMIT 1"
+    }
+}
 
-    private static let ofInstallation: PostgresStatement = """
-        SELECT d.id, d.installation, t.token, d.environment, d.class, d.status, d.reason, d.attempts,
-            d.last_class, d.last_status, d.last_reason, d.last_at, d.retry_at, d.updated_at, t.purpose, d.token_id
-        FROM (SELECT * FROM deliveries WHERE installation = $6 AND notification = $1 OFFSET 0) AS d LEFT JOIN tokens t ON t.id = d.token_id
-        WHERE d.token_id > $2 AND ($3::text IS NULL OR coalesce(d.class, 'pending') = $3) AND ($4::text IS NULL OR d.reason = $4)
-        ORDER BY d.token_id LIMIT $5
-        """
+extension DeliveryPlace {
+    /// - Parameter row: Of `deliveries`.
+    init(_ row: PostgresRow) throws { self.init(job: try row["number"], position: try row["position"]) }
 }

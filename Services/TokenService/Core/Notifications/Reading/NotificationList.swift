@@ -3,7 +3,7 @@ package import PushModel
 /// A list of an app's notifications, newest first.
 package struct NotificationList: Hashable, Sendable {
     package var state: NotificationState?
-    /// Addressed to this user by name, or with a receipt of a delivery to an installation while the user was signed in there.
+    /// Addressed to this user by name, or to an installation while the user was signed in there, or with a receipt of a delivery there.
     package var user: String?
     /// Accepted at that moment or later; UNIX milliseconds.
     package var since: Int64?

@@ -11,7 +11,7 @@ package struct NotificationReading {
     package static let maximumListed = 5000
 
     private let session: PostgresSession
-    private let app: App
+    let app: App
 
     package init(session: PostgresSession, app: App) {
         self.session = session
@@ -30,12 +30,11 @@ package struct NotificationReading {
 
     /// The app's notifications one after another, from the newest to the oldest.
     private func walk(_ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
-        let place: [PostgresValue] = [.int64(app.id), .id(before), .id(list.lowest)]
         let answers = try session.pipeline([
-            (Self.walk, place + [.optionalText(list.state?.rawValue), .int64(Int64(limit))]), (Self.horizon, place),
+            walk(of: list, before: before, limit: limit), walkEnd(before: before, lowest: list.lowest),
         ])
-        let found = try answers[0].map { row in try Self.summary(row) }
-        let end = try found.count == limit ? found.last?.id : answers[1].first?.id(0)
+        let found = try answers[0].map { row in try NotificationSummary(row) }
+        let end: PushID? = try found.count == limit ? found.last?.id : answers[1].first?["id"]
         return .init(notifications: found, next: end.map { .init(before: $0) })
     }
 
@@ -45,63 +44,60 @@ package struct NotificationReading {
     private func page(
         of user: String, _ list: NotificationList, before: PushID, limit: Int, isWalk: Bool
     ) throws -> NotificationList.Page? {
-        let place: [PostgresValue] = [.int64(app.id), .text(user), .id(before), .id(list.lowest)]
-        let lists = isWalk ? Self.inListsWalked : Self.inLists
+        let lowest = list.lowest
         let answers = try session.pipeline([
-            (Self.ofUser, place), (Self.byReceipts, place), (lists, place),
-            (Self.horizon, [.int64(app.id), .id(before), .id(list.lowest)]),
+            named(user, before: before, lowest: lowest), reached(user, before: before, lowest: lowest),
+            isWalk ? listedWalked(user, before: before, lowest: lowest) : listed(user, before: before, lowest: lowest),
+            walkEnd(before: before, lowest: lowest),
         ])
         guard isWalk || answers[2].count <= Self.maximumListed else { return nil }
         var ids: Set<PushID> = []
         // Of a walk, where it ended; of the index all lists are known.
-        var horizon = try isWalk ? answers[3].first?.id(0) : nil
+        var horizon: PushID? = try isWalk ? answers[3].first?["id"] : nil
         for (source, rows) in answers[0..<3].enumerated() {
-            let found = try rows.compactMap { row in try row.optionalID(0) }
+            let found = (try rows.column("id") as [PushID?]).compactMap { $0 }
             ids.formUnion(found)
             if source < 2, found.count >= Self.perSource, let lowest = found.min() { horizon = max(horizon ?? lowest, lowest) }
         }
         let known = ids.filter { $0 >= horizon ?? .lowest }.sorted(by: >)
-        let rows = try session.execute(
-            Self.named, [.int64(app.id), .ids(known), .optionalText(list.state?.rawValue), .int64(Int64(limit))])
-        let found = try rows.map { row in try Self.summary(row) }
+        let found = try session.execute(summaries(of: known, state: list.state, limit: limit)).map { row in try NotificationSummary(row) }
         let next = found.count == limit ? found.last?.id : horizon
         return .init(notifications: found, next: next.map { .init(before: $0, isWalk: isWalk) })
     }
+}
 
-    /// Columns: those of the statements.
-    private static func summary(_ row: PostgresRow) throws -> NotificationSummary {
-        guard let state = NotificationState(rawValue: try row.text(1)), let lane = Lane(rawValue: try row.text(2)),
-            let type = PushType(rawValue: try row.text(3)), let receipts = NotificationRequest.Receipts(rawValue: try row.text(4)),
-            let target = try NotificationAddress(row, from: 14)
-        else { throw CorruptRow(table: "notifications") }
-        return NotificationSummary(
-            id: try row.id(0), state: state, lane: lane, pushType: type, target: target, receipts: receipts,
-            acceptedAt: try row.timestampMilliseconds(5), notBefore: try row.optionalTimestampMilliseconds(6),
-            localTime: try row.optionalText(7), expiresAt: try row.timestampMilliseconds(8),
-            completedAt: try row.optionalTimestampMilliseconds(9), cancelledAt: try row.optionalTimestampMilliseconds(10),
-            cancelReason: try row.optionalText(11), total: Int(try row.int32(12)), pending: Int(try row.int32(13)))
+extension NotificationState: PostgresEncodable, PostgresDecodable {}
+extension NotificationRequest.Receipts: PostgresEncodable, PostgresDecodable {}
+
+extension NotificationSummary {
+    /// - Parameter row: Of `notifications`, with the local time's text as `local_text` and what ``NotificationAddress/init(_:)`` needs.
+    fileprivate init(_ row: PostgresRow) throws {
+        self.init(
+            id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
+            target: try NotificationAddress(row), receipts: try row["receipts"], acceptedAt: try row.milliseconds("accepted_at"),
+            notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
+            completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
+            cancelReason: try row["cancel_reason"], total: try row["total"], pending: try row["pending"])
     }
 }
 
 extension NotificationAddress {
-    /// Columns: user, installation, how many users, installations and tokens, tags, whether all.
-    init?(_ row: PostgresRow, from column: Int) throws {
-        if let user = try row.optionalText(column) {
+    /// - Parameter row: Of `notifications`, with the lengths of lists as `users`, `installations` and `tokens`.
+    init(_ row: PostgresRow) throws {
+        if let user: String = try row["target_user"] {
             self = .user(user)
-        } else if let installation = try row.optionalID(column + 1) {
+        } else if let installation: PushID = try row["target_installation"] {
             self = .installation(installation)
-        } else if let users = try row.optionalInt32(column + 2) {
-            self = .users(Int(users))
-        } else if let installations = try row.optionalInt32(column + 3) {
-            self = .installations(Int(installations))
-        } else if let tokens = try row.optionalInt32(column + 4) {
-            self = .tokens(Int(tokens))
-        } else if let tags = try row.optionalText(column + 5) {
+        } else if let users: Int = try row["users"] {
+            self = .users(users)
+        } else if let installations: Int = try row["installations"] {
+            self = .installations(installations)
+        } else if let tokens: Int = try row["tokens"] {
+            self = .tokens(tokens)
+        } else if let tags: String = try row["target_tags"] {
             self = .tags(tags)
-        } else if try row.bool(column + 6) {
-            self = .all
         } else {
-            return nil
+            self = .all
         }
     }
 }

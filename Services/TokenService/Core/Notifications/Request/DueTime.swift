@@ -27,7 +27,7 @@ struct Expiry {
 }
 
 extension NotificationRequest {
-    /// A job may live no longer once it is due: fences are kept for as long (DESIGN.md section 7).
+    /// A job may live no longer once it is due: the control stream keeps fences for as long.
     package static let maximumLifetimeMs: Int64 = 72 * 3_600_000
     package static let defaultLifetimeMs: Int64 = 24 * 3_600_000
 }
@@ -90,7 +90,7 @@ extension JSONObjectReader {
 
     mutating func apnsExpiration(due: DueTime?) -> Int64? {
         guard let seconds = optionalInteger("apns_expiration", in: 0...Int64.max) else { return nil }
-        // Thirty days is how long APNs stores at most (APNS.md section 2); what is in the past when it is sent is not stored at all.
+        // Thirty days is how long APNs stores at most (Apple, "Sending notification requests to APNs", `apns-expiration`); what is in the past when it is sent is not stored at all.
         if let due, seconds != 0, seconds <= due.latest / 1000 || seconds > due.latest / 1000 + 30 * 86_400 {
             problem("apns_expiration", "out_of_range", "0, or UNIX seconds after it is due, by at most 30 days")
         }

@@ -101,7 +101,7 @@ extension PushType {
 }
 
 extension NotificationRequest {
-    /// More than two or three within an hour are throttled by the system (APNS.md 2.1).
+    /// The system throttles more than two or three within an hour (Apple, "Pushing background updates to your App").
     private static let backgroundPushesPerHour = 3
 
     /// - Parameter recentBackgroundPushes: How many the same device, or each of the same user's, was sent within the last hour.

@@ -2,6 +2,8 @@ package import Postgres
 import PushModel
 
 /// Counts what a target would reach. It reads the registry as it is now; a scheduled notification may find another one.
+///
+/// Limits are written out, as in ``InstallationStore``: 10,000 is ``AudienceEstimate/maximumDevices``.
 package struct AudienceCount {
     private let session: PostgresSession
     private let app: App
@@ -12,55 +14,155 @@ package struct AudienceCount {
     }
 
     package func estimate(_ request: NotificationRequest) throws -> AudienceEstimate {
-        let timing = request.timing
-        let place: [PostgresValue] = [
-            .int64(app.id), .text(request.pushType.purpose.rawValue), .bool(timing.isUrgent),
-            .optionalTimestamp(milliseconds: timing.notBefore), .optionalText(timing.localTime?.description),
-        ]
         switch request.target {
-        case .user(let name): return try estimate(Self.users, place + [.textArray([name])])
-        case .users(let names): return try estimate(Self.users, place + [.textArray(names)])
-        case .installation(let id): return try estimate(Self.installations, place + [.ids([id])])
-        case .installations(let ids): return try estimate(Self.installations, place + [.ids(ids)])
-        case .tokens(let tokens): return try estimate(Self.tokens, place + [.bytesArray(tokens.map(\.bytes))])
-        case .all: return try estimate(Self.everyone, place)
+        case .user(let name): try estimate(users([name], for: request))
+        case .users(let names): try estimate(users(names, for: request))
+        case .installation(let id): try estimate(installations([id], for: request))
+        case .installations(let ids): try estimate(installations(ids, for: request))
+        case .tokens(let tokens): try estimate(self.tokens(tokens.map(\.bytes), for: request))
+        case .all: try estimate(first(matching: nil, for: request))
         case .tags(let expression):
-            let query = PostgresValue.text(expression.searchText)
-            guard let needed = expression.neededTags else { return try estimate(Self.untagged, place + [query]) }
-            return try estimate(Self.tagged, place + [query, .textArray(needed)])
+            if let needed = expression.neededTags {
+                try estimate(tagged(needed, matching: expression.searchText, for: request))
+            } else {
+                try estimate(first(matching: expression.searchText, for: request))
+            }
         }
     }
 
-    /// Rows of reason, devices, tokens; the reason `more` says that not everything was looked at.
-    private func estimate(_ statement: PostgresStatement, _ parameters: [PostgresValue]) throws -> AudienceEstimate {
+    /// The reason `more` says that not everything was looked at.
+    private func estimate(_ query: PostgresQuery) throws -> AudienceEstimate {
         var estimate = AudienceEstimate(devices: [:], deliveries: 0, isLowerBound: false)
         var counted = 0
-        for row in try session.execute(statement, parameters) {
-            let name = try row.text(0)
+        for row in try session.execute(query) {
+            let (name, devices, tokens): (String, Int, Int) = (try row["reason"], try row["devices"], try row["tokens"])
             guard name != "more" else {
                 estimate.isLowerBound = true
                 continue
             }
             guard let reason = AudienceEstimate.Reason(rawValue: name) else { throw CorruptRow(table: "installations") }
-            let devices = Int(try row.int64(1))
             estimate.devices[reason] = devices
-            estimate.deliveries += Int(try row.int64(2))
+            estimate.deliveries += tokens
             counted += devices
         }
         if counted >= AudienceEstimate.maximumDevices { estimate.isLowerBound = true }
         return estimate
     }
 
+    private func users(_ names: [String], for request: NotificationRequest) -> PostgresQuery {
+        let timing = request.timing
+        return """
+            SELECT coalesce(r.reason, 'unknown_user') AS reason, count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
+            FROM (
+                SELECT i FROM unnest(\(names)::text[]) AS u (name)
+                LEFT JOIN installations i ON i.app_id = \(app.id) AND i.owner = u.name LIMIT 10000
+            ) AS asked
+            LEFT JOIN LATERAL reach_of(
+                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
+            GROUP BY 1
+            """
+    }
+
+    private func installations(_ ids: [PushID], for request: NotificationRequest) -> PostgresQuery {
+        let timing = request.timing
+        return """
+            SELECT CASE WHEN (i).deregistered_at IS NOT NULL THEN 'deregistered' ELSE coalesce(r.reason, 'unknown_installation') END AS reason,
+                count(*) AS devices, coalesce(sum(r.tokens), 0)::bigint AS tokens
+            FROM (
+                SELECT i FROM unnest(\(ids)::uuid[]) AS u (id) LEFT JOIN installations i ON i.app_id = \(app.id) AND i.id = u.id
+            ) AS asked
+            LEFT JOIN LATERAL reach_of(
+                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                \(timing.localTime?.description)::text::timestamp) AS r ON i IS DISTINCT FROM NULL
+            GROUP BY 1
+            """
+    }
+
+    /// A device whose tokens are listed counts once; of tokens that reach no device, each counts.
+    private func tokens(_ tokens: [[UInt8]], for request: NotificationRequest) -> PostgresQuery {
+        let (timing, purpose) = (request.timing, request.pushType.purpose)
+        return """
+            SELECT reason, count(DISTINCT ordinal) + count(*) FILTER (WHERE ordinal IS NULL) AS devices, count(ordinal) AS tokens
+            FROM (
+                SELECT live.ordinal, coalesce(live.reason, CASE (
+                    SELECT bool_or(t.quarantined_at IS NOT NULL) FROM tokens t
+                    WHERE t.app_id = \(app.id) AND t.token = u.token AND t.purpose = \(purpose))
+                    WHEN true THEN 'quarantined' WHEN false THEN 'token_retired'
+                    ELSE CASE WHEN EXISTS (SELECT FROM tokens t WHERE t.app_id = \(app.id) AND t.token = u.token)
+                        THEN 'other_purpose' ELSE 'unknown_token' END END) AS reason
+                FROM unnest(\(tokens)::bytea[]) AS u (token) LEFT JOIN LATERAL (
+                    SELECT i.ordinal, r.reason
+                    FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                    CROSS JOIN LATERAL reach_of(
+                        i, \(purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                        \(timing.localTime?.description)::text::timestamp) AS r
+                    -- IS TRUE: by the token, of all indexes that begin with the app.
+                    WHERE t.app_id = \(app.id) AND t.token = u.token AND (t.purpose = \(purpose) AND t.state = 'active') IS TRUE
+                ) AS live ON true
+            ) AS judged GROUP BY reason
+            """
+    }
+
+    /// The first installations of the app: for everybody, and for an expression that installations without any of its tags may fulfil.
+    private func first(matching search: String?, for request: NotificationRequest) -> PostgresQuery {
+        let timing = request.timing
+        return """
+            WITH asked AS MATERIALIZED (SELECT * FROM installations WHERE app_id = \(app.id) ORDER BY id LIMIT 10000)
+            SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
+            CROSS JOIN LATERAL reach_of(
+                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                \(timing.localTime?.description)::text::timestamp) AS r
+            WHERE a.deregistered_at IS NULL
+                AND (\(search)::text IS NULL OR array_to_tsvector(a.tags) @@ \(search)::text::tsquery)
+            GROUP BY r.reason
+            UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM asked) >= 10000
+            """
+    }
+
+    /// By the index on tags. Every match has one of the tags that are needed. The index knows those of every app, in no order.
+    private func tagged(_ needed: [String], matching search: String, for request: NotificationRequest) -> PostgresQuery {
+        let timing = request.timing
+        return """
+            WITH found AS MATERIALIZED (
+                SELECT app_id, id, tags, deregistered_at FROM installations WHERE tags && \(needed) AND tags <> '{}' LIMIT 50000
+            ), asked AS MATERIALIZED (
+                SELECT app_id, id FROM found
+                WHERE app_id = \(app.id) AND deregistered_at IS NULL AND array_to_tsvector(tags) @@ \(search)::text::tsquery LIMIT 10000
+            )
+            SELECT r.reason, count(*) AS devices, sum(r.tokens)::bigint AS tokens
+            FROM asked a JOIN installations i ON i.app_id = a.app_id AND i.id = a.id
+            CROSS JOIN LATERAL reach_of(
+                i, \(request.pushType.purpose), \(timing.isUrgent), \(milliseconds: timing.notBefore),
+                \(timing.localTime?.description)::text::timestamp) AS r
+            GROUP BY r.reason
+            UNION ALL SELECT 'more', 0, 0 WHERE (SELECT count(*) FROM found) >= 50000
+            """
+    }
+
     /// How many background pushes were accepted within the last hour for the user or the installation that the request names alone.
-    /// Zero for every other target: there it would cost more than it tells.
+    /// Zero for every other target: there it would cost more than it tells. Ids are in the order of time.
     package func recentBackgroundPushes(_ target: NotificationRequest.Target, now: Int64) throws -> Int {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
-        switch target {
+        return switch target {
         case .user(let name):
-            return Int(try session.execute(Self.recentOfUser, [.int64(app.id), .text(name), .id(since)]).only().int64(0))
+            try session.execute(
+                """
+                SELECT count(*) AS recent FROM (
+                    SELECT FROM notifications
+                    WHERE app_id = \(app.id) AND target_user = \(name) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
+                """
+            ).only()["recent"]
         case .installation(let id):
-            return Int(try session.execute(Self.recentOfInstallation, [.int64(app.id), .id(id), .id(since)]).only().int64(0))
-        case .users, .installations, .tokens, .tags, .all: return 0
+            try session.execute(
+                """
+                SELECT count(*) AS recent FROM (
+                    SELECT FROM notifications
+                    WHERE app_id = \(app.id) AND target_installation = \(id) AND id >= \(since) AND push_type = 'background' LIMIT 4) AS found
+                """
+            ).only()["recent"]
+        case .users, .installations, .tokens, .tags, .all: 0
         }
     }
 }

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// The typed `alert`, as Apple has it. In a Live Activity the localized texts and the sound stand in other places (APNS.md 3.1), which a
+/// The typed `alert`, as Apple has it. In a Live Activity the localized texts and the sound stand in other places, which a
 /// sender need not know.
 struct AlertWriter {
     let source: [UInt8]

@@ -4,7 +4,7 @@ extension PayloadRules {
     /// UNIX seconds until the year 2286; what is larger was meant in milliseconds.
     private static let secondsBound = 10_000_000_000.0
 
-    /// APNS.md 3.1, *Live Activity rules*.
+    /// Apple, "Starting and updating Live Activities with ActivityKit push notifications".
     func checkLiveActivity(_ aps: JSONValue?) {
         guard let aps else { return problem(place.aps(), "missing", "required for push type liveactivity") }
         for key in ["timestamp", "stale-date", "dismissal-date"] { checkTime(aps[key], key) }

@@ -25,7 +25,7 @@ extension PayloadRules {
         }
     }
 
-    /// APNS.md 3.2.
+    /// Apple, "Generating a remote notification", keys of `alert`.
     private func check(alert: JSONValue) {
         for key in ["title", "body"] {
             if type == .liveactivity, let text = alert[key], text.objectValue != nil {
@@ -46,7 +46,7 @@ extension PayloadRules {
         if type == .liveactivity, let sound = alert["sound"], sound.objectValue != nil { check(sound: sound, at: "alert/sound") }
     }
 
-    /// APNS.md 3.3.
+    /// Apple, "Generating a remote notification", keys of a critical `sound`.
     private func check(sound: JSONValue, at path: String) {
         if sound["critical"]?.integerValue != 1 {
             problem(place.aps("\(path)/critical"), "missing", "a sound that is an object is a critical one")

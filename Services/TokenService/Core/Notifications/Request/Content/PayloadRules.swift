@@ -1,7 +1,7 @@
 import PushModel
 import StrictJSON
 
-/// What APNs would refuse or silently drop, refused before it is sent (APNS.md 2.1, 2.2 and 3). Keys that we do not know pass: Apple adds some.
+/// What APNs would refuse or silently drop, refused before it is sent (Apple, "Generating a remote notification"). Keys that we do not know pass: Apple adds some.
 struct PayloadRules {
     let type: PushType
     let place: ContentPlace
@@ -61,7 +61,7 @@ struct PayloadRules {
         guard alert.objectValue != nil else { return alert.stringValue != "" }
         return ["title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"].contains { key in
             guard let text = alert[key] else { return false }
-            // A Live Activity's localized text (APNS.md 3.1).
+            // A Live Activity's localized text is an object.
             if type == .liveactivity, text.objectValue != nil { return text["loc-key"].map { $0.stringValue != "" } ?? false }
             return text.stringValue != ""
         }

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// The typed `sound`: a name, or a critical one (APNS.md 3.3). A notification has it beside its alert, a Live Activity inside.
+/// The typed `sound`: a name, or a critical one. A notification has it beside its alert, a Live Activity inside.
 struct SoundWriter {
     let source: [UInt8]
 

@@ -1,7 +1,7 @@
 package import PushModel
 
 /// Up to ``PushJob/maximumDeliveries`` deliveries that are due at one moment with one payload.
-package struct Chunk: Equatable, Sendable {
+package struct Job: Equatable, Sendable {
     package var number: Int
     /// Of the content's variant; empty for the default.
     package var locale: String
@@ -9,12 +9,30 @@ package struct Chunk: Equatable, Sendable {
     package var dueAt: Int64
     /// Token ids; a delivery's position is its place here.
     package var members: [Int64]
+    /// The positions of members whose tokens are registered for the sandbox.
+    package var sandbox: [Int]
 
-    package init(number: Int, locale: String, dueAt: Int64, members: [Int64]) {
+    package init(number: Int, locale: String, dueAt: Int64, members: [Int64], sandbox: [Int] = []) {
         self.number = number
         self.locale = locale
         self.dueAt = dueAt
         self.members = members
+        self.sandbox = sandbox
+    }
+
+    /// As PostgreSQL writes `bit(100)`: the first position first.
+    static func mask(of positions: [Int]) -> String {
+        guard !positions.isEmpty else { return emptyMask }
+        var bits = [UInt8](repeating: UInt8(ascii: "0"), count: PushJob.maximumDeliveries)
+        for position in positions { bits[position] = UInt8(ascii: "1") }
+        return String(decoding: bits, as: UTF8.self)
+    }
+
+    private static let emptyMask = String(repeating: "0", count: PushJob.maximumDeliveries)
+
+    /// The positions of a `bit(100)`.
+    static func positions(in mask: String) -> [Int] {
+        mask == emptyMask ? [] : mask.utf8.enumerated().filter { $1 == UInt8(ascii: "1") }.map(\.offset)
     }
 
     /// Eight bytes each, big-endian.
@@ -41,11 +59,16 @@ package struct Chunk: Equatable, Sendable {
     }
 }
 
-/// A committed chunk with what is to be published of it.
-package struct PublishableChunk: Sendable {
-    package var id: ChunkID
+/// A committed job with what is to be published of it.
+package struct PublishableJob: Sendable {
+    package var id: JobID
     package var template: JobTemplate
     package var deliveries: EncodedDeliveries
     /// Of members to whom nothing may be sent any more. They go the way of all outcomes.
     package var stopped: [OutcomeEvent] = []
+    /// Fan-out made it, not the acceptance.
+    package var isOfFanOut = false
+
+    /// With it, a notification of a small target waits no longer.
+    var isFirst: Bool { !isOfFanOut && id.number == 0 }
 }

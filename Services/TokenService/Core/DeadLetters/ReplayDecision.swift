@@ -1,0 +1,82 @@
+import PushModel
+
+/// What a replay does with one delivery.
+struct ReplayDecision {
+    enum Target: Equatable {
+        /// The delivery itself is reopened.
+        case itself
+        /// A replay that was broken off opened this delivery to another token. It is sent again, and is counted already.
+        case opened(PushID)
+        /// A delivery to another token is made.
+        case new
+    }
+
+    let verdict: DeadLetterReplay.Verdict
+    private(set) var target: Target?
+    /// Of the target. Its outcomes count on from here, so that a repeated event of its earlier life is known by its number.
+    private(set) var attempts = 0
+    /// Of the target, where it is not the notification's own. UNIX milliseconds.
+    private(set) var end: Int64?
+    /// The end of a delivery that had none and is not sent itself.
+    private(set) var stop: Stop?
+
+    init(_ facts: ReplayFacts, extending seconds: Int64?) {
+        let delivery = facts.delivery
+        verdict = Self.verdict(facts, isExtended: seconds != nil)
+        // The letter of an orphan may know of attempts whose events are still on their way.
+        let reported = max(facts.attempts, delivery.attempts)
+        if verdict == .sent {
+            if facts.liveToken == facts.token {
+                // Anything else may have ended with an event that bears the next number though nothing was tried.
+                let isTried = facts.isOpen || facts.outcome == .failed || facts.outcome == .unknown
+                target = .itself
+                attempts = isTried ? reported : reported + 1
+            } else if let other = facts.other {
+                target = .opened(other.delivery)
+                attempts = other.attempts
+            } else {
+                target = .new
+            }
+            if facts.hasOwnEnds { end = max(delivery.expiresAt, facts.now + (seconds ?? 0) * 1000) }
+        }
+        let isOwed = facts.outcome == nil && !Self.isOver(facts) && (facts.isOpen || delivery.isOrphan)
+        if isOwed, target != .itself { stop = Stop(delivery, attempts: reported, because: verdict) }
+    }
+
+    private static func verdict(_ facts: ReplayFacts, isExtended: Bool) -> DeadLetterReplay.Verdict {
+        let delivery = facts.delivery
+        if isOver(facts) { return .settled }
+        if facts.isCancelled { return .cancelled }
+        switch facts.outcome {
+        case nil where !facts.isOpen && !delivery.isOrphan: return .undecided
+        case nil, .failed, .unknown, .expired: break
+        default: return .settled
+        }
+        if facts.ownerEpoch != delivery.ownerEpoch { return .fenced }
+        if facts.liveToken == nil { return .tokenGone }
+        if let other = facts.other, !other.isOpen { return .settled }
+        let end = facts.hasOwnEnds ? min(facts.expiresAt, delivery.expiresAt) : facts.expiresAt
+        return end <= facts.now && !isExtended ? .expired : .sent
+    }
+
+    /// It has its outcome and no receipt of that: APNs accepted it and only failures get receipts, or its token was erased. The bit of a
+    /// reopened delivery is set as well, but there the receipt decides.
+    private static func isOver(_ facts: ReplayFacts) -> Bool { facts.isSettled && facts.outcome == nil && !facts.isReplayed }
+
+    struct Stop: Equatable {
+        let outcome: OutcomeClass
+        let delivery: OutcomeEvent.Delivery
+
+        /// - Parameter attempts: Those that were reported. The end bears the next number, so that it also ends a reopened delivery.
+        fileprivate init(_ delivery: DeadDelivery, attempts: Int, because verdict: DeadLetterReplay.Verdict) {
+            let stopped: OutcomeClass = verdict == .cancelled ? .cancelled : verdict == .expired ? .expired : .fenced
+            outcome = stopped.after(delivery.earlier)
+            // As a dispatcher, which gives no reason where the class says it. What is sent instead, if anything, goes to another token.
+            let isOwn = [.cancelled, .expired, .fenced].contains(verdict)
+            let reason = isOwn ? (outcome == stopped ? nil : stopped.rawValue) : "token_retired"
+            self.delivery = OutcomeEvent.Delivery(
+                id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: attempts + 1,
+                ownerEpoch: delivery.ownerEpoch, reason: reason)
+        }
+    }
+}

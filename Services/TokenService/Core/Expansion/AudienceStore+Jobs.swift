@@ -1,0 +1,234 @@
+import Postgres
+package import PushModel
+
+/// Jobs that are due, or that a process made and did not publish.
+extension AudienceStore {
+    package struct ClaimedJob: Sendable {
+        package var id: JobID
+        package var job: Job
+        /// Positions that have their outcome.
+        package var settled: Set<Int>
+    }
+
+    /// Takes over jobs of a lane on which no process has a lease.
+    package func claimJobs(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [ClaimedJob] {
+        guard count > 0 else { return [] }
+        return try session.execute(
+            """
+            WITH free AS (
+                SELECT notification, number FROM jobs WHERE published_at IS NULL AND lane = \(lane) AND free_from <= now()
+                ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
+            )
+            UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM free
+            WHERE j.notification = free.notification AND j.number = free.number
+            RETURNING j.notification, j.number, j.locale, j.due_at, j.members, j.settled::text AS settled
+            """
+        ).map { row in
+            let (number, settled): (Int32, String) = (try row["number"], try row["settled"])
+            return ClaimedJob(
+                id: JobID(notification: try row["notification"], number: Int(number)),
+                job: Job(
+                    number: Int(number), locale: try row["locale"], dueAt: try row.milliseconds("due_at"),
+                    members: Job.members(of: try row["members"])),
+                settled: Set(Job.positions(in: settled)))
+        }
+    }
+
+    /// What the jobs of one notification have in common beside their template.
+    private struct Terms {
+        /// Milliseconds.
+        var lifetime: Int64?
+        var isCancelled: Bool
+        var isWalked: Bool
+        /// Why a member is not meant any more. An audience means no owner.
+        var gone: Stop
+        var variants: [String: [UInt8]] = [:]
+
+        init(_ row: PostgresRow) throws {
+            lifetime = try row["lifetime_ms"]
+            isCancelled = try row["is_cancelled"]
+            isWalked = try row["is_walked"]
+            gone = try row["is_audience"] ? .leftAudience : .ownerChanged
+        }
+    }
+
+    /// A member of a job, as the registry knows it now.
+    private struct Member {
+        let token: DeviceToken
+        let environment: APNsEnvironment
+        let isActive: Bool
+        /// The installation that has the token, and its owner's epoch.
+        let installation: PushID
+        let ownerEpoch: Int64
+        let mayTryOtherEnvironment: Bool
+        /// The notification is still for the installation's owner.
+        let isMeant: Bool
+        /// Of a notification that is not for the present owner: the installation and the owner's epoch that it was for.
+        let addressee: (installation: PushID, ownerEpoch: Int64)?
+
+        init(_ row: PostgresRow) throws {
+            token = try row["token"]
+            environment = try row["environment"]
+            isActive = try row["is_active"]
+            installation = try row["installation"]
+            ownerEpoch = try row["owner_epoch"]
+            mayTryOtherEnvironment = try row["may_try"]
+            isMeant = try row["is_meant"]
+            let (installation, epoch): (PushID?, Int64?) = (try row["addressed_installation"], try row["addressed_epoch"])
+            if let installation, let epoch { addressee = (installation, epoch) } else { addressee = nil }
+        }
+
+        func delivery(_ id: PushID) -> PushJob.Delivery {
+            PushJob.Delivery(
+                id: id, token: token, environment: environment, installation: installation, ownerEpoch: ownerEpoch,
+                environmentTrial: mayTryOtherEnvironment ? .allowed : .none)
+        }
+    }
+
+    /// Finds anew the devices that the jobs are for. A device that is not meant any more, or is meant too late, gets that outcome instead.
+    package func resolve(_ jobs: [ClaimedJob], now: Int64) throws -> [PublishableJob] {
+        let notifications = Set(jobs.map(\.id.notification)).sorted()
+        let terms = try terms(of: notifications)
+        let jobsOf = Dictionary(grouping: jobs, by: \.id.notification)
+        var publishable: [PublishableJob] = []
+        for template in try JobTemplate.load(notifications, in: session) {
+            guard let own = jobsOf[template.notification], let terms = terms[template.notification] else { continue }
+            let members = try members(own.flatMap(\.job.members), of: template.notification)
+            let names = DeliveryNames(template.notification)
+            for claimed in own {
+                var template = template
+                if let lifetime = terms.lifetime { template.end(claimed.job.dueAt + lifetime) }
+                if let payload = terms.variants[claimed.job.locale] { template.payload = payload }
+                // A job that is due after its expiry is taken at its expiry.
+                let isOver = template.expiresAt <= max(now, claimed.job.dueAt)
+                let stop: Stop? = terms.isCancelled ? .cancelled : isOver ? .expired : nil
+                publishable.append(publishableJob(claimed, template, terms, members, names: names, stop: stop, now: now))
+            }
+        }
+        return publishable
+    }
+
+    private func terms(of notifications: [PushID]) throws -> [PushID: Terms] {
+        var terms: [PushID: Terms] = [:]
+        let rows = try session.execute(
+            """
+            SELECT id, lifetime_ms, state = 'cancelled' AS is_cancelled, is_walked,
+                target_all IS TRUE OR target_query IS NOT NULL AS is_audience
+            FROM notifications WHERE id = ANY (\(notifications))
+            """)
+        for row in rows { terms[try row["id"]] = try Terms(row) }
+        for row in try session.execute(Self.variants(of: notifications)) {
+            let locale: String = try row["locale"]
+            terms[try row["notification"]]?.variants[locale] = try row["payload"]
+        }
+        return terms
+    }
+
+    static func variants(of notifications: [PushID]) -> PostgresQuery {
+        """
+        SELECT notification, locale, payload FROM notification_variants WHERE notification = ANY (\(notifications))
+        ORDER BY notification, locale
+        """
+    }
+
+    /// Why a member gets an outcome instead of a delivery.
+    private enum Stop: String {
+        case cancelled = "cancelled_before_publishing"
+        case expired = "expired_before_publishing"
+        case ownerChanged = "owner_changed"
+        case leftAudience = "left_audience"
+        case tokenRetired = "token_retired"
+
+        var outcome: OutcomeClass {
+            switch self {
+            case .cancelled: .cancelled
+            case .expired: .expired
+            case .ownerChanged, .leftAudience, .tokenRetired: .fenced
+            }
+        }
+    }
+
+    private func publishableJob(
+        _ claimed: ClaimedJob, _ template: JobTemplate, _ terms: Terms, _ members: [Int64: Member], names: DeliveryNames, stop: Stop?,
+        now: Int64
+    ) -> PublishableJob {
+        var deliveries: [PushJob.Delivery] = []
+        var stopped: [OutcomeEvent.Delivery] = []
+        for (position, token) in claimed.job.members.enumerated() where !claimed.settled.contains(position) {
+            let id = names.id(job: claimed.id.number, position: position)
+            let member = members[token]
+            if let member, member.isMeant, member.isActive, stop == nil {
+                deliveries.append(member.delivery(id))
+            } else {
+                let reason = stop ?? (member?.isActive == false ? .tokenRetired : terms.gone)
+                stopped.append(stoppedDelivery(id, of: template.notification, to: member, terms, because: reason))
+            }
+        }
+        var job = PublishableJob(
+            id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries), isOfFanOut: terms.isWalked)
+        if !stopped.isEmpty { job.stopped = [.stopped(stopped, as: (stop ?? terms.gone).outcome, of: template.app, at: now)] }
+        return job
+    }
+
+    /// Names the installation and the owner's epoch that the delivery was for, or none where the registry does not tell: never another user's.
+    /// - Parameter member: Nil where the token was erased with its user.
+    private func stoppedDelivery(
+        _ id: PushID, of notification: PushID, to member: Member?, _ terms: Terms, because reason: Stop
+    ) -> OutcomeEvent.Delivery {
+        var (installation, epoch): (PushID, Int64?) = (.lowest, nil)
+        if let member {
+            // An audience means no owner.
+            if member.isMeant || terms.gone == .leftAudience {
+                (installation, epoch) = (member.installation, member.ownerEpoch)
+            } else if let addressee = member.addressee {
+                (installation, epoch) = addressee
+            }
+        }
+        return OutcomeEvent.Delivery(
+            id: id, notification: notification, installation: installation, attempt: 1, ownerEpoch: epoch, reason: reason.rawValue)
+    }
+
+    /// By token. The addressee of a notification that is not for the present owner stands in the notification, where it names installations or
+    /// tokens; where it names users, their history tells, at the installations that have or had the token.
+    private func members(_ tokens: [Int64], of notification: PushID) throws -> [Int64: Member] {
+        let rows = try session.execute(
+            """
+            SELECT m.*, addressee.installation AS addressed_installation, addressee.epoch AS addressed_epoch FROM (
+                SELECT t.id, t.token, t.environment, t.state = 'active' AS is_active, i.id AS installation, i.owner_epoch, n.id AS notification,
+                    t.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
+                    (i.deregistered_at IS NULL AND (
+                        n.target_all OR array_to_tsvector(i.tags) @@ n.target_query
+                        OR i.owner = n.target_user OR i.owner = ANY (n.target_users)
+                        OR i.owner_epoch = n.target_epochs[
+                            array_position(coalesce(n.target_installations, ARRAY[n.target_installation]), i.id)]
+                        OR i.id = n.target_holders[array_position(n.target_tokens, t.token)]
+                            AND i.owner_epoch = n.target_epochs[array_position(n.target_tokens, t.token)])) IS TRUE AS is_meant
+                FROM notifications n JOIN apps a ON a.id = n.app_id
+                CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) OFFSET 0) AS t
+                JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                WHERE n.id = \(notification) AND t.app_id = n.app_id
+            ) AS m LEFT JOIN LATERAL (
+                SELECT named.installation, named.epoch
+                FROM notifications n, LATERAL (
+                    SELECT array_agg(h.installation) || m.installation AS ids FROM installation_history h
+                    WHERE h.token_id = m.id AND h.event = 'token_moved_away' AND h.at >= n.accepted_at - interval '10 seconds'
+                ) AS holders, LATERAL (
+                    SELECT target.installation, target.epoch
+                    FROM unnest(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), n.target_epochs)
+                        WITH ORDINALITY AS target (installation, epoch, place)
+                    WHERE CASE WHEN n.target_tokens IS NULL THEN target.installation = ANY (holders.ids)
+                        ELSE target.place = array_position(n.target_tokens, m.token) END
+                    UNION ALL (
+                        SELECT h.installation, h.owner_epoch FROM installation_history h
+                        WHERE h.app_id = n.app_id AND h.owner = ANY (coalesce(n.target_users, ARRAY[n.target_user]))
+                            AND h.installation = ANY (holders.ids) AND h.owner_epoch IS NOT NULL
+                        ORDER BY h.id DESC LIMIT 1)
+                ) AS named
+                WHERE n.id = m.notification LIMIT 1
+            ) AS addressee ON NOT m.is_meant
+            """)
+        var members: [Int64: Member] = [:]
+        for row in rows { members[try row["id"]] = try Member(row) }
+        return members
+    }
+}
