@@ -24,6 +24,13 @@ package struct Database: Sendable {
         return number
     }
 
+    /// The processor time of each backend that serves this application, seconds, by process id. The server runs on this machine.
+    package func processorTimes(of application: String) throws -> [Int: Double] {
+        let backends = try psql("SELECT pid FROM pg_stat_activity WHERE application_name = '\(application)'").split(separator: "\n")
+        return try Dictionary(
+            uniqueKeysWithValues: backends.compactMap { Int($0) }.map { ($0, try ServiceProcess(id: $0).processorTime()) })
+    }
+
     /// What a round should not be disturbed by: dead rows, stale statistics, dirty pages.
     package func settle() throws {
         for sql in ["VACUUM (ANALYZE)", "CHECKPOINT"] { try psql(sql) }

@@ -19,6 +19,8 @@ struct AcceptRounds {
         var ours: LoadGenerator.Result
         var bare: Double
         var commits: [Double]
+        /// Of the service's backends for each notification, until it was published: microseconds.
+        var processor: Double
     }
 
     func measures(_ rounds: Int) throws -> [Measure] {
@@ -33,14 +35,17 @@ struct AcceptRounds {
         let samples = try alternate(rounds) { () -> (Sample, String) in
             let posts = (next..<next + requests).map { audience.toUser($0, key: client.key) }
             next += requests
+            let before = try platform.database.processorTimes(of: "token-service")
             let ours = try load.run(posts)
             try waitUntilPublished()
+            let after = try platform.database.processorTimes(of: "token-service")
+            let processor = after.reduce(0) { $0 + $1.value - (before[$1.key] ?? 0) } * 1_000_000 / Double(requests)
             let rate = try bare.rate(requests, clients: Self.clients)
             let commits = try bare.latencies(500)
             let text =
                 "\(Int(ours.rate))/s, p50 \(milliseconds(ours.percentile(0.5))), p99 \(milliseconds(ours.percentile(0.99)));"
-                + " pgbench \(Int(rate))/s; bare commit \(milliseconds(median(commits)))"
-            return (Sample(ours: ours, bare: rate, commits: commits), text)
+                + " PostgreSQL \(Int(processor)) µs each; pgbench \(Int(rate))/s; bare commit \(milliseconds(median(commits)))"
+            return (Sample(ours: ours, bare: rate, commits: commits, processor: processor), text)
         }
         try platform.forget()
         return Self.measures(of: samples)
@@ -65,6 +70,7 @@ struct AcceptRounds {
                 name: "accept: POST to a user with two devices", value: median(samples.map(\.ours.rate)), unit: "requests/s",
                 baseline: "pgbench insert, \(clients) clients", baselineValue: median(samples.map(\.bare)), bar: .ratioAtLeast(1)),
             latency("p50", 0.5), latency("p99", 0.99),
+            Measure(name: "accept: PostgreSQL's processor time each", value: median(samples.map(\.processor)), unit: "µs"),
         ]
     }
 }
