@@ -37,7 +37,8 @@ struct AcceptRounds {
             next += requests
             let before = try platform.database.processorTimes(of: "token-service")
             let ours = try load.run(posts)
-            try waitUntilPublished()
+            // So that nothing of ours goes on while the baseline runs.
+            try platform.waitUntilPublished()
             let after = try platform.database.processorTimes(of: "token-service")
             let processor = after.reduce(0) { $0 + $1.value - (before[$1.key] ?? 0) } * 1_000_000 / Double(requests)
             let rate = try bare.rate(requests, clients: Self.clients)
@@ -49,13 +50,6 @@ struct AcceptRounds {
         }
         try platform.forget()
         return Self.measures(of: samples)
-    }
-
-    /// So that nothing of ours goes on while the baseline runs.
-    private func waitUntilPublished() throws {
-        try platform.wait("everything is published", seconds: 120) {
-            try platform.database.integer("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0 ? () : nil
-        }
     }
 
     private static func measures(of samples: [Sample]) -> [Measure] {

@@ -53,6 +53,19 @@ struct Audience {
             body: #"{"to":{"user":"user-\#(number % (devices / 2))"},"payload":\#(Self.payload)}"#)
     }
 
+    /// The most that one request takes.
+    static let batch = 1000
+
+    /// A batch of notifications to one user each, who has two devices.
+    func toUsers(_ first: Int, key: String) -> HTTPRequest {
+        let items = (first..<first + Self.batch).map { number in
+            #"{"notification":{"to":{"user":"user-\#(number % (devices / 2))"},"payload":\#(Self.payload)}}"#
+        }
+        return HTTPRequest(
+            "POST", "/v1/apps/\(Self.bulkApp)/notifications/batch", key: key,
+            body: #"{"notifications":[\#(items.joined(separator: ","))]}"#)
+    }
+
     static func toInstallation(_ number: Int, key: String) -> HTTPRequest {
         HTTPRequest(
             "POST", "/v1/apps/\(nowApp)/notifications", key: key,

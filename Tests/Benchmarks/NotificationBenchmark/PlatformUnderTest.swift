@@ -50,6 +50,13 @@ final class PlatformUnderTest {
         resumeDispatchers()
     }
 
+    /// The broker has confirmed all jobs, and that is written down.
+    func waitUntilPublished() throws {
+        try wait("everything is published", seconds: 120) {
+            try database.integer("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0 ? () : nil
+        }
+    }
+
     // MARK: The broker
 
     func withBroker<Result>(_ body: (RabbitMQConnection) throws -> Result) throws -> Result {
