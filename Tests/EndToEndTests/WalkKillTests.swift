@@ -27,7 +27,7 @@ struct WalkKillTests {
                 let audience = try await LargeAudience.register(TestParameters.audience, on: platform)
                 let id = try await client.sendToAll("to everybody")
                 let jobs = (audience.count + PushJob.maximumDeliveries - 1) / PushJob.maximumDeliveries
-                // Jobs of which nobody knew whether they were published when a process died.
+                // Jobs that were not written down as published when a process died.
                 var doubtful: Set<Int> = []
                 for moment in (0..<Self.kills).map({ _ in Int.random(in: 0..<jobs * 9 / 10, using: &random) }).sorted() {
                     try await Self.wait(for: moment, of: id, audience)

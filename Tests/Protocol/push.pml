@@ -268,21 +268,21 @@ inline PublisherLoop_lost__stopped(t, n) { publishing[t].stage[n] = STOPPED }
 
 /* What became of publishing is written down. */
 inline PublishSettlements_commit(t, n) {
-    OutboxStore_settle(n);
+    JobStore_settle(n);
     publishing[t].stage[n] = NOTHING
 }
 
 inline PublishSettlements_commit__refused(t, n) {
-    OutboxStore_settle__refused(n);
+    JobStore_settle__refused(n);
     publishing[t].stage[n] = NOTHING
 }
 
-inline OutboxStore_settle(n) {
+inline JobStore_settle(n) {
     row[n].published = true;
     row[n].lease = 0
 }
 
-inline OutboxStore_settle__refused(n) {
+inline JobStore_settle__refused(n) {
     if
     :: !row[n].published -> row[n].lease = 0
     :: else
@@ -291,14 +291,14 @@ inline OutboxStore_settle__refused(n) {
 
 inline lease_ends(n) { row[n].lease = 0 }
 
-inline AudienceStore_claimJobs(t, n) {
+inline JobStore_claim(t, n) {
     row[n].lease = t + 1;
     publishing[t].stage[n] = CLAIMED
 }
 
 /* After the claim's transaction. A delivery that may not be sent any more gets an outcome event. One that has its outcome, or that a replay
  * reopened, has its bit: nothing is left to publish. */
-inline AudienceStore_resolve(t, n) {
+inline JobStore_resolve(t, n) {
     if
     :: row[n].class == UNDECIDED && !row[n].life && !is_over(n) -> publishing[t].stage[n] = HANDED_ON
     :: row[n].class == UNDECIDED && !row[n].life && is_over(n) ->
@@ -349,7 +349,7 @@ inline token_service(t, n) {
     :: step(publishing[t].stage[n] == UNCONFIRMED && faults > 0, faults--; PublisherLoop_lost__jobs(t, n))
     :: step(publishing[t].stage[n] == UNCONFIRMED, PublishSettlements_commit(t, n))
     /* The commit's answer is lost: it is written down again. */
-    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; OutboxStore_settle(n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; JobStore_settle(n))
     :: step(publishing[t].stage[n] == STOPPED, JobPublisher_publish__stopped(t, n))
     :: step(publishing[t].stage[n] == STOPPED && faults > 0, faults--; PublishSettlements_commit__refused(t, n))
     :: step(publishing[t].stage[n] == UNCONFIRMED_STOP && faults > 0, faults--; PublisherLoop_lost__stopped(t, n))
@@ -358,11 +358,11 @@ inline token_service(t, n) {
     :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; PublishSettlements_commit(t, n))
 #endif
 #ifdef RELAY_IGNORES_LEASES
-    :: step(waits(n) && publishing[t].stage[n] == NOTHING, AudienceStore_claimJobs(t, n))
+    :: step(waits(n) && publishing[t].stage[n] == NOTHING, JobStore_claim(t, n))
 #else
-    :: step(waits(n) && publishing[t].stage[n] == NOTHING && lease_is_over(n), AudienceStore_claimJobs(t, n))
+    :: step(waits(n) && publishing[t].stage[n] == NOTHING && lease_is_over(n), JobStore_claim(t, n))
 #endif
-    :: step(publishing[t].stage[n] == CLAIMED, AudienceStore_resolve(t, n))
+    :: step(publishing[t].stage[n] == CLAIMED, JobStore_resolve(t, n))
     /* It stands still for longer than its lease. What it does afterwards is one job too many. */
     :: step(waits(n) && is_led_by(t, n) && publishing[t].stage[n] != NOTHING && faults > 0, faults--; licence[n]++; lease_ends(n))
     fi

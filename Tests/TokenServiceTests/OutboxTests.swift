@@ -22,9 +22,9 @@ struct OutboxTests {
     }
 
     /// The jobs that a relay takes over now.
-    private static func claim(_ running: RunningService) async throws -> [AudienceStore.ClaimedJob] {
+    private static func claim(_ running: RunningService) async throws -> [JobStore.Claimed] {
         try await running.pool.transaction { session in
-            try AudienceStore(session: session).claimJobs(100, of: .now, leaseSeconds: 60)
+            try JobStore(session: session).claim(100, of: .now, leaseSeconds: 60)
         }
     }
 
@@ -62,8 +62,8 @@ struct OutboxTests {
             try await running.forgetPublishing()
             func resolve() async throws -> PublishableJob {
                 try await running.pool.transaction { session in
-                    let store = AudienceStore(session: session)
-                    let claimed = try store.claimJobs(1, of: .now, leaseSeconds: 0)
+                    let store = JobStore(session: session)
+                    let claimed = try store.claim(1, of: .now, leaseSeconds: 0)
                     return try #require(try store.resolve(claimed, now: UnixTime.milliseconds()).first)
                 }
             }
@@ -157,7 +157,7 @@ struct OutboxTests {
             func note(isPublished: Bool) async throws -> Int64 {
                 try await running.pool.transaction { session in
                     let job = PublishedJob(id: JobID(notification: id, number: 0), isPublished: isPublished, isFirst: true)
-                    try OutboxStore(session: session).settle([job])
+                    try JobStore(session: session).settle([job])
                 }
                 return try await running.count("SELECT (extract(epoch FROM published_at) * 1000000)::bigint FROM jobs")
             }
@@ -242,7 +242,7 @@ struct OutboxTests {
             let (found, read) = try await running.service.pool.session { session in
                 let before = try session.entriesRead(of: "jobs")
                 let found = try session.transaction { session in
-                    try AudienceStore(session: session).claimJobs(100, of: .now, leaseSeconds: 60)
+                    try JobStore(session: session).claim(100, of: .now, leaseSeconds: 60)
                 }
                 return (found.map(\.id.number), try session.entriesRead(of: "jobs") - before)
             }

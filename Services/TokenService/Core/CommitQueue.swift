@@ -33,7 +33,7 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    /// The answers of items that were submitted together: whoever submitted them goes on when the last one is there.
+    /// The answers of items that were submitted together. Their caller goes on when the last one is there.
     private final class Answers: Sendable {
         private struct State {
             var answers: [Result<Answer, any Error>?]

@@ -42,7 +42,7 @@ struct LargeAudience {
 
     /// What a walk has written down.
     struct Progress {
-        /// Jobs made so far, and how many of them nobody knows to be published.
+        /// Jobs made so far, and how many of them are not written down as published.
         var jobs: Int
         var unpublished: Set<Int>
         var isWalked: Bool

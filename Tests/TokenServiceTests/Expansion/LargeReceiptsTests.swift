@@ -66,10 +66,10 @@ struct LargeReceiptsTests {
                     SELECT j.notification, j.number, m.position, m.token_id, gen_random_uuid(), 1, 'production', 'accepted', now()
                     FROM jobs j CROSS JOIN LATERAL members_of(j) AS m WHERE m.is_settled
                     """)
-                let claimed = try store.claimJobs(1, of: .bulk, leaseSeconds: 60)
+                let claimed = try JobStore(session: session).claim(1, of: .bulk, leaseSeconds: 60)
                 #expect(claimed.map(\.job.members.count) == [PushJob.maximumDeliveries])
                 let (before, tokens) = (try Self.read(session), try session.rowsRead(of: "tokens"))
-                let left = try store.resolve(claimed, now: now).map(\.deliveries.count)
+                let left = try JobStore(session: session).resolve(claimed, now: now).map(\.deliveries.count)
                 return (left, try Self.read(session) - before, try session.rowsRead(of: "tokens") - tokens)
             }
             #expect(left == [1], "all others have their outcome")

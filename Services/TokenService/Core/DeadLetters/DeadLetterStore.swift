@@ -73,7 +73,7 @@ struct DeadLetterStore {
         let stops = Dictionary(grouping: stops, by: \.delivery.notification)
         let notifications = Set(sent.keys).union(stops.keys).sorted()
         var payloads: [PushID: [String: [UInt8]]] = [:]
-        for row in try session.execute(AudienceStore.variants(of: notifications)) {
+        for row in try session.execute(JobStore.variants(of: notifications)) {
             let locale: String = try row["locale"]
             payloads[try row["notification"], default: [:]][locale] = try row["payload"]
         }

@@ -22,7 +22,7 @@ package struct AudienceStore {
 
     /// - Returns: nil where its walk is over, or it was stopped.
     package func audience(of notification: PushID) throws -> Audience? {
-        let answers = try session.pipeline([Self.select(notification), Self.variants(of: [notification])])
+        let answers = try session.pipeline([Self.select(notification), JobStore.variants(of: [notification])])
         guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
         let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
         let (listed, entries, jobs): (Int32?, Int32, Int32) = (try row["listed"], try row["walked_entries"], try row["jobs"])

@@ -1,7 +1,7 @@
 package import Postgres
 package import PushModel
 
-/// The table of holds, within one transaction; `HoldStore+Outbox.swift` has what waits because of them.
+/// The table of holds, within one transaction; `HoldStore+Outbox.swift` has the jobs and fan-outs that wait because of them.
 package struct HoldStore {
     /// Holds that may be in force at once: every dispatcher remembers them.
     package static let maximumInForce = 1000

@@ -32,7 +32,7 @@ extension NotificationStore {
     /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes
     /// a user with more tokens than ``maximumResolved``, or with quiet hours: an acceptance stays short, and nothing has to wait in it.
     ///
-    /// OFFSET 0 keeps the order of the joins. While nobody has analyzed the tables (a new database, a restored one), the planner would
+    /// OFFSET 0 keeps the order of the joins. Until the tables are analyzed (a new database, a restored one), the planner would
     /// rather go through all tokens of the app, and where many quiet hours were set since, read all of them for each item.
     ///
     /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
@@ -219,7 +219,7 @@ extension NotificationRequest {
             && receipts != .failures
     }
 
-    /// A receipt for every delivery where the sender named whom, counters where nobody knows how many it will be.
+    /// Every receipt where the sender named the addressees; counters for an audience, whose size is not known before.
     var keptReceipts: Receipts {
         if let receipts { return receipts }
         switch target {

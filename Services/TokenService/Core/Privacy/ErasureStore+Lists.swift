@@ -4,7 +4,7 @@ import PushModel
 /// Notifications that name the user, or what was the user's, among others. The entry goes and the notification stays, for the others; where it
 /// names nobody else, the notification goes as a whole. Positions stay as they are: a walk that is under way counts them.
 ///
-/// What a walk made of the list needs no more than that: jobs hold the ids of tokens, which identify nobody once the tokens are gone.
+/// The jobs that fan-out made of the list need no more than that: they hold the ids of tokens, which name no user once the tokens are erased.
 extension ErasureStore {
     struct Listing: Sendable {
         /// They name nobody else and are still to be removed.

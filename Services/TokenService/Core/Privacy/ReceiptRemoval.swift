@@ -3,7 +3,7 @@ package import PushModel
 
 /// Removes jobs and receipts within one transaction, so that what remains adds up: a notification counts the deliveries that it has, and
 /// one that waited only for removed ones is complete, unless its fan-out is still under way. Where not every delivery has a receipt, the
-/// counters name nobody and stay as they are.
+/// counters name no user and stay as they are.
 package struct ReceiptRemoval {
     /// Jobs, and receipts, that one transaction removes: well within a statement's time limit.
     package static let batch = 2000

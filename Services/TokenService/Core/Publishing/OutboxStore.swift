@@ -1,50 +1,12 @@
 package import Postgres
 package import PushModel
 
-/// The SQL of what waits to be published: jobs and fences without `published_at`, and fan-outs with `free_from`. Rows are locked in ascending
-/// order of their keys, as everywhere.
+/// The SQL of what waits beside jobs: fan-outs with `free_from`, and fences without `published_at`; and of how much waits in all. Rows are locked
+/// in ascending order of their keys, as everywhere.
 package struct OutboxStore {
     private let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
-
-    // MARK: Jobs
-
-    /// Published ones are done. Any process may publish the others, a moment later.
-    func settle(_ jobs: [PublishedJob]) throws {
-        guard !jobs.isEmpty else { return }
-        try session.execute(
-            """
-            WITH locked AS (
-                SELECT j.notification, j.number, e.is_published
-                FROM unnest(\(jobs.map(\.id.notification))::uuid[], \(jobs.map(\.id.number))::bigint[], \(jobs.map(\.isPublished))::bool[])
-                    AS e (notification, number, is_published)
-                JOIN jobs j ON j.notification = e.notification AND j.number = e.number
-                ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
-            )
-            UPDATE jobs j SET published_at = CASE WHEN l.is_published THEN now() END,
-                free_from = CASE WHEN l.is_published THEN j.free_from ELSE now() + interval '1 second' END
-            -- Not by the index on what is unpublished, which is small only while nothing waits.
-            FROM locked l WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
-            """)
-    }
-
-    /// Of jobs that this process publishes.
-    package func renew(_ jobs: [JobID], seconds: Double) throws {
-        guard !jobs.isEmpty else { return }
-        try session.execute(
-            """
-            WITH locked AS (
-                SELECT notification, number FROM jobs
-                WHERE (notification, number) IN (
-                    SELECT notification, number::int
-                    FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number))
-                ORDER BY notification, number FOR NO KEY UPDATE
-            )
-            UPDATE jobs j SET free_from = now() + make_interval(secs => \(seconds)) FROM locked l
-            WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
-            """)
-    }
 
     // MARK: Fan-outs
 

@@ -169,9 +169,8 @@ package final class PublishSettlements: Service {
         }
         let (settledJobs, fenceIDs) = (jobs, fences.sorted())
         try await pool.transaction { session in
-            let store = OutboxStore(session: session)
-            try store.settle(settledJobs)
-            try store.markPublished(fences: fenceIDs)
+            try JobStore(session: session).settle(settledJobs)
+            try OutboxStore(session: session).markPublished(fences: fenceIDs)
         }
     }
 
@@ -202,7 +201,7 @@ package final class PublishSettlements: Service {
             do {
                 let missed = try await pool.session { session in
                     session.inParts(Array(underWay)) { part in
-                        try OutboxStore(session: session).renew(part, seconds: seconds)
+                        try JobStore(session: session).renew(part, seconds: seconds)
                         return part.map { _ in .success(()) }
                     }.compactMap { (result: Result<Void, any Error>) in
                         if case .failure(let error) = result { error } else { nil }

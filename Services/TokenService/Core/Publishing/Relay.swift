@@ -120,7 +120,7 @@ package final class Relay: Service {
             let cache = holds.cache
             let (claimed, isFull) = try await pool.transaction { session in
                 var claimed = Claimed(
-                    jobs: try AudienceStore(session: session).claimJobs(room, of: lane, leaseSeconds: leaseSeconds),
+                    jobs: try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds),
                     fanOuts: try OutboxStore(session: session).claimFanOuts(walkRoom, of: lane, leaseSeconds: leaseSeconds))
                 let isFull = room > 0 && claimed.jobs.count == room
                 // Asked after the claim: by now the cache knows every hold that was set before this became due.
@@ -137,10 +137,10 @@ package final class Relay: Service {
 
     private func room(in lane: Lane) -> Int { max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount)) }
 
-    private func publish(_ jobs: [AudienceStore.ClaimedJob], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
+    private func publish(_ jobs: [JobStore.Claimed], isNews: Bool, _ group: inout DiscardingTaskGroup) async throws {
         guard !jobs.isEmpty else { return }
         let now = UnixTime.milliseconds()
-        let resolved = try await pool.session { session in try AudienceStore(session: session).resolve(jobs, now: now) }
+        let resolved = try await pool.session { session in try JobStore(session: session).resolve(jobs, now: now) }
         group.addTask { await self.jobs.publishAndWait(resolved) }
         logger.log(
             level: isNews ? .info : .debug, "Jobs that are due or were left over are being published",
@@ -185,7 +185,7 @@ package final class Relay: Service {
 
 /// What a round took over of a lane.
 private struct Claimed: Sendable {
-    var jobs: [AudienceStore.ClaimedJob]
+    var jobs: [JobStore.Claimed]
     var fanOuts: [PushID]
     /// How much of it a hold keeps.
     var putAside = 0

@@ -29,7 +29,7 @@ extension Resource {
     private static let lift = Operation(
         .liftHold, "liftHold", "Lift a hold of an app",
         """
-        What waits is sent: in the outbox at once, in the broker within the wait that it is in (seconds where little is held, at most ten minutes). Idempotent; \
+        What waits is sent: in PostgreSQL at once, in the broker within the wait that it is in (seconds where little is held, at most ten minutes). Idempotent; \
         the hold stays to be read. One over every app is lifted where it was set.
         """,
         answers: [Answer(200, "Lifted, or over before.", .json(Hold.response))])

@@ -163,7 +163,7 @@ extension NotificationStatus.Attempt {
 }
 
 extension NotificationStatus.Delivery {
-    /// While it was in the outbox: no dispatcher ever had it.
+    /// Before it was published: no dispatcher ever had it.
     fileprivate var endedBeforePublishing: Bool {
         guard attempts == 0, lastAttempt == nil, let reason else { return false }
         return switch outcome.flatMap(OutcomeClass.init(rawValue:)) {

@@ -1,9 +1,14 @@
-import Postgres
+package import Postgres
 package import PushModel
 
-/// Jobs that are due, or that a process made and did not publish.
-extension AudienceStore {
-    package struct ClaimedJob: Sendable {
+/// The SQL of jobs on their way to the broker: a process claims those that are due or that another process left, finds their devices anew, and
+/// writes down what became of publishing. An acceptance and fan-out write jobs, with themselves as the first to publish them.
+package struct JobStore {
+    private let session: PostgresSession
+
+    package init(session: PostgresSession) { self.session = session }
+
+    package struct Claimed: Sendable {
         package var id: JobID
         package var job: Job
         /// Positions that have their outcome.
@@ -11,7 +16,7 @@ extension AudienceStore {
     }
 
     /// Takes over jobs of a lane on which no process has a lease.
-    package func claimJobs(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [ClaimedJob] {
+    package func claim(_ count: Int, of lane: Lane, leaseSeconds: Double) throws -> [Claimed] {
         guard count > 0 else { return [] }
         return try session.execute(
             """
@@ -25,7 +30,7 @@ extension AudienceStore {
             """
         ).map { row in
             let (number, settled): (Int32, String) = (try row["number"], try row["settled"])
-            return ClaimedJob(
+            return Claimed(
                 id: JobID(notification: try row["notification"], number: Int(number)),
                 job: Job(
                     number: Int(number), locale: try row["locale"], dueAt: try row.milliseconds("due_at"),
@@ -86,7 +91,7 @@ extension AudienceStore {
     }
 
     /// Finds anew the devices that the jobs are for. A device that is not meant any more, or is meant too late, gets that outcome instead.
-    package func resolve(_ jobs: [ClaimedJob], now: Int64) throws -> [PublishableJob] {
+    package func resolve(_ jobs: [Claimed], now: Int64) throws -> [PublishableJob] {
         let notifications = Set(jobs.map(\.id.notification)).sorted()
         let terms = try terms(of: notifications)
         let jobsOf = Dictionary(grouping: jobs, by: \.id.notification)
@@ -149,7 +154,7 @@ extension AudienceStore {
     }
 
     private func publishableJob(
-        _ claimed: ClaimedJob, _ template: JobTemplate, _ terms: Terms, _ members: [Int64: Member], names: DeliveryNames, stop: Stop?,
+        _ claimed: Claimed, _ template: JobTemplate, _ terms: Terms, _ members: [Int64: Member], names: DeliveryNames, stop: Stop?,
         now: Int64
     ) -> PublishableJob {
         var deliveries: [PushJob.Delivery] = []
@@ -230,5 +235,43 @@ extension AudienceStore {
         var members: [Int64: Member] = [:]
         for row in rows { members[try row["id"]] = try Member(row) }
         return members
+    }
+
+    // MARK: Settling
+
+    /// Published ones are done. Any process may publish the others, a moment later.
+    func settle(_ jobs: [PublishedJob]) throws {
+        guard !jobs.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT j.notification, j.number, e.is_published
+                FROM unnest(\(jobs.map(\.id.notification))::uuid[], \(jobs.map(\.id.number))::bigint[], \(jobs.map(\.isPublished))::bool[])
+                    AS e (notification, number, is_published)
+                JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+                ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
+            )
+            UPDATE jobs j SET published_at = CASE WHEN l.is_published THEN now() END,
+                free_from = CASE WHEN l.is_published THEN j.free_from ELSE now() + interval '1 second' END
+            -- Not by the index on what is unpublished, which is small only while nothing waits.
+            FROM locked l WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            """)
+    }
+
+    /// Of jobs that this process publishes.
+    package func renew(_ jobs: [JobID], seconds: Double) throws {
+        guard !jobs.isEmpty else { return }
+        try session.execute(
+            """
+            WITH locked AS (
+                SELECT notification, number FROM jobs
+                WHERE (notification, number) IN (
+                    SELECT notification, number::int
+                    FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number))
+                ORDER BY notification, number FOR NO KEY UPDATE
+            )
+            UPDATE jobs j SET free_from = now() + make_interval(secs => \(seconds)) FROM locked l
+            WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'
+            """)
     }
 }
