@@ -14,6 +14,11 @@ struct CancelledShutdownTests {
     private static let options = RunningService.Options(
         settings: ["POSTGRES_POOL_SIZE": "2"], without: { $0 is Relay }, shutdownDeadline: .milliseconds(300))
 
+    private static let waitingForLocks: PostgresStatement = """
+        SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+        WHERE NOT granted AND locktype = 'relation' AND datname = current_database()
+        """
+
     @Test("Callers in flight are answered 503 with Retry-After, or their connection ends: never 500") func callers() async throws {
         try await RunningService.run(Self.options) { running in
             let shop = try await running.client.makeApp()
@@ -59,10 +64,10 @@ struct CancelledShutdownTests {
             try await running.allPublished()
             let (pool, reported) = (running.service.pool, jobs)
             try await running.holding("LOCK TABLE jobs, installations IN ACCESS EXCLUSIVE MODE") {
-                // Both connections are busy, and the outcomes wait for one.
+                // Both connections wait for a lock, and the outcomes for a connection.
                 async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
                 async let _ = shop.get("/v1/apps/shop/installations/\(installation(1))")
-                _ = try await eventually { pool.gauges.busy == 2 ? true : nil }
+                _ = try await eventually { try await running.count(Self.waitingForLocks) == 2 ? true : nil }
                 for job in reported { try await running.report(.accepted, of: job, status: 200) }
                 _ = try await eventually {
                     try await TestBroker.messageCount(running.topology.tokenServiceOutcomesQueue, running.broker) == 0 ? true : nil
