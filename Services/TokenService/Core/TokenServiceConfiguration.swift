@@ -76,7 +76,7 @@ package struct TokenServiceConfiguration: Sendable {
             // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): PostgreSQL's victim is run again, a wait for a lock is not.
             database.lockTimeout = .milliseconds(1500)
             database.sessionSettings = planning
-            database.planLifetime = .seconds(1)
+            database.planLifetime = .seconds(32)
             return database
         } catch {
             throw ConfigurationError("postgres.url", expected: "a libpq connection URI (\(error.message))")
@@ -84,7 +84,7 @@ package struct TokenServiceConfiguration: Sendable {
     }
 
     /// Every statement here goes through an index, one key after another, and is run a million times: planning each time would cost more
-    /// than running it. Once a second is enough to notice that a table has grown. Without `enable_material` off, a join reads all of an app's
+    /// than running it. `planLifetime` notices that a table has grown. Without `enable_material` off, a join reads all of an app's
     /// rows once and compares each key with them, which seems cheap while a table has no statistics.
     package static let planning = [
         "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",

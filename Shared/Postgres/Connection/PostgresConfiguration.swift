@@ -18,8 +18,9 @@ package struct PostgresConfiguration: Sendable {
     package var answerGrace: Duration = .seconds(1)
     /// A connection older than this, less up to a tenth at random, is replaced when it is next asked for.
     package var maximumLifetime: Duration = .seconds(30 * 60)
-    /// How long a plan made for a prepared statement is used (wraps `DISCARD PLANS`); nil for as long as the server keeps it. The server
-    /// makes a new one only after ANALYZE: until then one that was made on a nearly empty table may read all of a large one.
+    /// How long a plan made for a prepared statement is used at most (wraps `DISCARD PLANS`); nil for as long as the server keeps it. The server
+    /// makes a new one only after ANALYZE: until then one that was made on a nearly empty table may read all of a large one. A connection's
+    /// first plans are used for a second, the next for two, and so on.
     package var planLifetime: Duration?
     /// What `pg_stat_activity` shows, unless the URI names one.
     package var applicationName = "push"

@@ -10,6 +10,7 @@ actor ConnectionSlot {
     private let breaker: ConnectBreaker
     private var link: PostgresLink?
     private var plansUntil: Deadline?
+    private var planLifetime = Duration.zero
     private let connected = Atomic<Bool>(false)
 
     init(connector: PostgresConnector, breaker: ConnectBreaker) {
@@ -27,11 +28,16 @@ actor ConnectionSlot {
             session.close()
             if session.isDiscarded || !link.isIdle { close() }
         }
-        if let lifetime = connector.configuration.planLifetime {
-            if plansUntil?.isPast ?? false { try session.discardPlans() }
-            if plansUntil?.isPast ?? true { plansUntil = .after(lifetime) }
-        }
+        if let longest = connector.configuration.planLifetime { try replan(session, after: longest) }
         return try body(session)
+    }
+
+    /// Plans live twice as long each time: tables are smallest, and grow fastest, when the first plans are made.
+    private func replan(_ session: PostgresSession, after longest: Duration) throws {
+        guard plansUntil?.isPast ?? true else { return }
+        if plansUntil != nil { try session.discardPlans() }
+        planLifetime = min(plansUntil == nil ? .seconds(1) : planLifetime * 2, longest)
+        plansUntil = .after(planLifetime)
     }
 
     func close() {
