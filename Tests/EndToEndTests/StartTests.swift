@@ -71,8 +71,11 @@ struct StartTests {
         #expect(ending == .exited(0), "\(output)")
         try await platform.database.session { session in
             try session.simple(
-                "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \(account); GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO \(account)"
-            )
+                """
+                GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \(account);
+                GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO \(account);
+                GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO \(account)
+                """)
         }
         try await platform.waitUntilReady(service)
         let said = troubles(service.process.log)

@@ -95,10 +95,10 @@ struct HousekeepingTests {
                 let line = running.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
                 return line.flatMap { Int($0.dropFirst(series.count)) } ?? 0
             }
-            try await running.execute("ALTER TABLE installation_history RENAME TO away")
+            try await running.execute("ALTER TABLE outcome_counts RENAME TO away")
             _ = try await eventually { rounds("failed") > 0 ? true : nil }
             let finished = rounds("finished")
-            try await running.execute("ALTER TABLE away RENAME TO installation_history")
+            try await running.execute("ALTER TABLE away RENAME TO outcome_counts")
             _ = try await eventually { rounds("finished") > finished ? true : nil }
         }
     }
@@ -172,7 +172,7 @@ struct HousekeepingTests {
             try await running.execute(
                 "UPDATE leases SET holder = gen_random_uuid(), free_from = now() + interval '1 hour' WHERE name = 'housekeeping'")
             try await running.fill(user: "ada", count: 5)
-            try await running.execute("UPDATE installation_history SET at = now() - interval '91 days'")
+            try await running.execute("UPDATE installation_history SET at = now() - interval '130 days'")
             try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"], without: { $0 is EventFeed })) { _ in
                 _ = try await eventually {
                     try await running.count(
@@ -185,21 +185,6 @@ struct HousekeepingTests {
                 try await running.execute("UPDATE leases SET free_from = now() WHERE name = 'housekeeping'")
                 _ = try await eventually { try await running.count("SELECT count(*) FROM installation_history") == 0 ? true : nil }
             }
-        }
-    }
-
-    @Test func onlyHistoryPastItsRetentionGoes() async throws {
-        try await RunningService.run(Self.still) { running in
-            _ = try await running.client.makeApp()
-            try await running.fill(user: "ada", count: 6000)
-            try await running.execute("UPDATE installation_history SET at = now() - interval '91 days' WHERE id <= 11000")
-            try await running.execute("UPDATE installation_history SET at = now() - interval '89 days' WHERE id > 11000")
-            var removed: [Int] = []
-            while removed.last != 0 {
-                removed.append(try await running.pool.transaction { try Retention(session: $0).sweep(.history(days: 90)).removed })
-            }
-            #expect(removed == [5000, 5000, 1000, 0])
-            #expect(try await running.count("SELECT count(*) FROM installation_history") == 1000)
         }
     }
 
@@ -230,37 +215,6 @@ struct HousekeepingTests {
             let step = try await running.pool.transaction { try Retention(session: $0).removeTokens(olderThan: 90) }
             #expect(step.removed == (goes ? 1 : 0) && step.isDone, "\(name)")
             #expect(try await running.count("SELECT count(*) FROM tokens") == (goes ? 0 : 1))
-        }
-    }
-
-    @Test func onlyFinishedNotificationsPastTheirRetentionGo() async throws {
-        try await RunningService.run(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { running in
-            let shop = try await running.client.makeApp()
-            try await shop.register(installation(1), user: "ada", token: token(1))
-            var ids: [String] = []
-            for key in ["old", "late", "pending"] {
-                ids.append(try #require(try await shop.send(#"{"user":"ada"}"#, headers: ["Idempotency-Key": key]).json.text("id")))
-            }
-            let old: [PostgresValue] = [.text(ids[0]), .text(ids[1])]
-            try await running.execute(
-                """
-                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'accepted', now()
-                FROM deliveries WHERE notification = ANY (ARRAY[$1, $2]::uuid[])
-                """, old)
-            try await running.execute("UPDATE jobs SET settled = ~B'0'::bit(100) WHERE notification = ANY (ARRAY[$1, $2]::uuid[])", old)
-            try await running.execute("UPDATE notifications SET accepted_at = now() - interval '31 days'")
-            try await running.execute(
-                """
-                UPDATE notifications SET pending = 0, state = 'completed',
-                    completed_at = now() - make_interval(days => CASE id WHEN $1::text::uuid THEN 31 ELSE 29 END)
-                WHERE id = ANY (ARRAY[$1, $2]::uuid[])
-                """, old)
-            _ = try await eventually { try await shop.get("/v1/apps/shop/notifications/\(ids[0])").status == 404 ? true : nil }
-            #expect(try await shop.status(ids[1]).text("state") == "completed")
-            #expect(try await shop.status(ids[2])["counts"]?.number("pending") == 1)
-            #expect(try await running.count("SELECT count(*) FROM deliveries") == 2)
-            #expect(try await running.count("SELECT count(*) FROM idempotency_records") == 2)
         }
     }
 }

@@ -59,6 +59,7 @@ struct LeastPrivilegeTests {
         try await RunningService.run(on: administrator, uri: uri, RunningService.Options(postgresUser: accounts.service)) { running in
             let shop = try await running.client.makeApp()
             try await use(running, shop)
+            try await changePartitions(running)
             try await Self.tryWhatIsNotGranted(accounts, uri: uri)
             #expect(try await running.client.get("/readyz").status == 200)
             // What a busy machine answers, 503, is tried again and says nothing of rights.
@@ -92,12 +93,30 @@ struct LeastPrivilegeTests {
         #expect(try await running.client.post("/v1/admin/keys/\(key)/rotate", "{}").status == 201)
     }
 
+    /// By the functions that may do so.
+    private static func changePartitions(_ running: RunningService) async throws {
+        for family in ["notifications", "installation_history", "idempotency_records"] {
+            for query: PostgresQuery in [
+                "SELECT make_partition(\(family), interval '12 days', now() + interval '20 days') AS name",
+                "SELECT drop_partitions(\(family), interval '1 day', now() + interval '20 days') AS name",
+            ] {
+                let changed = try await running.service.pool.transaction { session in try session.execute(query).count }
+                #expect(changed > 0, "\(family)")
+            }
+        }
+        // As the housekeeping reads them.
+        let states = try await running.service.pool.session { session in try PartitionStore(session: session).states { _ in 1 } }
+        #expect(states.count == PartitionFamily.allCases.count)
+    }
+
     private static func tryWhatIsNotGranted(_ accounts: Accounts, uri: String) async throws {
         let pool = PostgresPool(try configuration(uri, accounts.service))
         for statement in [
             "CREATE TABLE mine (n int)", "DROP TABLE tokens", "ALTER TABLE tokens ADD COLUMN n int", "TRUNCATE tokens",
             "CREATE ROLE another_\(accounts.service)", "COPY tokens TO PROGRAM 'cat'", "SELECT pg_read_file('/etc/passwd')",
-            "ALTER TABLE notifications DISABLE TRIGGER ALL",
+            "ALTER TABLE notifications DISABLE TRIGGER ALL", "DROP TABLE notifications_rest",
+            "ALTER TABLE notifications DETACH PARTITION notifications_rest", "SELECT drop_partitions('tokens', interval '1 day', now())",
+            "SELECT make_partition('tokens', interval '1 day', now())",
         ] {
             let error = await #expect(throws: PostgresError.self, "\(statement)") { try await execute(pool, statement) }
             #expect(error?.sqlState?.code == "42501", "\(statement): \(String(describing: error))")

@@ -21,7 +21,9 @@ struct RegistryConstraintTests {
                     Issue.record("the database accepted \(violation.name)")
                 } catch let error as PostgresError {
                     #expect(error.sqlState?.classCode == "23", "\(violation.name): \(error)")
-                    if let constraint = violation.constraint { #expect(error.constraint == constraint, "\(violation.name)") }
+                    // A partition's constraint has the period in its name.
+                    let named = error.constraint?.replacing(/_[0-9]{8}_[0-9]{4}/, with: "")
+                    if let constraint = violation.constraint { #expect(named == constraint, "\(violation.name)") }
                 }
             }
             #expect(try await Self.fingerprint(running) == before)
@@ -64,7 +66,10 @@ struct RegistryConstraintTests {
             try await shop.register(installation(2), user: "grace", token: token(2))
             for user in ["ada", "grace", "grace"] { #expect(try await shop.send(#"{"user":"\#(user)"}"#).status == 202) }
             #expect(try await running.count("SELECT count(*) FROM deliveries") == 3)
-            try await running.execute("DELETE FROM notifications WHERE target_user = 'grace'")
+            try await running.pool.transaction { session in
+                let graces: [PushID] = try session.execute("SELECT id FROM notifications WHERE target_user = 'grace'").column("id")
+                #expect(try ReceiptRemoval(session: session).removeBatch(of: graces).notifications == 2)
+            }
             #expect(try await running.count("SELECT count(*) FROM deliveries") == 1)
             #expect(
                 try await running.count(

@@ -8,15 +8,6 @@ import TokenService
 struct SweepTests {
     private static let fill: [(Sweep, index: PostgresValue, PostgresStatement)] = [
         (
-            .idempotencyRecords, .text("idempotency_records_by_expiry"),
-            """
-            INSERT INTO idempotency_records (app_id, api_key_id, key, fingerprint, notification, expires_at)
-            SELECT a.id, k.id, n::text, decode(repeat('00', 32), 'hex'), gen_random_uuid(),
-                now() + CASE WHEN n > $1 THEN interval '1 minute' ELSE interval '-1 second' END
-            FROM generate_series(1, $1 + $2) AS n, apps a, (SELECT id FROM api_keys LIMIT 1) AS k
-            """
-        ),
-        (
             .outcomeCounts, .text("outcome_counts_by_minute"),
             """
             INSERT INTO outcome_counts
@@ -76,7 +67,7 @@ struct SweepTests {
     @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
-            try await running.execute("ANALYZE idempotency_records, outcome_counts, token_moves, fences, tokens, notification_events")
+            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in
@@ -127,7 +118,7 @@ struct SweepTests {
         try await RunningService.run(.init(without: { $0 is Housekeeper })) { running in
             try await Self.fill(running, old: 3, young: 2)
             let left: PostgresStatement = """
-                SELECT (SELECT count(*) FROM idempotency_records) + (SELECT count(*) FROM outcome_counts)
+                SELECT (SELECT count(*) FROM outcome_counts)
                     + (SELECT count(*) FROM token_moves) + (SELECT count(*) FROM fences)
                     + (SELECT count(*) FROM tokens WHERE quarantined_at IS NOT NULL)
                 """
@@ -138,8 +129,8 @@ struct SweepTests {
             _ = try await eventually { try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil }
             #expect(try await running.count(left) == before)
             try await running.another(.init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1"])) { other in
-                _ = try await eventually { try await running.count(left) == before - 15 ? true : nil }
-                for kind in ["idempotency_records", "outcome_counts", "token_moves", "fences", "quarantine"] {
+                _ = try await eventually { try await running.count(left) == before - 12 ? true : nil }
+                for kind in ["outcome_counts", "token_moves", "fences", "quarantine"] {
                     _ = try await eventually {
                         other.metrics.render().contains(#"push_token_service_retention_removed_total{kind="\#(kind)"} 3"#) ? true : nil
                     }

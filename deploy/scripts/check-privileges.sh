@@ -94,7 +94,7 @@ refused dispatcher-as-token-service "http://127.0.0.1:$port"
 claim_port
 start token-service-as-dispatcher env HTTP_PORT="$port" POSTGRES_URL="$POSTGRES_URL" RABBITMQ_URL="$(broker dispatcher)" "$programs/token-service"
 refused token-service-as-dispatcher
-for statement in 'CREATE TABLE mine (n int)' 'DROP TABLE tokens' 'TRUNCATE tokens'; do
+for statement in 'CREATE TABLE mine (n int)' 'DROP TABLE tokens' 'DROP TABLE notifications_rest' 'TRUNCATE tokens'; do
     ! psql -q -d "$POSTGRES_URL" -c "$statement" >>"$work/refused.out" 2>&1 || fail "push_service may '$statement'."
 done
 

@@ -72,6 +72,15 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
+    package func observe(_ partitions: PartitionWatch) {
+        for family in PartitionFamily.allCases {
+            let dimensions = [("table", family.rawValue)]
+            gauge(.partitionsAhead, dimensions) { partitions[family]?.ahead(now: UnixTime.milliseconds()) ?? 0 }
+            gauge(.partitionsRestRows, dimensions) { Double(partitions[family]?.restRows ?? 0) }
+            gauge(.retentionOverdue, dimensions) { partitions[family]?.overdue(now: UnixTime.milliseconds()) ?? 0 }
+        }
+    }
+
     func walked(read: Int, jobs: Int) {
         count(.walkRead, by: read)
         count(.walkJobs, by: jobs)

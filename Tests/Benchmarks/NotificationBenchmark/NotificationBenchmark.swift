@@ -22,7 +22,7 @@ struct NotificationBenchmark: ParsableCommand {
     @Option(help: "Rounds after the warm-up.") var rounds = 5
     @Option(help: "Also write the JSON object to this file.") var json: String?
     @Flag(help: "A tenth of the devices and of the requests.") var quick = false
-    @Option(help: "Only these parts: accept, batch, idle, expand, backlog, outcomes.") var part: [String] = []
+    @Option(help: "Only these parts: accept, batch, idle, expand, backlog, outcomes, retention.") var part: [String] = []
 
     func validate() throws {
         guard rounds >= 1, devices >= 1000 else { throw ValidationError("--rounds from 1, --devices from 1000") }
@@ -47,6 +47,12 @@ struct NotificationBenchmark: ParsableCommand {
         if isWanted("expand") { measures += try ExpansionRounds(platform, audience).measures(rounds) }
         if isWanted("backlog") { measures += try BacklogRounds(platform, audience).measures(rounds) }
         if isWanted("outcomes") { measures += try OutcomeRounds(platform, audience).measures(rounds) }
+        // Millions of rows take minutes to write.
+        if isWanted("retention") {
+            let receipts = quick ? 1_000_000 : 20_000_000
+            let retention = RetentionRounds(platform, audience, requests: quick ? 20_000 : 60_000, receipts: receipts)
+            measures += try retention.measures(quick ? rounds : 1)
+        }
         try BenchmarkReport("notifications", measures).publish(json: json)
     }
 

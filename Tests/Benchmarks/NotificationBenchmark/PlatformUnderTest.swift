@@ -77,7 +77,7 @@ final class PlatformUnderTest {
         try withBroker { connection in
             for lane in [Lane.now, .soon, .bulk] { try connection.purge(topology.jobQueue(lane)) }
         }
-        try database.psql("TRUNCATE notifications, jobs, receipts CASCADE")
+        try database.psql("TRUNCATE notifications, notification_variants, notification_counts, jobs, receipts")
         try database.settle()
     }
 

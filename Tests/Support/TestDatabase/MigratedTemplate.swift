@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 import Postgres
 
 /// Migrated databases that tests get copies of: applying every migration anew would cost more than most tests.
@@ -18,7 +19,9 @@ actor MigratedTemplate {
 
     private static func make(_ directory: String) async throws -> String {
         let migrator = try Migrator(directory: directory)
-        let name = "push_template_" + fingerprint(migrator.migrations)
+        // A template's periods begin on the day that it was made.
+        let day = Int(Date().timeIntervalSince1970) / 86_400
+        let name = "push_template_\(fingerprint(migrator.migrations))_\(day)"
         if try await exists(name) { return name }
         // Under another name until it is complete: what is found under its own may be copied.
         let unfinished = try await TestDatabase.create(from: "template0")

@@ -158,18 +158,21 @@ struct LargeReceiptsTests {
             """, [.id(notification)])
     }
 
-    /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there.
+    /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there. They are in the
+    /// same partition as those that the test makes.
     private static func analyzeSingles(_ running: RunningService) async throws {
         try await running.execute(
             """
             INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT lpad(to_hex(n), 32, '0')::uuid, 0, 'now', '', now(), int8send(-n), ~B'0'::bit(100), now(), now()
+            SELECT overlay(first_id_at(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
+                0, 'now', '', now(), int8send(-n), ~B'0'::bit(100), now(), now()
             FROM generate_series(1, 100) AS n
             """)
         try await running.execute(
             """
             INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
-            SELECT lpad(to_hex(n), 32, '0')::uuid, 0, 0, -n, gen_random_uuid(), 1, 'production', 'accepted', now()
+            SELECT overlay(first_id_at(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
+                0, 0, -n, gen_random_uuid(), 1, 'production', 'accepted', now()
             FROM generate_series(1, 100) AS n
             """)
         try await running.execute("ANALYZE jobs")

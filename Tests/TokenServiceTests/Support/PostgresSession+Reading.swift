@@ -1,11 +1,15 @@
 import Postgres
 
 extension PostgresSession {
-    /// Rows of the table that were read so far, by whatever plan, the session's own included.
+    /// Rows of the table and its partitions that were read so far, by whatever plan, the session's own included.
     func rowsRead(of table: String) throws -> Int64 {
         try execute("SELECT pg_stat_force_next_flush()")
-        return try execute("SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = $1", [.text(table)])
-            .only().int64(0)
+        return try execute(
+            """
+            SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables
+            WHERE relname = $1 OR relid IN (SELECT relid FROM pg_partition_tree($1::text::regclass))
+            """, [.text(table)]
+        ).only().int64(0)
     }
 
     /// The same with entries of indexes that lead to no row.
@@ -13,8 +17,10 @@ extension PostgresSession {
         try execute("SELECT pg_stat_force_next_flush()")
         return try execute(
             """
-            SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = $1)::bigint
-            FROM pg_stat_user_tables WHERE relname = $1
+            SELECT sum(coalesce(t.seq_tup_read, 0)
+                + coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid), 0))::bigint
+            FROM pg_stat_user_tables t
+            WHERE t.relname = $1 OR t.relid IN (SELECT relid FROM pg_partition_tree($1::text::regclass))
             """, [.text(table)]
         ).only().int64(0)
     }

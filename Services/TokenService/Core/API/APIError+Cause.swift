@@ -25,7 +25,7 @@ extension APIError {
         case is IdempotencyMismatch:
             self = APIError(
                 .unprocessableContent, "idempotency_key_reused", "Idempotency-Key was used before",
-                "this key was used with another body within the last 24 hours")
+                "this key was used with another body today or yesterday (UTC)")
         case is IdempotencyInProgress:
             self = APIError(
                 .conflict, "idempotency_in_progress", "Idempotency-Key is in use",

@@ -8,6 +8,7 @@ extension DeadLetterStore {
     func read(_ deliveries: [DeadDelivery]) throws -> [ReplayFacts] {
         let ids = deliveries.map(\.notification)
         let (numbers, positions) = (deliveries.map(\.job.number), deliveries.map(\.position))
+        let notifications = Set(ids).sorted()
         let answers = try session.pipeline([
             """
             SELECT FROM unnest(\(ids)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
@@ -20,10 +21,12 @@ extension DeadLetterStore {
             ORDER BY r.notification, r.number, r.position FOR NO KEY UPDATE OF r
             """,
             """
-            SELECT FROM notification_counts WHERE notification = ANY (\(ids))
-            ORDER BY notification, class, status, reason FOR NO KEY UPDATE
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notification_counts c ON c.notification = e.id
+            ORDER BY c.notification, c.class, c.status, c.reason FOR NO KEY UPDATE OF c
             """,
-            "SELECT FROM notifications WHERE id = ANY (\(ids)) ORDER BY id FOR NO KEY UPDATE",
+            """
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+            """,
             """
             WITH known AS NOT MATERIALIZED (
                 SELECT *, class IS NULL AND last_reason IS NOT DISTINCT FROM 'replayed' AS is_open FROM receipts

@@ -86,14 +86,16 @@ struct EventStore {
         guard !notifications.isEmpty else { return [:] }
         let rows = try session.execute(
             """
-            SELECT n.id, d.class, d.count FROM notifications n
+            SELECT n.id, d.class, d.count FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             CROSS JOIN LATERAL (
                 SELECT class, count(*) AS count FROM receipts WHERE notification = n.id AND class IS NOT NULL GROUP BY class
             ) AS d
-            WHERE n.id = ANY (\(notifications)) AND n.receipts = 'all'
+            WHERE n.receipts = 'all'
             UNION ALL
-            SELECT n.id, c.class, sum(c.count)::bigint FROM notifications n JOIN notification_counts c ON c.notification = n.id
-            WHERE n.id = ANY (\(notifications)) AND n.receipts = 'failures' AND c.count > 0 GROUP BY n.id, c.class
+            SELECT n.id, c.class, sum(c.count)::bigint
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            JOIN notification_counts c ON c.notification = n.id
+            WHERE n.receipts = 'failures' AND c.count > 0 GROUP BY n.id, c.class
             """)
         var counts: [PushID: [String: Int]] = [:]
         for row in rows { counts[try row["id"], default: [:]][try row["class"]] = try row["count"] as Int }

@@ -17,13 +17,14 @@ extension HoldStore {
             """
             UPDATE notifications n SET held_by = h.id, free_from = least(n.expires_at, h.ends_at)
             FROM (
-                SELECT m.id AS notification, o.id, o.ends_at FROM notifications m CROSS JOIN LATERAL (
+                SELECT m.id AS notification, o.id, o.ends_at
+                FROM unnest(\(fanOuts)::uuid[]) AS e (id) JOIN notifications m ON m.id = e.id CROSS JOIN LATERAL (
                     SELECT h.id, h.ends_at FROM holds h
                     WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = m.app_id)
                         AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification = m.id)
                     ORDER BY h.ends_at DESC, h.id LIMIT 1
                 ) AS o
-                WHERE m.id = ANY (\(fanOuts)) AND m.cancelled_at IS NULL AND m.completed_at IS NULL AND m.expires_at > now()
+                WHERE m.cancelled_at IS NULL AND m.completed_at IS NULL AND m.expires_at > now()
             ) AS h
             WHERE n.id = h.notification RETURNING n.id
             """

@@ -3,8 +3,8 @@ package import Postgres
 import PushModel
 import ServiceLifecycle
 
-/// The background work on old rows: stale installations, sweeps and retention. One process of the fleet at a time does it, in small steps with
-/// pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
+/// The background work on old rows: partitions, stale installations, sweeps and retention. One process of the fleet at a time does it, in small
+/// steps with pauses in between, so that it takes at most a fifth of one connection's time from the foreground.
 package final class Housekeeper: Service {
     package struct Settings: Sendable {
         /// From the end of one round to the next, in the whole fleet.
@@ -22,13 +22,14 @@ package final class Housekeeper: Service {
 
     private static let start = PushID(high: 0, low: 0)
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let apps: AppStore
     private let fences: FencePublisher
-    private let settings: Settings
+    let settings: Settings
+    let partitions = PartitionWatch()
     private let lease = Lease("housekeeping", seconds: 60)
     private let metrics: TokenServiceMetrics
-    private let logger: Logger
+    let logger: Logger
 
     package init(
         pool: PostgresPool, apps: AppStore, fences: FencePublisher, settings: Settings, metrics: TokenServiceMetrics, logger: Logger
@@ -39,19 +40,27 @@ package final class Housekeeper: Service {
         self.settings = settings
         self.metrics = metrics
         self.logger = logger
+        metrics.observe(partitions)
     }
 
     package func run() async throws {
         // Processes that start together do not ask at the same time.
         let pause = min(settings.interval, .seconds(60))
         await cancelWhenGracefulShutdown {
-            while await Pause.of(pause * Double.random(in: 0.5...1)) { await self.round() }
+            // A process that starts after a long time, alone, may find no partition for what comes now.
+            await self.makePartitions()
+            while await Pause.of(pause * Double.random(in: 0.5...1)) {
+                await self.lookAtPartitions()
+                await self.round()
+            }
         }
     }
 
     private func round() async {
         do {
             guard try await pool.session({ [lease] session in try lease.take(in: session) }) else { return }
+            await makePartitions()
+            try await dropPartitions()
             try await handleStaleInstallations()
             try await removeExpired()
             metrics.housekeepingRound(.finished)
@@ -65,6 +74,10 @@ package final class Housekeeper: Service {
             }
             await lease.release(after: .seconds(5), in: pool, logger: logger)
         }
+    }
+
+    func renewLease() async throws {
+        try await pool.session { [lease] session in try lease.renew(in: session) }
     }
 
     /// One transaction under the lease, what has to follow it at once, then a pause of four times their length.
@@ -118,10 +131,9 @@ extension Housekeeper {
     }
 
     private func removeExpired() async throws {
-        for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays), .history(days: settings.historyDays)] {
+        for sweep in Sweep.all + [.webhookMessages(days: settings.webhookDays)] {
             try await remove(sweep.kind, Sweep.batch) { try Retention(session: $0).sweep(sweep, limit: $1) }
         }
-        try await removeNotifications()
         let days = settings.retiredTokenDays
         try await remove(.tokens, Retention.tokenBatch) { try Retention(session: $0).removeTokens(olderThan: days, limit: $1) }
     }
@@ -144,27 +156,6 @@ extension Housekeeper {
             }
         }
         report(kind, total)
-    }
-
-    private func removeNotifications() async throws {
-        let days = settings.receiptDays
-        var total = 0
-        var cursor: PushID? = Self.start
-        while let from = cursor {
-            let page = try await step { session in
-                try Retention(session: session).finishedNotifications(olderThan: days, after: from)
-            }
-            cursor = page.last
-            var isDone = page.finished.isEmpty
-            while !isDone {
-                let finished = page.finished
-                let count = try await step { session in try ReceiptRemoval(session: session).removeBatch(of: finished) }
-                metrics.retentionRemoved(.notifications, count.notifications)
-                total += count.notifications
-                isDone = count.isDone
-            }
-        }
-        report(.notifications, total)
     }
 
     private func report(_ kind: Retention.Kind, _ number: Int) {

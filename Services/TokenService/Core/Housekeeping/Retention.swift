@@ -1,12 +1,11 @@
 package import Postgres
-package import PushModel
+import PushModel
 
-/// Removes rows past their retention, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
+/// Removes rows past their retention that do not go with a partition, step by step: each step is bounded, goes by an index and takes far less than a statement's time limit.
 package struct Retention {
     /// What is removed; the metric's dimension.
     package enum Kind: String, Sendable {
-        case history, tokens, notifications, fences, quarantine
-        case idempotencyRecords = "idempotency_records"
+        case tokens, fences, quarantine
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
         case notificationEvents = "notification_events"
@@ -14,7 +13,6 @@ package struct Retention {
     }
 
     package static let tokenBatch = 500
-    private static let notificationBatch = 200
 
     private let session: PostgresSession
 
@@ -68,29 +66,5 @@ package struct Retention {
             """
         ).affected
         return Step(removed: removed, isDone: removed < limit)
-    }
-
-    package struct Page: Sendable {
-        package var finished: [PushID] = []
-        /// Nil at the end of the walk.
-        package var last: PushID?
-    }
-
-    /// Finished notifications after that one. Their ids begin with the time at which they were accepted, so the walk ends where
-    /// younger ones begin.
-    package func finishedNotifications(olderThan days: Int, after cursor: PushID) throws -> Page {
-        let rows = try session.execute(
-            """
-            SELECT id, accepted_at < now() - \(days) * interval '1 day' AS is_old,
-                coalesce(completed_at < now() - \(days) * interval '1 day', false) AS is_finished
-            FROM notifications WHERE id > \(cursor) ORDER BY id LIMIT \(Self.notificationBatch)
-            """)
-        var page = Page()
-        for row in rows {
-            let id: PushID = try row["id"]
-            if try row["is_finished"] { page.finished.append(id) }
-            page.last = try row["is_old"] ? id : nil
-        }
-        return page
     }
 }

@@ -9,15 +9,8 @@ package struct Sweep: Sendable {
     package let kind: Retention.Kind
     let statement: @Sendable (_ limit: Int) -> PostgresQuery
 
-    package static let all = [idempotencyRecords, outcomeCounts, tokenMoves, fences, quarantine, notificationEvents]
+    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents]
 
-    package static let idempotencyRecords = Sweep(kind: .idempotencyRecords) { limit in
-        """
-        DELETE FROM idempotency_records WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM idempotency_records WHERE expires_at < now()
-            ORDER BY expires_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
-        """
-    }
     /// The brake on rejections looks back ten minutes.
     package static let outcomeCounts = Sweep(kind: .outcomeCounts) { limit in
         """
@@ -67,17 +60,6 @@ package struct Sweep: Sendable {
             DELETE FROM webhook_messages WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM webhook_messages WHERE created_at < now() - \(days) * interval '1 day'
                 ORDER BY created_at LIMIT \(limit) FOR UPDATE SKIP LOCKED))
-            """
-        }
-    }
-
-    /// The ids of the history grow with time.
-    package static func history(days: Int) -> Sweep {
-        Sweep(kind: .history) { limit in
-            """
-            DELETE FROM installation_history WHERE ctid = ANY (ARRAY(
-                SELECT oldest.ctid FROM (SELECT ctid, at FROM installation_history ORDER BY id LIMIT \(limit)) AS oldest
-                WHERE oldest.at < now() - \(days) * interval '1 day'))
             """
         }
     }

@@ -212,7 +212,7 @@ CREATE INDEX token_moves_by_time ON token_moves (moved_at);
 -- What happened to each installation, and why. Rows are only appended. It has no foreign key: every registration inserts here, and nothing
 -- depends on a history without its installation.
 CREATE TABLE installation_history (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     app_id bigint NOT NULL,
     installation uuid NOT NULL,
     at timestamptz NOT NULL,
@@ -230,8 +230,9 @@ CREATE TABLE installation_history (
     status smallint,
     reason text,
     apns_timestamp timestamptz,
-    delivery uuid
-);
+    delivery uuid,
+    PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
 CREATE INDEX installation_history_by_installation ON installation_history (app_id, installation, id);
 CREATE INDEX installation_history_by_owner ON installation_history (app_id, owner, id) WHERE owner IS NOT NULL;
 -- From a token to the installations that it left.
@@ -348,7 +349,7 @@ RETURN (
 -- One accepted request. Its target is of one kind; the columns of the others are NULL.
 CREATE TABLE notifications (
     id uuid PRIMARY KEY,
-    app_id bigint NOT NULL REFERENCES apps,
+    app_id bigint NOT NULL,
     target_user text,
     target_users text[],
     target_installation uuid,
@@ -405,10 +406,7 @@ CREATE TABLE notifications (
     CONSTRAINT notifications_one_target CHECK (
         num_nonnulls(target_user, target_users, target_installation, target_installations, target_tokens, target_tags, target_all) = 1),
     CONSTRAINT notifications_one_time CHECK (num_nonnulls(not_before, local_time) <= 1)
-) WITH (
-    -- Room in every page for the versions that follow: published, then its outcomes.
-    fillfactor = 50
-);
+) PARTITION BY RANGE (id);
 CREATE INDEX notifications_by_app ON notifications (app_id, id);
 CREATE INDEX notifications_by_user ON notifications (app_id, target_user, id) WHERE target_user IS NOT NULL;
 CREATE INDEX notifications_by_installation ON notifications (app_id, target_installation, id) WHERE target_installation IS NOT NULL;
@@ -420,29 +418,31 @@ CREATE INDEX notifications_free ON notifications (lane, free_from) WHERE free_fr
 CREATE INDEX notifications_held ON notifications (held_by, id) WHERE held_by IS NOT NULL;
 CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
     WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
+-- As in in_use_until: those that are scheduled further ahead.
+CREATE INDEX notifications_lasting ON notifications (expires_at) WHERE expires_at - accepted_at > interval '4 days';
 CREATE INDEX notifications_cancel_unpublished ON notifications (cancelled_at) WHERE cancelled_at IS NOT NULL AND cancel_published_at IS NULL;
 
 -- The APNs body for installations of one locale.
 CREATE TABLE notification_variants (
-    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+    notification uuid NOT NULL,
     locale text NOT NULL,
     payload bytea NOT NULL CHECK (octet_length(payload) <= 5120),
     PRIMARY KEY (notification, locale)
-);
+) PARTITION BY RANGE (notification);
 
--- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer.
+-- One Idempotency-Key, one notification: the second insert waits for the first, and then finds its answer. A key is known on the day of its first
+-- use and on the next day, UTC. NotificationStore.claimKeys says how it stays unique at midnight.
 CREATE TABLE idempotency_records (
-    app_id bigint NOT NULL REFERENCES apps,
-    api_key_id text NOT NULL REFERENCES api_keys,
+    app_id bigint NOT NULL,
+    api_key_id text NOT NULL,
     key text NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 255),
+    day timestamptz NOT NULL,
     fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
     notification uuid NOT NULL,
     -- The warnings of the first answer, so that a repeat says the same: JSON, an array of pointer and code.
     warnings text NOT NULL DEFAULT '[]',
-    expires_at timestamptz NOT NULL,
-    PRIMARY KEY (app_id, api_key_id, key)
-);
-CREATE INDEX idempotency_records_by_expiry ON idempotency_records (expires_at);
+    PRIMARY KEY (app_id, api_key_id, key, day)
+) PARTITION BY RANGE (day);
 CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
 
 -- One message in the broker: up to 100 deliveries of one notification, which have the moment and the payload in common. The acceptance makes
@@ -466,7 +466,7 @@ CREATE TABLE jobs (
     published_at timestamptz,
     held_by uuid,
     PRIMARY KEY (notification, number)
-) WITH (fillfactor = 70);
+) PARTITION BY RANGE (notification);
 CREATE INDEX jobs_unpublished ON jobs (lane, free_from) WHERE published_at IS NULL;
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
@@ -498,18 +498,8 @@ CREATE TABLE receipts (
     is_replayed boolean NOT NULL DEFAULT false,
     updated_at timestamptz NOT NULL,
     PRIMARY KEY (notification, number, "position")
-);
+) PARTITION BY RANGE (notification);
 CREATE INDEX receipts_of_installation ON receipts (installation, notification);
-
-CREATE FUNCTION jobs_and_receipts_go() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    -- Jobs first: an outcome that is being applied holds its job's lock, and its receipt is seen by the statement after that.
-    DELETE FROM jobs j USING gone WHERE j.notification = gone.id;
-    DELETE FROM receipts r USING gone WHERE r.notification = gone.id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER notifications_take_jobs_and_receipts AFTER DELETE ON notifications REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT EXECUTE FUNCTION jobs_and_receipts_go();
 
 -- The token of the member at a position; NULL where there is none. Not STRICT: PostgreSQL would call it for each member instead of inlining it.
 CREATE FUNCTION member_at(members bytea, "position" integer) RETURNS bigint
@@ -569,13 +559,13 @@ END;
 
 -- Final outcomes by class and APNs' reason, of notifications without a receipt for every delivery.
 CREATE TABLE notification_counts (
-    notification uuid NOT NULL REFERENCES notifications ON DELETE CASCADE,
+    notification uuid NOT NULL,
     class text NOT NULL,
     status smallint NOT NULL,
     reason text NOT NULL,
     count bigint NOT NULL,
     PRIMARY KEY (notification, class, status, reason)
-);
+) PARTITION BY RANGE (notification);
 
 -- Whether all deliveries of a notification that are over expired before they were published.
 CREATE FUNCTION expired_unsent(of_notification uuid) RETURNS boolean
@@ -718,6 +708,234 @@ CREATE TABLE event_feeds (
 );
 INSERT INTO event_feeds (log, sink, position)
 SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations')) AS logs (log), (VALUES ('broker'), ('webhooks')) AS sinks (sink);
+
+-- MARK: Partitions
+
+-- The tables that grow with acceptance are partitioned by time, so that a whole period goes when its retention is over. Rows that belong to a
+-- notification are partitioned by its id, which begins with the moment of its acceptance: the five tables have the same periods.
+--
+-- jobs_20261121_0000   One period. The housekeeper makes periods ahead of time and drops them.
+-- jobs_rest            Rows that came while their period was missing. They become a period of their own.
+
+-- The moment that a time-ordered id begins with (RFC 9562 section 5.7).
+CREATE FUNCTION time_of(id uuid) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN to_timestamp(('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 1000.0);
+
+CREATE FUNCTION first_id_at(moment timestamptz) RETURNS uuid
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+
+-- `key` is the column that a table is partitioned by. Tables of one family have the same periods; a family has the name of its first table.
+CREATE VIEW partitioned_tables AS
+SELECT * FROM (VALUES
+    ('notifications', 'notifications', 'id'), ('notification_variants', 'notifications', 'notification'),
+    ('jobs', 'notifications', 'notification'), ('receipts', 'notifications', 'notification'),
+    ('notification_counts', 'notifications', 'notification'), ('installation_history', 'installation_history', 'at'),
+    ('idempotency_records', 'idempotency_records', 'day')
+) AS t (table_name, family, key);
+
+-- Without `…_rest`.
+CREATE VIEW partitions AS
+SELECT t.table_name, t.family, b.name,
+    CASE t.family WHEN 'notifications' THEN time_of(b.bounds[1]::uuid) ELSE b.bounds[1]::timestamptz END AS begins_at,
+    CASE t.family WHEN 'notifications' THEN time_of(b.bounds[2]::uuid) ELSE b.bounds[2]::timestamptz END AS ends_at
+FROM partitioned_tables t CROSS JOIN LATERAL (
+    SELECT c.relname::text AS name, regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \('(.*)'\) TO \('(.*)'\)$$) AS bounds
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = t.table_name::regclass
+) AS b WHERE b.bounds IS NOT NULL;
+
+-- The first key of a moment, as text.
+CREATE FUNCTION key_at(of_family text, moment timestamptz) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE of_family WHEN 'notifications' THEN first_id_at(moment)::text ELSE moment::text END;
+
+-- Makes a table that can become a partition: with the columns, constraints, indexes and privileges of the partitioned one.
+CREATE FUNCTION new_partition(of_table text, name text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE statement text;
+BEGIN
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES) WITH (fillfactor = %s)', name, of_table,
+        -- Room in every page for the versions that follow: published, then its outcomes.
+        CASE of_table WHEN 'notifications' THEN 50 WHEN 'jobs' THEN 70 ELSE 100 END);
+    FOR statement IN
+        SELECT format('GRANT %s ON %I TO %I', acl.privilege_type, name, r.rolname)
+        FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS acl JOIN pg_roles r ON r.oid = acl.grantee
+        WHERE c.oid = of_table::regclass AND acl.grantee <> c.relowner
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION attach_partition(t partitioned_tables, name text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', t.table_name, name, key_at(t.family, begins),
+        key_at(t.family, ends));
+END $$;
+
+-- Locks tables for this transaction alone, all of them or none. Every statement that comes later waits behind the attempt, so an attempt waits
+-- 50 ms at most for each table, and lets go of the others before it pauses.
+CREATE FUNCTION lock_alone(tables text[]) RETURNS void LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
+DECLARE of_table text;
+BEGIN
+    FOR attempt IN 1..10 LOOP
+        BEGIN
+            FOREACH of_table IN ARRAY tables LOOP
+                EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', of_table);
+            END LOOP;
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            PERFORM pg_sleep(0.5 + random());
+        END;
+    END LOOP;
+    RAISE lock_not_available USING MESSAGE = format('%s is never free for 50 ms', of_table);
+END $$;
+
+-- How many rows of a family came while their period was missing, counted to 10,000, and the moment of the last one.
+CREATE FUNCTION rows_without_period(of_family text) RETURNS TABLE (count bigint, latest timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = public, pg_temp AS $$
+DECLARE
+    t partitioned_tables;
+    covered_from text := key_at(of_family, (SELECT max(ends_at) FROM partitions WHERE table_name = of_family));
+    found record;
+BEGIN
+    count := 0;
+    FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
+        EXECUTE format(
+            'SELECT count(*) AS count, (SELECT %2$I FROM %1$I ORDER BY %2$I DESC LIMIT 1)::text AS key
+            FROM (SELECT FROM %1$I WHERE %3$L IS NULL OR %2$I >= %3$L LIMIT 10000) AS rows',
+            t.table_name || '_rest', t.key, covered_from) INTO found;
+        CONTINUE WHEN found.count = 0;
+        count := count + found.count;
+        latest := greatest(latest, CASE of_family WHEN 'notifications' THEN time_of(found.key::uuid) ELSE found.key::timestamptz END);
+    END LOOP;
+    RETURN NEXT;
+END $$;
+
+-- Makes the next period of a family, unless one period lies ahead. Where rows came without a period, `…_rest` becomes one first.
+--
+-- ATTACH PARTITION locks `…_rest` alone. A statement that reads or changes rows locks `…_rest` too, an insert does not.
+CREATE FUNCTION make_partition(of_family text, period interval, as_of timestamptz) RETURNS SETOF text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    tables text[] := ARRAY(SELECT table_name FROM partitioned_tables WHERE family = of_family);
+    rests text[] := ARRAY(SELECT table_name || '_rest' FROM partitioned_tables WHERE family = of_family);
+    t partitioned_tables;
+    begins timestamptz;
+    ends timestamptz;
+    rest record;
+    suffix text;
+BEGIN
+    IF tables = '{}' OR period < interval '1 hour' THEN
+        RAISE insufficient_privilege USING MESSAGE = format('there are no partitions of %s for %s', of_family, period);
+    END IF;
+    -- One process at a time. No statement of a caller waits for this lock.
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', of_family);
+    SELECT max(ends_at) INTO begins FROM partitions WHERE table_name = of_family;
+    IF begins >= as_of + period THEN
+        RETURN;
+    END IF;
+    -- The first period begins early: a process whose clock is behind makes ids of yesterday.
+    begins := coalesce(begins, date_trunc('day', as_of, 'UTC') - period);
+    suffix := to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD_HH24MI');
+    SELECT * INTO rest FROM rows_without_period(of_family);
+    IF rest.count = 0 THEN
+        ends := greatest(begins, date_trunc('day', as_of, 'UTC')) + period;
+        FOREACH t.table_name IN ARRAY tables LOOP
+            PERFORM new_partition(t.table_name, t.table_name || suffix);
+        END LOOP;
+        PERFORM lock_alone(rests);
+        SELECT * INTO rest FROM rows_without_period(of_family);
+        IF rest.count > 0 THEN
+            RAISE lock_not_available USING MESSAGE = format('rows of %s came without a period meanwhile', of_family);
+        END IF;
+    ELSE
+        PERFORM lock_alone(tables || rests);
+        SELECT * INTO rest FROM rows_without_period(of_family);
+        ends := date_trunc('minute', greatest(as_of, rest.latest)) + interval '1 minute';
+        FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
+            EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', t.table_name, t.table_name || '_rest');
+            EXECUTE format('ALTER TABLE %I RENAME TO %I', t.table_name || '_rest', t.table_name || suffix);
+            PERFORM new_partition(t.table_name, t.table_name || '_rest');
+            EXECUTE format('WITH early AS (DELETE FROM %I WHERE %I < %L RETURNING *) INSERT INTO %I SELECT * FROM early',
+                t.table_name || suffix, t.key, key_at(of_family, begins), t.table_name || '_rest');
+        END LOOP;
+    END IF;
+    FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
+        PERFORM attach_partition(t, t.table_name || suffix, begins, ends);
+        IF rest.count > 0 THEN
+            EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I DEFAULT', t.table_name, t.table_name || '_rest');
+        END IF;
+        RETURN NEXT t.table_name || suffix;
+    END LOOP;
+END $$;
+
+-- Until when a period's rows are in use. A notification that is due at once is over four days after its acceptance: its lifetime is three days
+-- at the most, and devices of other time zones may get it a day later. Those that are scheduled further ahead are looked up.
+CREATE FUNCTION in_use_until(p partitions) RETURNS timestamptz LANGUAGE plpgsql STABLE SET search_path = public, pg_temp AS $$
+DECLARE last_expiry timestamptz;
+BEGIN
+    IF p.family = 'idempotency_records' THEN
+        RETURN p.ends_at + interval '1 day';
+    ELSIF p.family = 'installation_history' THEN
+        RETURN p.ends_at;
+    END IF;
+    EXECUTE format('SELECT max(expires_at) FROM %I WHERE expires_at - accepted_at > interval ''4 days''', replace(p.name, p.table_name, 'notifications'))
+    INTO last_expiry;
+    RETURN greatest(p.ends_at + interval '4 days', last_expiry);
+END $$;
+
+-- Drops the periods of a family that have not been in use for as long as the retention.
+CREATE FUNCTION drop_partitions(of_family text, retention interval, as_of timestamptz) RETURNS SETOF text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    t partitioned_tables;
+    passed timestamptz[];
+    name text;
+BEGIN
+    IF retention < '0' OR NOT EXISTS (SELECT FROM partitioned_tables WHERE family = of_family) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('%s keeps no rows for %s', of_family, retention);
+    END IF;
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', of_family);
+    -- Of a process whose clock was far behind. No notification is in use for longer than 35 days.
+    FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
+        EXECUTE format('DELETE FROM %I WHERE %I < %L', t.table_name || '_rest', t.key, key_at(of_family, as_of - retention - interval '35 days'));
+    END LOOP;
+    passed := ARRAY(SELECT p.begins_at FROM partitions p WHERE p.table_name = of_family AND in_use_until(p) <= as_of - retention);
+    IF passed = '{}' THEN
+        RETURN;
+    END IF;
+    PERFORM lock_alone(ARRAY(SELECT table_name FROM partitioned_tables WHERE family = of_family));
+    FOR name IN SELECT p.name FROM partitions p WHERE p.family = of_family AND p.begins_at = ANY (passed) ORDER BY p.begins_at, p.name LOOP
+        EXECUTE format('DROP TABLE %I', name);
+        RETURN NEXT name;
+    END LOOP;
+END $$;
+
+-- For each family: until when rows have a period, since when the oldest period is not in use any more, and how many rows came without one.
+CREATE FUNCTION partition_states() RETURNS TABLE (family text, covered_until timestamptz, in_use_until timestamptz, rest_rows bigint)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT f.family, (SELECT max(p.ends_at) FROM partitions p WHERE p.table_name = f.family),
+        (SELECT min(in_use_until(p)) FROM partitions p WHERE p.table_name = f.family), (SELECT r.count FROM rows_without_period(f.family) r)
+    FROM partitioned_tables f WHERE f.table_name = f.family;
+END;
+
+-- The service's account may not change tables. It may call make_partition and drop_partitions.
+REVOKE EXECUTE ON FUNCTION make_partition, drop_partitions, new_partition, attach_partition, lock_alone FROM PUBLIC;
+
+-- The first periods, as long as the service makes them if its settings do not say otherwise.
+DO $$
+DECLARE t partitioned_tables;
+BEGIN
+    FOR t IN SELECT * FROM partitioned_tables LOOP
+        PERFORM new_partition(t.table_name, t.table_name || '_rest');
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I DEFAULT', t.table_name, t.table_name || '_rest');
+    END LOOP;
+    FOR turn IN 1..3 LOOP
+        PERFORM make_partition('notifications', interval '4 days', now()), make_partition('installation_history', interval '12 days', now()),
+            make_partition('idempotency_records', interval '1 day', now());
+    END LOOP;
+END $$;
 
 -- MARK: Leases
 

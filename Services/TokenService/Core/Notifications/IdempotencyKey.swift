@@ -1,6 +1,6 @@
 import OpenSSL
 
-/// A sender's `Idempotency-Key` with what it was used for: one key of one caller in one app, one notification, for 24 hours.
+/// A sender's `Idempotency-Key` with what it was used for: one key of one caller in one app, one notification, today and tomorrow (UTC).
 package struct IdempotencyKey: Equatable, Sendable {
     package static let maximumBytes = 255
 

@@ -3,19 +3,33 @@ import PushModel
 
 extension NotificationStore {
     /// Keys come in ascending order, so that a transaction that waits for another's key holds none that the other waits for.
+    ///
+    /// A key has one record a day. Two transactions that use it on two sides of midnight, UTC, do not see each other's record. So in the first
+    /// minutes of a day a key is claimed for the day before as well: that waits for a transaction of the day before, which lasts seconds at most.
     static func claimKeys(
         apps: [Int64], callers: [String], keys: [String], fingerprints: [[UInt8]], notifications: [PushID], warnings: [String]
     ) -> PostgresQuery {
         """
-        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, fingerprint, notification, expires_at, warnings)
-        SELECT app, caller, key, fingerprint, notification, now() + interval '24 hours', warnings
-        FROM unnest(\(apps)::bigint[], \(callers)::text[], \(keys)::text[], \(fingerprints)::bytea[], \(notifications)::uuid[],
-                \(warnings)::text[])
-            AS e (app, caller, key, fingerprint, notification, warnings)
-        ON CONFLICT (app_id, api_key_id, key) DO UPDATE SET
-            fingerprint = excluded.fingerprint, notification = excluded.notification, expires_at = excluded.expires_at,
-            warnings = excluded.warnings
-        WHERE r.expires_at <= now()
+        WITH asked AS (
+            SELECT e.*, days.today, now() < days.today + interval '5 minutes' AS has_just_begun
+            FROM unnest(\(apps)::bigint[], \(callers)::text[], \(keys)::text[], \(fingerprints)::bytea[], \(notifications)::uuid[],
+                    \(warnings)::text[])
+                AS e (app, caller, key, fingerprint, notification, warnings), (SELECT date_trunc('day', now(), 'UTC') AS today) AS days
+            WHERE NOT EXISTS (
+                SELECT FROM idempotency_records r
+                WHERE r.app_id = e.app AND r.api_key_id = e.caller AND r.key = e.key
+                    AND r.day = date_trunc('day', now(), 'UTC') - interval '24 hours' FOR KEY SHARE)
+        ), claimed_for_yesterday AS (
+            INSERT INTO idempotency_records AS r (app_id, api_key_id, key, day, fingerprint, notification, warnings)
+            SELECT app, caller, key, today - interval '24 hours', fingerprint, notification, warnings FROM asked WHERE has_just_begun
+            ON CONFLICT (app_id, api_key_id, key, day) DO UPDATE SET warnings = r.warnings WHERE false
+            RETURNING notification
+        )
+        INSERT INTO idempotency_records AS r (app_id, api_key_id, key, day, fingerprint, notification, warnings)
+        SELECT app, caller, key, today, fingerprint, notification, warnings FROM asked
+        WHERE NOT has_just_begun OR notification IN (SELECT notification FROM claimed_for_yesterday)
+        -- Locks the record, so that its notification is not removed meanwhile.
+        ON CONFLICT (app_id, api_key_id, key, day) DO UPDATE SET warnings = r.warnings WHERE false
         RETURNING notification
         """
     }
@@ -23,9 +37,10 @@ extension NotificationStore {
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
-            n.not_before IS NOT NULL OR n.local_time IS NOT NULL AS is_scheduled, r.warnings, r.expires_at > now() AS is_valid
+            n.not_before IS NOT NULL OR n.local_time IS NOT NULL AS is_scheduled, r.warnings
         FROM idempotency_records r JOIN notifications n ON n.id = r.notification
         WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
+            AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
         """
     }
 

@@ -105,10 +105,9 @@ package struct NotificationStore {
         }
     }
 
-    /// What was accepted with the key within its 24 hours: ``Verdict/replay(_:)``, ``Verdict/mismatch``, or nil.
+    /// What was accepted with the key today or yesterday, UTC: ``Verdict/replay(_:)``, ``Verdict/mismatch``, or nil.
     package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict? {
-        guard let row = try session.execute(Self.selectKey(idempotency, app: app)).first, try row["is_valid"] else { return nil }
-        return try Self.verdict(row, of: idempotency, app: app)
+        try session.execute(Self.selectKey(idempotency, app: app)).first.map { row in try Self.verdict(row, of: idempotency, app: app) }
     }
 
     /// What the key was used for by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the

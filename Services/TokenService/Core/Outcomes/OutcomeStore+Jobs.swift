@@ -79,9 +79,9 @@ extension OutcomeStore {
         let (notifications, numbers) = (jobs.map(\.notification), jobs.map(\.number))
         try session.execute(
             """
-            SELECT FROM jobs
-            WHERE (notification, number) IN (SELECT * FROM unnest(\(notifications)::uuid[], \(numbers)::bigint[]))
-            ORDER BY notification, number FOR NO KEY UPDATE
+            SELECT FROM unnest(\(notifications)::uuid[], \(numbers)::bigint[]) AS e (notification, number)
+            JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+            ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
             """)
     }
 }

@@ -13,7 +13,9 @@ extension OutcomeStore {
         guard !entries.isEmpty else { return [] }
         let notifications = Set(entries.map(\.delivery.notification)).sorted()
         let apps: [Int64] = try session.execute(
-            "SELECT DISTINCT app_id FROM notifications WHERE id = ANY (\(notifications)) ORDER BY app_id"
+            """
+            SELECT DISTINCT n.app_id FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.app_id
+            """
         ).column("app_id")
         try lockBrakes(of: apps)
         return apps

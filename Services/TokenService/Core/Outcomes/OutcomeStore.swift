@@ -38,7 +38,10 @@ package struct OutcomeStore {
         guard !notifications.isEmpty else { return [:] }
         var origins: [PushID: Origin] = [:]
         let rows = try session.execute(
-            "SELECT id, app_id, receipts = 'all' AS keeps_all FROM notifications WHERE id = ANY (\(notifications))")
+            """
+            SELECT n.id, n.app_id, n.receipts = 'all' AS keeps_all
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            """)
         for row in rows { origins[try row["id"]] = Origin(app: try row["app_id"], keepsAll: try row["keeps_all"]) }
         return origins
     }
@@ -85,7 +88,10 @@ package struct OutcomeStore {
         // Counters know no tokens: there an erased one counts as any other.
         let erased = Tally(finished.lazy.filter { $0.isErased && origins[$0.notification]?.keepsAll == true }.map(\.notification)).counts
         let unsent = Set(finished.lazy.filter(\.isUnsent).map(\.notification))
-        try session.execute("SELECT FROM notifications WHERE id = ANY (\(ids)) ORDER BY id FOR NO KEY UPDATE")
+        try session.execute(
+            """
+            SELECT FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+            """)
         let settled: [Bool] = try session.execute(
             """
             UPDATE notifications n SET pending = n.pending - e.count, total = n.total - e.erased,

@@ -22,8 +22,9 @@ extension ErasureStore {
                 WITH found AS MATERIALIZED (
                     SELECT id FROM notifications WHERE target_users @> ARRAY[\(user)] AND app_id = \(app.id) AND id > \(cursor)
                 ), page AS (
-                    SELECT id, array_remove(array_remove(target_users, \(user)), NULL) = '{}' AS is_only FROM notifications
-                    WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT \(Self.notificationBatch))) ORDER BY id FOR NO KEY UPDATE
+                    SELECT n.id, array_remove(array_remove(n.target_users, \(user)), NULL) = '{}' AS is_only
+                    FROM (SELECT id FROM found ORDER BY id LIMIT \(Self.notificationBatch)) AS next JOIN notifications n ON n.id = next.id
+                    ORDER BY n.id FOR NO KEY UPDATE OF n
                 ), left_out AS (
                     UPDATE notifications n SET target_users = array_replace(n.target_users, \(user), NULL) FROM page
                     WHERE n.id = page.id AND NOT page.is_only
@@ -41,8 +42,9 @@ extension ErasureStore {
                 WHERE coalesce(target_installations, target_holders) && \(ended.map(\.installation))
                     AND (target_installations IS NOT NULL OR target_holders IS NOT NULL) AND app_id = \(app.id) AND id > \(cursor)
             )
-            SELECT id, target_installations, target_tokens, target_holders, target_epochs FROM notifications
-            WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT \(Self.notificationBatch))) ORDER BY id FOR NO KEY UPDATE
+            SELECT n.id, n.target_installations, n.target_tokens, n.target_holders, n.target_epochs
+            FROM (SELECT id FROM found ORDER BY id LIMIT \(Self.notificationBatch)) AS next JOIN notifications n ON n.id = next.id
+            ORDER BY n.id FOR NO KEY UPDATE OF n
             """
         ).map { row in try TargetList(row) }
         let times = Dictionary(grouping: ended, by: \.installation)

@@ -49,8 +49,8 @@ extension ErasureStore {
     func removeHistory(of ended: [Ended]) throws -> Int {
         try session.execute(
             """
-            DELETE FROM installation_history WHERE id IN (
-                SELECT h.id
+            DELETE FROM installation_history WHERE (id, at) IN (
+                SELECT h.id, h.at
                 FROM unnest(\(ended.map(\.installation))::uuid[], \(ended.map(\.historyFrom))::bigint[], \(ended.map(\.historyTo))::bigint[])
                     AS e (installation, history_from, history_to)
                 JOIN installation_history h ON h.app_id = \(app.id) AND h.installation = e.installation
@@ -64,8 +64,8 @@ extension ErasureStore {
     func removeHistory(namingUserUpTo end: Int64) throws -> Int {
         try session.execute(
             """
-            DELETE FROM installation_history WHERE id IN (
-                SELECT id FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id <= \(end)
+            DELETE FROM installation_history WHERE (id, at) IN (
+                SELECT id, at FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id <= \(end)
                 ORDER BY id LIMIT \(Self.historyBatch))
             """
         ).affected

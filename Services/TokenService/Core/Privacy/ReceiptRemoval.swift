@@ -43,7 +43,10 @@ package struct ReceiptRemoval {
     package func removeBatch(of notifications: [PushID]) throws -> Count {
         var gone = Gone()
         let jobs = try session.execute(
-            "SELECT notification, number FROM jobs WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)")
+            """
+            SELECT j.notification, j.number FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN jobs j ON j.notification = e.id
+            LIMIT \(Self.batch)
+            """)
         try gone.add(session.execute(removal(ofJobs: jobs.column("notification"), jobs.column("number"))))
         guard jobs.count < Self.batch else {
             try discount(gone)
@@ -51,7 +54,8 @@ package struct ReceiptRemoval {
         }
         let receipts = try session.execute(
             """
-            SELECT notification, number, "position" FROM receipts WHERE notification = ANY (\(notifications)) LIMIT \(Self.batch)
+            SELECT r.notification, r.number, r."position"
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN receipts r ON r.notification = e.id LIMIT \(Self.batch)
             """
         ).map { row in try Key(row) }
         try gone.add(session.execute(removal(of: receipts)))
@@ -59,12 +63,17 @@ package struct ReceiptRemoval {
             try discount(gone)
             return Count(deliveries: gone.deliveries)
         }
-        // What goes with its notification need not be discounted from it first.
+        // What goes with its notification need not be discounted from it first. Fan-out changes the notification before it makes jobs, and an
+        // outcome locks its job before it writes a receipt or a counter: what follows the notification here finds whatever they have made.
         let removed = try session.pipeline([
-            "DELETE FROM notifications WHERE id = ANY (\(notifications))",
+            "DELETE FROM notifications n USING unnest(\(notifications)::uuid[]) AS e (id) WHERE n.id = e.id",
+            "DELETE FROM jobs j USING unnest(\(notifications)::uuid[]) AS e (id) WHERE j.notification = e.id",
+            "DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) WHERE r.notification = e.id",
+            "DELETE FROM notification_counts c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
+            "DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) WHERE v.notification = e.id",
             "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
         ]).map(\.affected)
-        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[1], isDone: true)
+        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[5], isDone: true)
     }
 
     /// Removes receipts, wherever they belong.
@@ -138,7 +147,10 @@ package struct ReceiptRemoval {
     private func discount(_ gone: Gone) throws {
         let notifications = gone.waiting.keys.sorted()
         guard !notifications.isEmpty else { return }
-        try session.execute("SELECT FROM notifications WHERE id = ANY (\(notifications)) ORDER BY id FOR UPDATE")
+        try session.execute(
+            """
+            SELECT FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR UPDATE OF n
+            """)
         try session.execute(
             """
             UPDATE notifications n SET total = n.total - e.waiting - CASE n.receipts WHEN 'all' THEN e.ended ELSE 0 END,

@@ -95,7 +95,7 @@ extension UserExportStore {
             WITH found AS MATERIALIZED (
                 SELECT id FROM notifications WHERE target_users @> ARRAY[\(user)] AND app_id = \(app.id) AND id > \(cursor)
             )
-            SELECT * FROM notifications WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id LIMIT \(limit))) ORDER BY id
+            SELECT n.* FROM (SELECT id FROM found ORDER BY id LIMIT \(limit)) AS page JOIN notifications n ON n.id = page.id ORDER BY n.id
             """,
             """
             SELECT n.* FROM installations i
@@ -104,13 +104,14 @@ extension UserExportStore {
             ORDER BY n.id LIMIT \(limit)
             """,
             """
-            SELECT * FROM notifications WHERE id = ANY (ARRAY(
+            SELECT n.* FROM (
                 SELECT DISTINCT n.id FROM ended_stays s
                 JOIN notifications n ON n.app_id = s.app_id AND n.target_installation = s.installation AND n.id > \(cursor)
                 WHERE s.app_id = \(app.id) AND s.owner = \(user)
                     AND n.target_epochs[1] >= s.epochs_from AND n.target_epochs[1] < s.epochs_below
-                ORDER BY n.id LIMIT \(limit)))
-            ORDER BY id
+                ORDER BY n.id LIMIT \(limit)
+            ) AS page JOIN notifications n ON n.id = page.id
+            ORDER BY n.id
             """,
         ]
     }

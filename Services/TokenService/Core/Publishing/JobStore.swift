@@ -117,9 +117,9 @@ package struct JobStore {
         var terms: [PushID: Terms] = [:]
         let rows = try session.execute(
             """
-            SELECT id, lifetime_ms, state = 'cancelled' AS is_cancelled, is_walked,
-                target_all IS TRUE OR target_query IS NOT NULL AS is_audience
-            FROM notifications WHERE id = ANY (\(notifications))
+            SELECT n.id, n.lifetime_ms, n.state = 'cancelled' AS is_cancelled, n.is_walked,
+                n.target_all IS TRUE OR n.target_query IS NOT NULL AS is_audience
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             """)
         for row in rows { terms[try row["id"]] = try Terms(row) }
         for row in try session.execute(Self.variants(of: notifications)) {
@@ -129,10 +129,13 @@ package struct JobStore {
         return terms
     }
 
+    /// OFFSET 0: looked up one by one. Most notifications have no variants, and a small table would be read as a whole.
     static func variants(of notifications: [PushID]) -> PostgresQuery {
         """
-        SELECT notification, locale, payload FROM notification_variants WHERE notification = ANY (\(notifications))
-        ORDER BY notification, locale
+        SELECT v.notification, v.locale, v.payload
+        FROM unnest(\(notifications)::uuid[]) AS e (id)
+        CROSS JOIN LATERAL (SELECT * FROM notification_variants WHERE notification = e.id OFFSET 0) AS v
+        ORDER BY v.notification, v.locale
         """
     }
 
@@ -224,10 +227,12 @@ package struct JobStore {
                     WHERE CASE WHEN n.target_tokens IS NULL THEN target.installation = ANY (holders.ids)
                         ELSE target.place = array_position(n.target_tokens, m.token) END
                     UNION ALL (
-                        SELECT h.installation, h.owner_epoch FROM installation_history h
-                        WHERE h.app_id = n.app_id AND h.owner = ANY (coalesce(n.target_users, ARRAY[n.target_user]))
-                            AND h.installation = ANY (holders.ids) AND h.owner_epoch IS NOT NULL
-                        ORDER BY h.id DESC LIMIT 1)
+                        -- OFFSET 0: found first and put in order then. Otherwise PostgreSQL reads the history in the order of its ids.
+                        SELECT h.installation, h.owner_epoch FROM (
+                            SELECT * FROM installation_history
+                            WHERE app_id = n.app_id AND owner = ANY (coalesce(n.target_users, ARRAY[n.target_user]))
+                                AND installation = ANY (holders.ids) AND owner_epoch IS NOT NULL OFFSET 0
+                        ) AS h ORDER BY h.id DESC LIMIT 1)
                 ) AS named
                 WHERE n.id = m.notification LIMIT 1
             ) AS addressee ON NOT m.is_meant
@@ -264,11 +269,10 @@ package struct JobStore {
         try session.execute(
             """
             WITH locked AS (
-                SELECT notification, number FROM jobs
-                WHERE (notification, number) IN (
-                    SELECT notification, number::int
-                    FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number))
-                ORDER BY notification, number FOR NO KEY UPDATE
+                SELECT j.notification, j.number
+                FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
+                JOIN jobs j ON j.notification = e.notification AND j.number = e.number
+                ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
             )
             UPDATE jobs j SET free_from = now() + make_interval(secs => \(seconds)) FROM locked l
             WHERE j.notification = l.notification AND j.number = l.number AND coalesce(j.published_at, 'infinity') = 'infinity'

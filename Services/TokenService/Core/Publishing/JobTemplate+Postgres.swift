@@ -3,12 +3,13 @@ package import PushModel
 
 extension JobTemplate {
     /// Of these notifications that still exist, in ascending order of id.
+    /// - Parameter ids: Each once.
     package static func load(_ ids: [PushID], in session: PostgresSession) throws -> [JobTemplate] {
         try session.execute(
             """
             SELECT n.id, a.slug, n.lane, n.push_type, n.priority, n.collapse_id, n.apns_expiration, n.on_unknown, n.expires_at, n.payload,
                 n.topic, n.accepted_at, n.traceparent
-            FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = ANY (\(ids)) ORDER BY n.id
+            FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id JOIN apps a ON a.id = n.app_id ORDER BY n.id
             """
         ).map { row in try JobTemplate(row) }
     }

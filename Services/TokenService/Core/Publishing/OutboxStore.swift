@@ -29,7 +29,9 @@ package struct OutboxStore {
         guard !ids.isEmpty else { return }
         try session.execute(
             """
-            WITH locked AS (SELECT id FROM notifications WHERE id = ANY (\(ids)) ORDER BY id FOR NO KEY UPDATE)
+            WITH locked AS (
+                SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+            )
             UPDATE notifications n SET free_from = now() + interval '1 second' FROM locked WHERE n.id = locked.id AND n.expanded_at IS NULL
             """)
     }
@@ -37,7 +39,9 @@ package struct OutboxStore {
     /// Of claimed fan-outs, those that supersede older notifications.
     package func superseding(_ ids: [PushID]) throws -> Set<PushID> {
         let found: [PushID] = try session.execute(
-            "SELECT id FROM notifications WHERE id = ANY (\(ids)) AND supersede_key IS NOT NULL"
+            """
+            SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id WHERE n.supersede_key IS NOT NULL
+            """
         ).column("id")
         return Set(found)
     }

@@ -46,8 +46,8 @@ final class Sampler: Sendable {
         let answer = try await platform.database.query(
             """
             SELECT relname, (xpath('//n/text()', query_to_xml(format('SELECT count(*) AS n FROM %I', relname), false, true, '')))[1]::text,
-                pg_total_relation_size(oid)
-            FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+                (SELECT sum(pg_total_relation_size(part)) FROM (SELECT oid AS part UNION SELECT relid FROM pg_partition_tree(oid)) AS parts)
+            FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = 'public'::regnamespace
             UNION ALL
             SELECT '\(Self.unpublishedJobs)', count(*)::text, 0 FROM jobs WHERE published_at IS NULL
             """)

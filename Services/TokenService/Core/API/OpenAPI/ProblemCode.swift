@@ -151,7 +151,7 @@ extension ProblemCode {
                 "Another request with the key is still being worked on. `Retry-After` says when to repeat this one to learn what became of it.",
                 isRetryable: true, saysWhen: true)
         case .idempotencyKeyReused:
-            ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body within the last 24 hours.")
+            ProblemKind(422, "Idempotency-Key was used before", "The key was used with another body today or yesterday (UTC).")
         case .internalError: ProblemKind(500, "Internal error", "Our fault; it was noted.")
         case .shuttingDown: .unavailable("This instance is stopping, and its deadline has passed; another instance answers.")
         case .backlogFull: .unavailable("The message broker is away and too many notifications wait for it.")

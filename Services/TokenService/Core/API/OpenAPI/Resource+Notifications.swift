@@ -10,7 +10,7 @@ extension Resource {
         parameters: [
             .header(
                 "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
-                "The same key with the same body answers the same again, for 24 hours per app and API key."),
+                "The same key with the same body answers the same again, for at least 24 hours per app and API key."),
             .header("traceparent", .string(), "W3C trace context; travels with the notification."),
         ],
         request: .json(NotificationRequest.schema),

@@ -70,7 +70,9 @@ package struct CancellationStore {
         guard !ids.isEmpty else { return }
         try session.execute(
             """
-            WITH locked AS (SELECT id FROM notifications WHERE id = ANY (\(ids.sorted())) ORDER BY id FOR NO KEY UPDATE)
+            WITH locked AS (
+                SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+            )
             UPDATE notifications n SET cancel_published_at = now() FROM locked WHERE n.id = locked.id AND n.cancel_published_at IS NULL
             """)
     }

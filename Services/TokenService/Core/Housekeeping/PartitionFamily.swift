@@ -1,0 +1,23 @@
+import Postgres
+
+/// The tables that are partitioned by time, by the first table of each family: a family's tables have the same periods.
+package enum PartitionFamily: String, CaseIterable, PostgresEncodable, PostgresDecodable, Sendable {
+    /// Also `notification_variants`, `jobs`, `receipts` and `notification_counts`.
+    case notifications
+    case history = "installation_history"
+    case idempotencyRecords = "idempotency_records"
+}
+
+extension Housekeeper.Settings {
+    /// Counted from when the rows of a period are not in use any more.
+    func retentionDays(of family: PartitionFamily) -> Int {
+        switch family {
+        case .notifications: receiptDays
+        case .history: historyDays
+        case .idempotencyRecords: 0
+        }
+    }
+
+    /// About eight periods in a retention: before PostgreSQL 18, a statement whose plan is kept locks every partition.
+    func periodDays(of family: PartitionFamily) -> Int { max(1, (retentionDays(of: family) + 7) / 8) }
+}

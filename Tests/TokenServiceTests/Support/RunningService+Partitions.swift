@@ -1,0 +1,87 @@
+import Postgres
+import PushModel
+import TokenService
+
+extension RunningService {
+    /// A period of what belongs to notifications, `…_passed`: from 20 days ago until 10 days ago.
+    func makePassedPeriod() async throws {
+        try await patiently(
+            """
+            DO $$
+            DECLARE t partitioned_tables;
+            BEGIN
+                FOR t IN SELECT * FROM partitioned_tables WHERE family = 'notifications' LOOP
+                    PERFORM new_partition(t.table_name, t.table_name || '_passed'),
+                        attach_partition(t, t.table_name || '_passed', now() - interval '20 days', now() - interval '10 days');
+                END LOOP;
+            END $$
+            """)
+    }
+
+    /// Drops every period that a process has made.
+    func dropPeriods() async throws {
+        try await patiently(
+            """
+            DO $$
+            DECLARE doomed text;
+            BEGIN
+                FOR doomed IN SELECT p.name FROM partitions p LOOP
+                    EXECUTE format('DROP TABLE %I', doomed);
+                END LOOP;
+            END $$
+            """)
+    }
+
+    /// Nothing of the service waits for it: it may wait for the service.
+    private func patiently(_ statement: String) async throws {
+        try await pool.session { session in
+            try session.simple("SET lock_timeout = '20s'")
+            try session.simple(statement)
+            try session.simple("RESET lock_timeout")
+        }
+    }
+
+    /// A notification that was accepted so long ago, with a job to every token, a receipt, a counter and a variant.
+    /// - Parameter expiresInDays: May be negative.
+    func insert(_ state: String, acceptedDaysAgo: Int64, expiresInDays: Int64) async throws -> PushID {
+        let now = UnixClock.now()
+        let day: Int64 = 86_400_000
+        let id = PushID.timeOrdered(milliseconds: now - acceptedDaysAgo * day)
+        try await pool.session { session in
+            try session.pipeline([
+                """
+                INSERT INTO notifications (id, app_id, target_user, lane, push_type, topic, priority, on_unknown, payload, traceparent,
+                    accepted_at, expires_at, state, total, pending, jobs, expanded_at)
+                SELECT \(id), a.id, 'ada', 'now', 'alert', 'com.example.shop', 10, 'resend', '{}', '',
+                    \(milliseconds: now - acceptedDaysAgo * day)::timestamptz, \(milliseconds: now + expiresInDays * day)::timestamptz,
+                    \(state), t.count, t.count, 1, now()
+                FROM apps a, (SELECT count(*)::int AS count FROM tokens) AS t
+                """,
+                """
+                INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
+                SELECT \(id), 0, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY id), now(), now() FROM tokens
+                """,
+                """
+                INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, updated_at)
+                SELECT \(id), 0, 0, min(id), '00000000-0000-4000-8000-000000000001', 1, 'production', now() FROM tokens
+                """,
+                "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES (\(id), 'accepted', 200, '', 1)",
+                "INSERT INTO notification_variants (notification, locale, payload) VALUES (\(id), 'de', '{}')",
+            ])
+        }
+        return id
+    }
+
+    /// As the housekeeping does it.
+    /// - Returns: the partitions that are gone.
+    @discardableResult
+    func dropPassed(retentionDays: Int) async throws -> [String] {
+        try await pool.transaction { session in
+            try PartitionStore(session: session).dropPassed(.notifications, retentionDays: retentionDays)
+        }
+    }
+
+    func ids(_ query: PostgresQuery) async throws -> [PushID] {
+        try await pool.session { session in try session.execute(query).column("id") }
+    }
+}
