@@ -664,7 +664,7 @@ inline DispatcherCore_tryAgain(k) {
     if
     :: job[k].attempt % TRIES == TRIES - 1 || expired[job[k].about] ->
         DispatcherCore_report(k, FAILED);
-        DispatcherCore_bury(k)
+        DispatcherCore_deadLetter(k)
     :: else ->
         licence[job[k].about]++;
         DispatcherCore_retryLater(k, RETRY)
@@ -678,7 +678,7 @@ inline DispatcherCore_stop__expired(k) {
     :: job[k].attempt % TRIES > 0 && job[k].stale -> DispatcherCore_report(k, FAILED)
     :: else ->
         DispatcherCore_report(k, FAILED);
-        DispatcherCore_bury(k)
+        DispatcherCore_deadLetter(k)
     fi
 }
 
@@ -691,7 +691,7 @@ inline DispatcherCore_report(k, as) {
     DispatcherCore_flush__outcome(k)
 }
 
-inline DispatcherCore_bury(k) {
+inline DispatcherCore_deadLetter(k) {
     job[k].copy = OWED;
     job[k].kind = LETTER
 }

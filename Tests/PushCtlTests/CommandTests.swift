@@ -94,9 +94,9 @@ struct CommandTests {
         func lines(_ text: String) throws -> String { cancellationLines(try JSONValue.parse(Array(text.utf8))) }
         #expect(
             try lines(#"{"id":"n","state":"cancelled","stoppable":1,"fence":"effective"}"#) == "Cancelled. 1 delivery was still stoppable.")
-        let walked = try lines(#"{"id":"n","state":"cancelled","stoppable":0,"not_expanded":true,"fence":"pending"}"#)
-        #expect(walked.hasPrefix("Cancelled. 0 deliveries were still stoppable.\n"))
-        #expect(walked.contains("more would have followed") && walked.contains("goes on trying"))
+        let fannedOut = try lines(#"{"id":"n","state":"cancelled","stoppable":0,"not_expanded":true,"fence":"pending"}"#)
+        #expect(fannedOut.hasPrefix("Cancelled. 0 deliveries were still stoppable.\n"))
+        #expect(fannedOut.contains("more would have followed") && fannedOut.contains("goes on trying"))
         #expect(try lines(#"{"id":"n","state":"completed","stoppable":0,"fence":"none"}"#).hasPrefix("Too late: it is completed."))
     }
 

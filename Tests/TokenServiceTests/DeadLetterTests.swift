@@ -27,10 +27,10 @@ struct DeadLetterTests {
         }
         var given = job
         given.attempt = attempt
-        try await bury(given.encoded(), running, headers: ["push-reason": reason])
+        try await deadLetter(given.encoded(), running, headers: ["push-reason": reason])
     }
 
-    static func bury(_ body: [UInt8], _ running: RunningService, headers: [String: String]) async throws {
+    static func deadLetter(_ body: [UInt8], _ running: RunningService, headers: [String: String]) async throws {
         let letter = OutgoingMessage(
             exchange: running.topology.deadExchange, routingKey: "now", messageID: .timeOrdered(milliseconds: UnixClock.now()),
             contentType: PushJob.contentType, headers: headers, body: body)
@@ -60,7 +60,7 @@ struct DeadLetterTests {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running, devices: 3)
             try await Self.giveUp(job, running)
-            try await Self.bury(Array("no job".utf8), running, headers: ["push-reason": "undecodable", "push-detail": "byte 0"])
+            try await Self.deadLetter(Array("no job".utf8), running, headers: ["push-reason": "undecodable", "push-detail": "byte 0"])
             let list = try await Self.list(running)
             #expect(list.number("matched") == 2 && list.number("seen") == 2)
             #expect(list["complete"]?.boolValue == true)
@@ -163,7 +163,7 @@ struct DeadLetterTests {
                 }
                 published.append(again.deliveries)
                 // The process dies between the broker's confirmation and the letter's removal.
-                try await Self.bury(job.encoded(), running, headers: ["push-reason": "attempts_used_up"])
+                try await Self.deadLetter(job.encoded(), running, headers: ["push-reason": "attempts_used_up"])
             }
             #expect(published[0] == published[1])
             #expect(Set(published[0].map(\.token.hex)) == [token(71), token(72)])
@@ -207,7 +207,7 @@ struct DeadLetterTests {
             #expect(try await Self.replay(running)["deliveries"]?.number("undecided") == 1)
             #expect(try await running.client.post(Self.path + "/drop", #"{"all":true}"#).json.number("letters") == 1)
             // A job that came back fifty times carries the broker's header instead of ours.
-            try await Self.bury(job.encoded(), running, headers: ["x-first-death-reason": "delivery_limit"])
+            try await Self.deadLetter(job.encoded(), running, headers: ["x-first-death-reason": "delivery_limit"])
             let again = try await running.jobs { signal in
                 #expect(try await Self.replay(running)["deliveries"]?.number("sent") == 1)
                 return try PushJob(decoding: try await signal.next().body)
@@ -249,7 +249,9 @@ struct DeadLetterTests {
         try await RunningService.run { running in
             let (_, job) = try await Self.job(running)
             try await Self.giveUp(job, running)
-            for text in ["one", "two", "three"] { try await Self.bury(Array(text.utf8), running, headers: ["push-reason": "undecodable"]) }
+            for text in ["one", "two", "three"] {
+                try await Self.deadLetter(Array(text.utf8), running, headers: ["push-reason": "undecodable"])
+            }
             for body in ["{}", #"{"all":false}"#, #"{"all":true,"app":"shop"}"#, #"{"ids":[]}"#, #"{"everything":true}"#] {
                 #expect(try await running.client.post(Self.path + "/drop", body).status == 400, "\(body)")
                 #expect(try await running.client.post(Self.path + "/replay", body).status == 400, "\(body)")
@@ -269,7 +271,7 @@ struct DeadLetterTests {
         try await RunningService.run { running in
             // Once the administrator's key is known.
             _ = try await running.client.makeApp()
-            try await Self.bury([1], running, headers: ["push-reason": "undecodable"])
+            try await Self.deadLetter([1], running, headers: ["push-reason": "undecodable"])
             let reading = QueueReading(queue: running.topology.deadQueue, configuration: running.broker, limit: 10)
             try await reading.read(wanting: { _ in true }) { _ in
                 let answer = try await running.client.get(Self.path)

@@ -23,21 +23,21 @@ struct HeldWorkTests {
             let hold = try await chief.setHold(#"{"all":true,"reason":"r"}"#)
             try await running.jobs { jobs in
                 let resolved = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
-                let walked = try #require(try await shop.send(#"{"users":["ada"]}"#, more: #","lane":"soon""#).json.text("id"))
+                let fannedOut = try #require(try await shop.send(#"{"users":["ada"]}"#, more: #","lane":"soon""#).json.text("id"))
                 _ = try await eventually {
                     try await running.count(Self.heldBy, [.text(hold)]) == 2 ? true : nil
                 }
                 // Nobody else's waits behind it.
                 let free = try #require(try await other.send(#"{"user":"ada"}"#, app: "other").json.text("id"))
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == free)
-                let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(walked)])
+                let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(fannedOut)])
                 #expect(made == 0, "a held fan-out makes no jobs")
                 #expect(try await shop.status(resolved).text("state") == "sending")
-                #expect(try await shop.status(walked).text("state") == "accepted")
+                #expect(try await shop.status(fannedOut).text("state") == "accepted")
                 try await chief.liftHold(hold)
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == resolved)
                 let job = try await running.jobs(.soon) { soon in try PushJob(decoding: try await soon.next().body) }
-                #expect(job.notification.description == walked)
+                #expect(job.notification.description == fannedOut)
                 _ = try await eventually {
                     try await running.count("SELECT count(*) FROM holds WHERE released_at IS NOT NULL") == 1 ? true : nil
                 }
@@ -127,7 +127,7 @@ struct HeldWorkTests {
         }
     }
 
-    @Test func whatIsHeldBeforeItsWalkExpiresAsWell() async throws {
+    @Test func whatIsHeldBeforeItsFanOutExpiresAsWell() async throws {
         try await RunningService.run { running in
             let (shop, chief) = try await running.operate()
             try await shop.register(installation(1), user: "ada", token: token(1))

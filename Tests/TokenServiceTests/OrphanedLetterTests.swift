@@ -23,7 +23,7 @@ struct OrphanedLetterTests {
     }
 
     private static func orphan(_ job: PushJob, _ running: RunningService) async throws {
-        try await DeadLetterTests.bury(job.encoded(), running, headers: ["x-first-death-reason": "delivery_limit"])
+        try await DeadLetterTests.deadLetter(job.encoded(), running, headers: ["x-first-death-reason": "delivery_limit"])
     }
 
     private static func part(_ job: PushJob, _ index: Int) -> PushJob {
@@ -99,7 +99,7 @@ struct OrphanedLetterTests {
         case logout, retired, erased, cancelled, replaced
 
         /// What the replay says.
-        var verdict: String {
+        var disposition: String {
             switch self {
             case .logout: "fenced"
             case .retired, .erased: "token_gone"
@@ -131,7 +131,7 @@ struct OrphanedLetterTests {
             try await Self.orphan(job, running)
             try await running.jobs(.soon) { signal in
                 let result = try await DeadLetterTests.replay(running)
-                try #require(result["deliveries"]?.number(change.verdict) == 1 && result.number("letters") == 1, "\(result)")
+                try #require(result["deliveries"]?.number(change.disposition) == 1 && result.number("letters") == 1, "\(result)")
                 if change == .replaced {
                     let again = try PushJob(decoding: try await signal.next().body)
                     #expect(again.deliveries.map(\.token.hex) == [token(77)])

@@ -88,15 +88,15 @@ struct PublishRefusalTests {
     }
 
     /// Publishing shows what it was refused only when the page is written: two may be under way by then, and a third.
-    @Test("A walk stops within pages, and is finished once the queue takes jobs again") func walk() async throws {
-        try await RunningService.run(.init(settings: ["WALK_PAGE_INSTALLATIONS": "100", "BROKER_TOPOLOGY": "operators"])) { running in
+    @Test("A fan-out stops within pages, and is finished once the queue takes jobs again") func fanOut() async throws {
+        try await RunningService.run(.init(settings: ["FAN_OUT_PAGE_INSTALLATIONS": "100", "BROKER_TOPOLOGY": "operators"])) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(2000, app: try await running.app())
             try await TestBroker.withConnection(running.broker) { try $0.deleteQueue(running.topology.jobQueue(.bulk)) }
             #expect(try await shop.send(#"{"all":true}"#).status == 202)
             _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="bulk"} 1"#) ? true : nil }
             // It has given itself back.
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_fan_outs_live 0") ? true : nil }
             let jobs: PostgresStatement = "SELECT count(*) FROM jobs"
             let made = try await running.count(jobs)
             #expect(1..<10 ~= made)
@@ -108,7 +108,7 @@ struct PublishRefusalTests {
             #expect(try await running.count(jobs) <= made + 4)
 
             try await TestBroker.withConnection(running.broker) { try running.topology.declare(on: $0) }
-            // A walk has come to its end with its last page, whose jobs are still to be confirmed then.
+            // A fan-out has come to its end with its last page, whose jobs are still to be confirmed then.
             _ = try await eventually {
                 let isExpanded = try await running.count("SELECT count(*) FROM notifications WHERE expanded_at IS NULL") == 0
                 let isPublished = try await running.count(RunningService.unpublishedJobs) == 0
@@ -130,13 +130,13 @@ struct RelayWindowTests {
     @Test("Nothing taken: one; everything taken: soon as much as ever") func closesAndOpens() {
         let window = window()
         #expect(window.isOpen(.now))
-        window.told(.now, RelayWindow.Answers([.failed(.nacked), .failed(.unroutable)]))
+        window.observe(.now, RelayWindow.Answers([.failed(.nacked), .failed(.unroutable)]))
         #expect(window.size(of: .now) == 1)
         #expect(window.isRefused(.now))
         #expect(window.isOpen(.bulk))
         var sizes: [Int] = []
         while !window.isOpen(.now) {
-            window.told(.now, RelayWindow.Answers([.confirmed]))
+            window.observe(.now, RelayWindow.Answers([.confirmed]))
             sizes.append(window.size(of: .now))
         }
         #expect(sizes == [8, 64, 200])
@@ -146,27 +146,27 @@ struct RelayWindowTests {
 
     @Test("What is taken in part is offered in smaller parts") func halves() {
         let window = window()
-        window.told(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)]))
+        window.observe(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)]))
         #expect(window.size(of: .soon) == 100)
         #expect(!window.isRefused(.soon))
-        for _ in 1...20 { window.told(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)])) }
+        for _ in 1...20 { window.observe(.soon, RelayWindow.Answers([.confirmed, .failed(.nacked)])) }
         #expect(window.size(of: .soon) == 1)
         #expect(!window.isRefused(.soon))
     }
 
-    @Test("A walk begins where it is the only one to ask") func walks() {
+    @Test("A fan-out begins where it is the only one to ask") func fanOuts() {
         let (window, start) = (window(), ContinuousClock.Instant.now)
-        #expect(window.letsWalk(.bulk, now: start))
-        window.told(.bulk, RelayWindow.Answers([.failed(.nacked)]), at: start)
-        #expect(!window.letsWalk(.bulk, now: start + .seconds(1)))
-        #expect(window.letsWalk(.now, now: start + .seconds(1)))
-        #expect(window.letsWalk(.bulk, now: start + .seconds(6)))
+        #expect(window.letsFanOut(.bulk, now: start))
+        window.observe(.bulk, RelayWindow.Answers([.failed(.nacked)]), at: start)
+        #expect(!window.letsFanOut(.bulk, now: start + .seconds(1)))
+        #expect(window.letsFanOut(.now, now: start + .seconds(1)))
+        #expect(window.letsFanOut(.bulk, now: start + .seconds(6)))
     }
 
     @Test("What says nothing of the queue changes nothing") func others() {
         let window = window()
-        window.told(.now, RelayWindow.Answers([.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)]))
-        window.told(.now, RelayWindow.Answers([]))
+        window.observe(.now, RelayWindow.Answers([.failed(.stopped), .failed(.full), .failed(.deadlineExceeded), .failed(.invalid)]))
+        window.observe(.now, RelayWindow.Answers([]))
         #expect(window.isOpen(.now))
         #expect(grown.waiting.isEmpty)
     }

@@ -37,7 +37,7 @@ struct QueryTests {
                     let list = try await shop.get("\(Self.notifications)?user=\(spelling)").json["notifications"]?.arrayValue
                     #expect(list?.map { $0.text("id") } == [id], "\(spelling)")
                     let why = try await shop.get("\(Self.notifications)/\(id)/why?user=\(spelling)").json
-                    #expect(why.text("user") == user && why.text("verdict") == "waiting", "\(spelling)")
+                    #expect(why.text("user") == user && why.text("conclusion") == "waiting", "\(spelling)")
                 }
             }
             let path = "/v1/apps/shop/installations/\(installation(1))"

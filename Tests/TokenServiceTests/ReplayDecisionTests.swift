@@ -34,7 +34,7 @@ struct ReplayDecisionTests {
         let testDescription: String
         let facts: ReplayFacts
         let extending: Int64?
-        let verdict: DeadLetterReplay.Verdict
+        let disposition: DeadLetterReplay.Disposition
         let target: ReplayDecision.Target?
         let attempts: Int
         /// From now, in milliseconds.
@@ -43,7 +43,7 @@ struct ReplayDecisionTests {
         let stop: String?
 
         init(
-            _ name: String, _ facts: ReplayFacts, _ verdict: DeadLetterReplay.Verdict, to target: ReplayDecision.Target? = nil,
+            _ name: String, _ facts: ReplayFacts, _ disposition: DeadLetterReplay.Disposition, to target: ReplayDecision.Target? = nil,
             attempts: Int = 0, end: Int64? = nil, stop: String? = nil, extending: Int64? = nil,
             where change: (inout ReplayFacts) -> Void = { _ in }
         ) {
@@ -52,7 +52,7 @@ struct ReplayDecisionTests {
             testDescription = name
             self.facts = facts
             self.extending = extending
-            self.verdict = verdict
+            self.disposition = disposition
             self.target = target
             self.attempts = attempts
             self.end = end
@@ -148,10 +148,10 @@ struct ReplayDecisionTests {
         },
     ]
 
-    @Test("Each case has its verdict, its target and its end", arguments: sent + toOthers + settled + timed)
+    @Test("Each case has its disposition, its target and its end", arguments: sent + toOthers + settled + timed)
     func decides(about each: Case) {
         let decision = ReplayDecision(each.facts, extending: each.extending)
-        #expect(decision.verdict == each.verdict)
+        #expect(decision.disposition == each.disposition)
         #expect(decision.target == each.target)
         #expect(decision.attempts == each.attempts)
         #expect(decision.end.map { $0 - Self.now } == each.end)
@@ -166,7 +166,7 @@ struct ReplayDecisionTests {
         var facts = Self.failed
         facts.outcome = outcome
         let decision = ReplayDecision(facts, extending: nil)
-        #expect(decision.verdict == ([.failed, .unknown, .expired].contains(outcome) ? .sent : .settled))
+        #expect(decision.disposition == ([.failed, .unknown, .expired].contains(outcome) ? .sent : .settled))
         #expect(decision.stop == nil)
     }
 }

@@ -100,13 +100,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
     package func submit(_ item: Item) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
             let waiting = Waiting(item, .one(continuation))
-            let verdict = state.withLock { state -> (isFull: Bool, batches: Int) in
+            let admission = state.withLock { state -> (isFull: Bool, batches: Int) in
                 guard state.waiting.count < maximumWaiting else { return (true, 0) }
                 state.waiting.append(waiting)
                 return (false, countInBatches(&state))
             }
-            if verdict.isFull { continuation.resume(throwing: CommitQueueFull()) }
-            for _ in 0..<verdict.batches { begin() }
+            if admission.isFull { continuation.resume(throwing: CommitQueueFull()) }
+            for _ in 0..<admission.batches { begin() }
         }
     }
 
@@ -117,13 +117,13 @@ package final class CommitQueue<Item: Sendable, Answer: Sendable>: Sendable {
         return await withCheckedContinuation { continuation in
             let answers = Answers(items.count, continuation)
             let waiting = items.enumerated().map { index, item in Waiting(item, .many(answers, index: index)) }
-            let verdict = state.withLock { state -> (admitted: Int, batches: Int) in
+            let admission = state.withLock { state -> (admitted: Int, batches: Int) in
                 let admitted = min(waiting.count, max(0, maximumWaiting - state.waiting.count))
                 state.waiting += waiting.prefix(admitted)
                 return (admitted, countInBatches(&state))
             }
-            for refused in waiting.dropFirst(verdict.admitted) { refused.receiver.resume(with: .failure(CommitQueueFull())) }
-            for _ in 0..<verdict.batches { begin() }
+            for refused in waiting.dropFirst(admission.admitted) { refused.receiver.resume(with: .failure(CommitQueueFull())) }
+            for _ in 0..<admission.batches { begin() }
         }
     }
 

@@ -48,14 +48,14 @@ package struct TokenService: Sendable {
         metrics.gauge(.brakesEngaged) { Double(brakes.count) }
 
         let events = EventStream(configuration, pool: pool, publisher: publisher, topology: topology, metrics: metrics, logger: logger)
-        let received = Basket<ReceivedMessage>()
+        let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(
             configuration: configuration.broker, topology: topology,
             subscriptions: [Subscription(queue: topology.tokenServiceOutcomesQueue, prefetch: OutcomeConsumer.prefetch)],
             logger: logger, onMessages: { received.put(contentsOf: $0) })
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: pool),
-            graveyard: Graveyard(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
+            deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
             metrics: metrics, logger: logger)
 
         let apps = AppStore(pool: pool)

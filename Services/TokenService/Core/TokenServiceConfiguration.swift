@@ -26,8 +26,8 @@ package struct TokenServiceConfiguration: Sendable {
     package var fenceTimeout: Duration
     package var relayInterval: Duration
     package var relayLease: Duration
-    /// Installations that a walk looks at in one transaction.
-    package var walkPage: Int
+    /// Installations that a fan-out looks at in one transaction.
+    package var fanOutPage: Int
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Settings
     package var webhooks: WebhookSettings
@@ -48,7 +48,7 @@ package struct TokenServiceConfiguration: Sendable {
         fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))
         relayInterval = .milliseconds(try config.integer("relay.intervalMs", default: 1000, in: 10...60_000))
         relayLease = try config.seconds("relay.leaseSeconds", default: 30, in: 1...3600)
-        walkPage = try config.integer("walk.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
+        fanOutPage = try config.integer("fanOut.pageInstallations", default: AudienceStore.installationsOfPage, in: 100...100_000)
         shutdownDeadline = try config.seconds("shutdown.deadlineSeconds", default: 20, in: 1...600)
         webhooks = try WebhookSettings(config, logger: logger)
         housekeeping = Housekeeper.Settings(

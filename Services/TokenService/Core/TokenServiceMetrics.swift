@@ -65,10 +65,10 @@ package struct TokenServiceMetrics: Sendable {
     func rateLimited() { count(.requestsRateLimited) }
     func shed(_ reason: LoadShedding.Reason) { count(.requestsShed, [("reason", reason.rawValue)]) }
 
-    package func observe(_ walks: WalkWatch) {
-        gauge(.walksLive) { Double(walks.live) }
-        gauge(.walkOldest) {
-            walks.oldestAge(now: UnixTime.milliseconds())
+    package func observe(_ fanOuts: FanOutWatch) {
+        gauge(.fanOutsLive) { Double(fanOuts.live) }
+        gauge(.fanOutOldest) {
+            fanOuts.oldestAge(now: UnixTime.milliseconds())
         }
     }
 
@@ -81,9 +81,9 @@ package struct TokenServiceMetrics: Sendable {
         }
     }
 
-    func walked(read: Int, jobs: Int) {
-        count(.walkRead, by: read)
-        count(.walkJobs, by: jobs)
+    func fannedOut(read: Int, jobs: Int) {
+        count(.fanOutRead, by: read)
+        count(.fanOutJobs, by: jobs)
     }
 
     func answered(route: String, method: String, status: Int, took: Duration) {

@@ -7,14 +7,14 @@ import SystemIO
 final class Watchdog: Sendable {
     private let stopped: WakeUp
 
-    init(over pulse: LoopPulse, client: String, limit: Duration, logger: Logger) throws(SystemError) {
+    init(over liveness: LoopLiveness, client: String, limit: Duration, logger: Logger) throws(SystemError) {
         let stopped = try WakeUp()
         self.stopped = stopped
         try SystemThread.start(name: "\(client)-watch") {
             do throws(SystemError) {
                 let rest = try Rest(wokenBy: stopped)
                 while try !rest.take(upTo: limit / 4) {
-                    guard pulse.cut(ifSilentFor: limit) else { continue }
+                    guard liveness.cut(ifSilentFor: limit) else { continue }
                     Counter(label: MetricName.watchdogCuts, dimensions: [(MetricName.client, client)]).increment()
                     logger.error("A call to the broker hung: its connection was cut", metadata: [LogKey.client: "\(client)"])
                 }

@@ -38,7 +38,7 @@ final class ConsumerCore: Sendable {
     let wakeUp: WakeUp
     let inbox: Mailbox<Command>
     let status = Mutex(Status())
-    let pulse = LoopPulse()
+    let liveness = LoopLiveness()
     let metrics: ConsumerMetrics
 
     init(settings: ConsumerSettings, logger: Logger) throws(SystemError) {
@@ -60,7 +60,7 @@ final class ConsumerCore: Sendable {
     /// The whole life of the consumer's thread.
     func runLoop() -> Result<Void, any Error> {
         Result {
-            let watchdog = try Watchdog(over: pulse, client: settings.name, limit: settings.watchdogLimit, logger: logger)
+            let watchdog = try Watchdog(over: liveness, client: settings.name, limit: settings.watchdogLimit, logger: logger)
             defer { watchdog.stop() }
             let loop = try ConsumerLoop(self)
             try loop.run()

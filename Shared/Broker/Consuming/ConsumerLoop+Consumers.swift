@@ -116,7 +116,7 @@ extension ConsumerLoop {
             // It is not here for messages: others come first. One that it is given goes back when the connection is closed.
             try connection.limitUnacknowledged(1)
             for isLast in [false, true] {
-                core.pulse.beat()
+                core.liveness.passed()
                 let number = subscribed[index].newNumber()
                 try connection.consume(queue: subscribed[index].subscription.queue, consumer: number, arguments: ["x-priority": -1000])
                 if !isLast { try connection.cancel(consumer: number) }

@@ -37,7 +37,7 @@ final class ConsumerLoop {
     func run() throws {
         defer { end() }
         while true {
-            core.pulse.beat()
+            core.liveness.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(obey)
             let stopAt = core.status.withLock { status in
@@ -80,7 +80,7 @@ final class ConsumerLoop {
             }
             isCancelled = false
             self.connection = connection
-            core.pulse.connected(connection.breaker)
+            core.liveness.connected(connection.breaker)
             generation += 1
             let outage = delay.reset()
             setConnected(true)
@@ -92,7 +92,7 @@ final class ConsumerLoop {
 
     /// Nothing of the connection can be answered any more: its tags mean other messages on the next one.
     private func forgetConnection() {
-        core.pulse.disconnected()
+        core.liveness.disconnected()
         connection = nil
         isRenewing = false
         batcher.reset()
@@ -155,7 +155,7 @@ final class ConsumerLoop {
             self.connection = nil
             setConnected(false)
         }
-        core.pulse.disconnected()
+        core.liveness.disconnected()
     }
 
     // MARK: One round

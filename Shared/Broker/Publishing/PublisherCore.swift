@@ -40,7 +40,7 @@ final class PublisherCore: Sendable {
     let wakeUp: WakeUp
     let inbox: Mailbox<Submission>
     let status = Mutex(Status())
-    let pulse = LoopPulse()
+    let liveness = LoopLiveness()
     let metrics: PublisherMetrics
 
     init(settings: PublisherSettings, logger: Logger) throws(SystemError) {
@@ -102,7 +102,7 @@ final class PublisherCore: Sendable {
     /// The whole life of the publisher's thread.
     func runLoop() -> Result<Void, any Error> {
         Result {
-            let watchdog = try Watchdog(over: pulse, client: settings.name, limit: settings.watchdogLimit, logger: logger)
+            let watchdog = try Watchdog(over: liveness, client: settings.name, limit: settings.watchdogLimit, logger: logger)
             defer { watchdog.stop() }
             let loop = try PublisherLoop(self)
             try loop.run()

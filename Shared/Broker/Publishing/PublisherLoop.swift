@@ -82,7 +82,7 @@ final class PublisherLoop {
     func run() throws {
         defer { end() }
         while true {
-            core.pulse.beat()
+            core.liveness.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
             let (stopAt, reconnectReason) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take()) }
@@ -135,7 +135,7 @@ final class PublisherLoop {
                 }
             }
             self.connection = connection
-            core.pulse.connected(connection.breaker)
+            core.liveness.connected(connection.breaker)
             isBlocked = false
             isProven = false
             isPassedOver = false
@@ -152,7 +152,7 @@ final class PublisherLoop {
     /// What is unconfirmed goes over the next connection, which numbers its publishes anew.
     /// - Returns: how many messages.
     private func leaveConnection() -> Int {
-        core.pulse.disconnected()
+        core.liveness.disconnected()
         connection = nil
         let unconfirmed = Array(tracker.reset().joined())
         backlog.prepend(unconfirmed)
@@ -194,7 +194,7 @@ final class PublisherLoop {
         let left = tracker.reset().joined() + remaining()
         for pending in left { settle(pending, .failed(.stopped)) }
         report()
-        core.pulse.disconnected()
+        core.liveness.disconnected()
         // A goodbye only where nothing is owed: otherwise the broker finds out by itself.
         if left.isEmpty { connection?.close() }
         connection = nil

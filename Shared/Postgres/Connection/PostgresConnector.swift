@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// Opens connections: tries each host, and each address of a host, in turn, each within its share of the time.
 ///
-/// libpq could walk the list itself, but not past a host that accepts and never answers: `connect_timeout` is not looked at by
+/// libpq could go through the list itself, but not past a host that accepts and never answers: `connect_timeout` is not looked at by
 /// the non-blocking calls, and there is no way to tell `PQconnectPoll` to go on to the next.
 final class PostgresConnector: Sendable {
     let configuration: PostgresConfiguration

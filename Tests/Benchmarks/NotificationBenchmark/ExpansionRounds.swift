@@ -68,7 +68,7 @@ struct ExpansionRounds {
         ]
     }
 
-    /// - Returns: seconds to read everything that a walk reads, in one go.
+    /// - Returns: seconds to read everything that a fan-out reads, in one go.
     private func copyOut(app: Int) throws -> Double {
         let begin = ContinuousClock.now
         try platform.database.psql(

@@ -112,8 +112,8 @@ struct EarlierAttemptTests {
             #expect(bench.events.first?.deliveries.map(\.reason) == [reason])
             #expect(bench.retries().isEmpty)
             // An end by time can be replayed, and the letter tells the replay.
-            let isBuried = ending == .expiresBeforeAWait || ending.outcome == .expired && earlier != .none
-            #expect(bench.deadLetters.map { $0.headers["push-reason"] } == (isBuried ? ["expires_before_retry"] : []))
+            let isDeadLettered = ending == .expiresBeforeAWait || ending.outcome == .expired && earlier != .none
+            #expect(bench.deadLetters.map { $0.headers["push-reason"] } == (isDeadLettered ? ["expires_before_retry"] : []))
             for letter in bench.deadLetters { #expect(try PushJob(decoding: letter.body).deliveries.map(\.earlierOutcome) == [earlier]) }
         }
     }

@@ -40,12 +40,12 @@ struct LargeAudience {
         }
     }
 
-    /// What a walk has written down.
+    /// What a fan-out has written down.
     struct Progress {
         /// Jobs made so far, and how many of them are not written down as published.
         var jobs: Int
         var unpublished: Set<Int>
-        var isWalked: Bool
+        var isFannedOut: Bool
     }
 
     func progress(of notification: String) async throws -> Progress {
@@ -58,7 +58,7 @@ struct LargeAudience {
                 "SELECT number FROM jobs WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
             return Progress(
                 jobs: Int(try row.int32(0)), unpublished: Set(try unpublished.map { row in Int(try row.int32(0)) }),
-                isWalked: try row.bool(1))
+                isFannedOut: try row.bool(1))
         }
     }
 

@@ -141,7 +141,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test func whatIsWalkedCancelledSupersededOrReachesNobody() async throws {
+    @Test func whatIsFannedOutCancelledSupersededOrReachesNobody() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await Self.stream(#""notifications""#, running)
@@ -176,13 +176,13 @@ struct EventStreamTests {
                 }
                 try await running.sending(job.notification, shop)
                 try await running.report(.rejected, of: job, status: 413, reason: "PayloadTooLarge")
-                let walked = try await Self.events(
+                let fannedOut = try await Self.events(
                     [
                         "shop.notification.accepted", "shop.notification.expanding", "shop.notification.sending",
                         "shop.notification.completed",
                     ], after: known, from: signal)
-                #expect(walked["shop.notification.completed"]?["data"]?["counts"]?.number("rejected") == 1)
-                #expect(walked["shop.notification.accepted"]?["data"]?["total"] == nil)
+                #expect(fannedOut["shop.notification.completed"]?["data"]?["counts"]?.number("rejected") == 1)
+                #expect(fannedOut["shop.notification.accepted"]?["data"]?["total"] == nil)
             }
         }
     }

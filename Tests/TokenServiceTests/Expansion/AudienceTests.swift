@@ -56,7 +56,7 @@ struct AudienceTests {
     }
 
     @Test(arguments: [#"{"users":["nobody"]}"#, #"{"tags":"no-such-tag"}"#])
-    func anAudienceOfNobodyIsToldAfterTheWalk(to: String) async throws {
+    func anAudienceOfNobodyIsToldAfterTheFanOut(to: String) async throws {
         try await RunningService.run { running in
             let shop = try await Self.people(running)
             let id = try #require(try await shop.send(to).json.text("id"))

@@ -67,7 +67,7 @@ struct CancellationTests {
         }
     }
 
-    @Test func whatCameToItsEndAfterAWalkIsLeftAlone() async throws {
+    @Test func whatCameToItsEndAfterAFanOutIsLeftAlone() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let id = try #require(try await shop.send(#"{"users":["nobody"]}"#).json.text("id"))

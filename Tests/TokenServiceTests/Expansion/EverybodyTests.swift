@@ -32,7 +32,7 @@ struct EverybodyTests {
         return try #require(try await shop.send(#"{"all":true}"#, more: more).json.text("id").flatMap { PushID($0) })
     }
 
-    /// Every page of a walk, none of them committed.
+    /// Every page of a fan-out, none of them committed.
     private static func pages(_ id: PushID, _ running: RunningService, size: Int) async throws -> [Audience.Page] {
         try await running.pool.transaction(isolation: .repeatableRead) { session in
             let store = AudienceStore(session: session)
@@ -63,7 +63,7 @@ struct EverybodyTests {
             """)
     }
 
-    @Test("It is the same as row by row: who is meant, in which job and place, from where the walk goes on", arguments: [60, 1000])
+    @Test("It is the same as row by row: who is meant, in which job and place, from where fan-out goes on", arguments: [60, 1000])
     func same(size: Int) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let id = try await Self.people(running)

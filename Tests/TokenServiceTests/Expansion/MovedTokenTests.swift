@@ -5,7 +5,9 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A token that moves while an audience is walked is met once, whatever is kept of its delivery", .serialized, .timeLimit(.minutes(5)))
+@Suite(
+    "A token that moves while an audience is fanned out is met once, whatever is kept of its delivery", .serialized, .timeLimit(.minutes(5))
+)
 struct MovedTokenTests {
     /// Every way in which a page is read.
     enum Target: String, CaseIterable {
@@ -18,7 +20,7 @@ struct MovedTokenTests {
 
     private static let audience = 1...6
 
-    /// One step of a walk that looks at so few installations; nil when it is over.
+    /// One step of a fan-out that looks at so few installations; nil when it is over.
     private func page(
         _ id: PushID, _ running: RunningService, of installations: Int, commits: Bool = true, after previous: Audience.Page? = nil
     ) async throws -> Audience.Page? {
@@ -56,7 +58,7 @@ struct MovedTokenTests {
     }
 
     @Test(
-        "Of what is counted alone, a token that moves ahead of the walk gets no second push; one that moves ahead of it all gets its own",
+        "Of what is counted alone, a token that moves ahead of fan-out gets no second push; one that moves ahead of it all gets its own",
         arguments: Target.allCases) func movesAhead(target: Target) async throws
     {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
@@ -64,7 +66,7 @@ struct MovedTokenTests {
             let id = try await send(target.rawValue, shop, more: target.more)
             let first = try Self.tokens(try await page(id, running, of: 2))
             #expect(first == [token(1), token(2)])
-            // One that the walk has met goes where it still comes, one that it has not goes on from there.
+            // One that fan-out has met goes where it still comes, one that it has not goes on from there.
             try await shop.register(installation(5), user: nil, token: token(1), more: #","tags":["red"]"#)
             try await shop.register(installation(4), user: nil, token: token(3), more: #","tags":["red"]"#)
             let others = try await rest(id, running)

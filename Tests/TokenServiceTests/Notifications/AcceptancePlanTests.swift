@@ -44,7 +44,7 @@ struct AcceptancePlanTests {
             try await running.fill(user: "u100", count: 20)
             let (early, late) = (try (0..<20).map { try Self.items($0..<$0 + 1, of: app) }, try Self.items(100..<101, of: app))
             let (found, read) = try await running.pool.session { session in
-                func accept(_ items: [NotificationStore.Item]) throws -> [NotificationStore.Verdict] {
+                func accept(_ items: [NotificationStore.Item]) throws -> [NotificationStore.Insertion] {
                     try session.transaction { session in try NotificationStore(session: session).insert(items) }
                 }
                 func setQuietHours(_ users: ClosedRange<Int32>) throws {

@@ -111,7 +111,7 @@ struct DeliveryListTests {
                 SELECT $1::text::uuid, n / 100, n % 100, n, gen_random_uuid(), 1, 'production',
                     CASE WHEN n < $2::int - 1 THEN 'accepted' ELSE 'rejected' END, now()
                 FROM generate_series(0, $2::int - 1) AS n
-                """, [.text(id), .int32(Int32(2 * DeliveryReading.walkedPerPage + 100))])
+                """, [.text(id), .int32(Int32(2 * DeliveryReading.scannedPerPage + 100))])
             let pages = try await Self.rows(shop, "/v1/apps/shop/notifications/\(id)/deliveries", "state=rejected&limit=10")
             #expect(pages.map(\.count) == [0, 0, 1])
         }

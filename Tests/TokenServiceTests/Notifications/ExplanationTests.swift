@@ -12,7 +12,7 @@ struct ExplanationTests {
 
     private struct Answer {
         let json: JSONValue
-        var verdict: String? { json.text("verdict") }
+        var conclusion: String? { json.text("conclusion") }
         var explanation: String { json.text("explanation") ?? "" }
         /// The codes, in order.
         var steps: [String] { (json["steps"]?.arrayValue ?? []).compactMap { $0.text("what") } }
@@ -40,7 +40,7 @@ struct ExplanationTests {
             let id = job.notification.description
             try await running.sending(job.notification, shop)
             let waiting = try await Self.why(id, "ada", shop)
-            #expect(waiting.verdict == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
+            #expect(waiting.conclusion == "waiting" && waiting.steps == ["accepted", "addressed", "delivery_made", "published", "pending"])
             let retryAt = UnixClock.now() + 60_000
             try await running.report(.throttled, of: job, final: false, status: 429, reason: "TooManyRequests", retryAt: retryAt)
             _ = try await eventually { try await Self.why(id, "ada", shop).step("attempt") }
@@ -53,7 +53,7 @@ struct ExplanationTests {
             try await running.execute(
                 "UPDATE jobs SET published_at = n.completed_at + interval '40 milliseconds' FROM notifications n WHERE n.id = notification")
             let told = try await Self.why(id, "ada", shop)
-            #expect(told.verdict == "sent")
+            #expect(told.conclusion == "sent")
             #expect(told.explanation.hasPrefix("Sent: APNs accepted it for 1 of 1 tokens of ada"))
             #expect(told.steps == ["accepted", "addressed", "delivery_made", "published", "attempt", "ended", "completed"])
             #expect(told.step("attempt")?["detail"]?.text("reason") == "TooManyRequests")
@@ -62,7 +62,7 @@ struct ExplanationTests {
             #expect(told.json["is_cut_short"] == nil)
             // Somebody else.
             let grace = try await Self.why(id, "grace", shop)
-            #expect(grace.verdict == "not_addressed" && grace.steps.contains("not_addressed"))
+            #expect(grace.conclusion == "not_addressed" && grace.steps.contains("not_addressed"))
             #expect(try await shop.get("/v1/apps/shop/notifications/\(PushID.random())/why?user=ada").status == 404)
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why").code == "out_of_range")
             #expect(try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada&x=1").code == "unknown_parameter")
@@ -144,7 +144,7 @@ struct ExplanationTests {
             try await running.report(.unknown, of: job, status: status, reason: reason)
             _ = try await running.completed(job.notification, shop)
             let told = try await Self.why(job.notification.description, "ada", shop)
-            #expect(told.verdict == "unknown")
+            #expect(told.conclusion == "unknown")
             #expect(told.step("ended")?.text("why")?.hasSuffix(words) == true, "\(told.steps)")
             #expect(told.explanation.hasPrefix("Unknown: It was sent and no answer came"))
         }
@@ -164,7 +164,7 @@ struct ExplanationTests {
                 let told = try await Self.why(job.notification.description, "ada", shop)
                 return told.step("fenced")?.text("why")?.hasPrefix("The dispatchers were told") == true ? told : nil
             }
-            #expect(told.verdict == "not_sent")
+            #expect(told.conclusion == "not_sent")
             #expect(told.explanation.contains("the user's time on this device was over"))
             #expect(Set(told.steps).isSuperset(of: ["signed_out", "fenced", "ended"]))
             #expect(told.step("ended")?["detail"]?.text("class") == "fenced")
@@ -191,7 +191,7 @@ struct ExplanationTests {
                 ("nobody", "never_signed_in"),
             ] {
                 let told = try await Self.why(try #require(ids[user]), user, shop)
-                #expect(told.verdict == "not_sent" && told.steps.contains(what), "\(user): \(told.steps)")
+                #expect(told.conclusion == "not_sent" && told.steps.contains(what), "\(user): \(told.steps)")
                 #expect(told.steps.last == "no_targets" || told.steps.contains("no_targets"), "\(user)")
             }
         }
@@ -211,9 +211,9 @@ struct ExplanationTests {
             // As if it had ended and its receipt had been removed since.
             try await running.execute("UPDATE jobs SET settled = ~B'0'::bit(100)")
             let tooLate = try await Self.why(late, "late", shop)
-            #expect(tooLate.verdict == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
+            #expect(tooLate.conclusion == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
             let unknown = try await Self.why(lost, "ada", shop)
-            #expect(unknown.verdict == "not_recorded" && unknown.steps.contains("not_recorded"))
+            #expect(unknown.conclusion == "not_recorded" && unknown.steps.contains("not_recorded"))
         }
     }
 
@@ -224,25 +224,25 @@ struct ExplanationTests {
             try await shop.register(installation(2), user: "grace", token: token(2))
             let tagged = try await Self.send(#"{"tags":"blue"}"#, shop)
             let told = try await Self.why(tagged, "ada", shop)
-            #expect(told.verdict == "not_addressed" && told.steps.contains("tags_do_not_match"))
+            #expect(told.conclusion == "not_addressed" && told.steps.contains("tags_do_not_match"))
             #expect(told.explanation.contains("as they are now"))
             let other = try await Self.why(try await Self.send(#"{"installation":"\#(installation(2))"}"#, shop), "ada", shop)
-            #expect(other.verdict == "not_addressed" && other.steps.contains("not_named"))
+            #expect(other.conclusion == "not_addressed" && other.steps.contains("not_named"))
             // Named while it was grace's, explained to ada who has it now.
             let named = try await Self.send(#"{"installations":["\#(installation(2))"]}"#, shop)
             try await shop.register(installation(2), user: "ada", token: token(2))
             let changed = try await Self.why(named, "ada", shop)
             #expect(changed.steps.contains("owner_differs"))
-            // Its turn has not come: nobody walks here.
+            // Its turn has not come: no process fans out here.
             let red = try await Self.why(try await Self.send(#"{"tags":"red"}"#, shop), "ada", shop)
-            #expect(red.verdict == "waiting" && red.steps.contains("not_reached_yet"))
+            #expect(red.conclusion == "waiting" && red.steps.contains("not_reached_yet"))
             let scheduled = try await Self.send(
                 #"{"user":"ada"}"#, shop, more: #","not_before":"\#(RFC3339.text(milliseconds: UnixClock.now() + 3_600_000))""#)
             let later = try await Self.why(scheduled, "ada", shop)
-            #expect(later.verdict == "waiting" && later.steps.contains("scheduled"))
+            #expect(later.conclusion == "waiting" && later.steps.contains("scheduled"))
             _ = try await shop.delete("/v1/apps/shop/notifications/\(scheduled)")
             let stopped = try await Self.why(scheduled, "ada", shop)
-            #expect(stopped.verdict == "not_sent" && Set(stopped.steps).isSuperset(of: ["stopped_before", "cancelled"]))
+            #expect(stopped.conclusion == "not_sent" && Set(stopped.steps).isSuperset(of: ["stopped_before", "cancelled"]))
         }
     }
 
@@ -254,9 +254,9 @@ struct ExplanationTests {
             let older = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
             let newer = try await Self.send(#"{"user":"ada"}"#, shop, more: key)
             let told = try await Self.why(older, "ada", shop)
-            #expect(told.verdict == "not_sent" && Set(told.steps).isSuperset(of: ["stopped_before", "superseded"]))
+            #expect(told.conclusion == "not_sent" && Set(told.steps).isSuperset(of: ["stopped_before", "superseded"]))
             #expect(told.explanation.contains("newer notification with the same supersede key"))
-            #expect(try await Self.why(newer, "ada", shop).verdict == "waiting")
+            #expect(try await Self.why(newer, "ada", shop).conclusion == "waiting")
             let listed = try await shop.get("/v1/apps/shop/notifications?state=cancelled").json["notifications"]
             #expect(listed?.arrayValue?.map { $0.text("cancel_reason") } == ["superseded"])
         }
@@ -275,7 +275,7 @@ struct ExplanationTests {
             let id = try await Self.send(#"{"user":"ada"}"#, shop)
             _ = try await eventually { try await running.count("SELECT count(*) FROM jobs") == 1 ? true : nil }
             let told = try await Self.why(id, "ada", shop)
-            #expect(told.verdict == "waiting" && told.steps.contains("waits") && told.steps.contains("not_published"))
+            #expect(told.conclusion == "waiting" && told.steps.contains("waits") && told.steps.contains("not_published"))
             #expect(told.step("waits")?.text("why")?.contains("quiet hours") == true)
             #expect(told.step("waits")?["detail"]?.text("until") != nil)
         }
@@ -306,21 +306,21 @@ struct ExplanationTests {
             try await running.report(.rejected, of: part(2), status: 400, reason: "PayloadEmpty")
             _ = try await eventually { try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil }
             let ada = try await Self.why(id, "ada", shop)
-            #expect(ada.verdict == "sent" && ada.json.text("receipts") == "failures")
+            #expect(ada.conclusion == "sent" && ada.json.text("receipts") == "failures")
             #expect(ada.step("ended")?["at"]?.isNull == true && ada.step("ended")?.text("why")?.contains("not recorded") == true)
             let grace = try await Self.why(id, "grace", shop)
-            #expect(grace.verdict == "not_sent" && grace.step("ended")?["detail"]?.text("reason") == "PayloadEmpty")
+            #expect(grace.conclusion == "not_sent" && grace.step("ended")?["detail"]?.text("reason") == "PayloadEmpty")
             let linus = try await Self.why(id, "linus", shop)
-            #expect(linus.verdict == "waiting" && linus.steps.contains("pending"))
+            #expect(linus.conclusion == "waiting" && linus.steps.contains("pending"))
             // Signed in on a device that it reached, but only afterwards.
             try await shop.register(installation(1), user: "late", token: token(1))
-            #expect(try await Self.why(id, "late", shop).verdict != "sent")
+            #expect(try await Self.why(id, "late", shop).conclusion != "sent")
             // Whoever was there is still told of.
-            #expect(try await Self.why(id, "ada", shop).verdict == "sent")
+            #expect(try await Self.why(id, "ada", shop).conclusion == "sent")
             // A reinstall takes the token along: what it got is the old installation's, and told once.
             try await shop.register(installation(4), user: "ada", token: token(1))
             let moved = try await Self.why(id, "ada", shop)
-            #expect(moved.verdict == "sent" && moved.steps.count { $0 == "delivery_made" } == 1)
+            #expect(moved.conclusion == "sent" && moved.steps.count { $0 == "delivery_made" } == 1)
             #expect(moved.step("ended")?["detail"]?.text("installation") == installation(1).description)
         }
     }

@@ -28,7 +28,7 @@ struct HoldExplanationTests {
             let app = try await chief.setHold(#"{"all":true,"reason":"wrong prices","ttl_seconds":3600}"#)
             let lane = try await chief.setHold(#"{"lane":"soon","reason":"too many"}"#)
             let resolved = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
-            let walked = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
+            let fannedOut = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
             _ = try await eventually {
                 let jobs = try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL")
                 let fanOuts = try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL")
@@ -37,14 +37,14 @@ struct HoldExplanationTests {
             let one = try await chief.setHold(#"{"notification":"\#(resolved)","reason":"a typo"}"#)
             let everywhere = try await running.client.setHold(#"{"all":true,"reason":"Apple is ill"}"#, at: "/v1/admin/holds")
             let first = try await Self.why(resolved, shop)
-            #expect(Self.named(first) == [app, one, everywhere] && first.text("verdict") == "waiting", "\(first)")
+            #expect(Self.named(first) == [app, one, everywhere] && first.text("conclusion") == "waiting", "\(first)")
             #expect(first.text("explanation")?.hasPrefix("Waiting: An operator's hold on") == true, "\(first)")
             let byApp = Self.held(first).first { $0["detail"]?.text("hold") == app }
             #expect(byApp?.text("why")?.contains("hold on the app keeps it back until 20") == true)
             #expect(byApp?.text("why")?.hasSuffix(#"the reason given is "wrong prices"."#) == true)
             #expect(byApp?["detail"]?.text("until") != nil && byApp?["detail"]?.text("reason") == "wrong prices")
             #expect(Self.held(first).contains { $0.text("why")?.contains("this notification keeps it back until it is lifted") == true })
-            let second = try await Self.why(walked, shop)
+            let second = try await Self.why(fannedOut, shop)
             #expect(Self.named(second) == [app, lane, everywhere], "\(second)")
             #expect(Self.held(second).contains { $0.text("why")?.contains("the app's lane soon") == true })
             try await running.client.liftHold(everywhere, at: "/v1/admin/holds")
@@ -52,7 +52,7 @@ struct HoldExplanationTests {
             #expect(Self.named(try await Self.why(resolved, shop)) == [one])
             try await chief.liftHold(one)
             #expect(Self.named(try await Self.why(resolved, shop)).isEmpty)
-            #expect(Self.named(try await Self.why(walked, shop)) == [lane])
+            #expect(Self.named(try await Self.why(fannedOut, shop)) == [lane])
         }
     }
 
@@ -75,7 +75,7 @@ struct HoldExplanationTests {
             ] {
                 let told = try await Self.why(try #require(ids[user]), shop, user: user)
                 let steps = told["steps"]?.arrayValue ?? []
-                #expect(told.text("verdict") == "not_sent", "\(told)")
+                #expect(told.text("conclusion") == "not_sent", "\(told)")
                 #expect(steps.first { $0.text("what") == "ended" }?["detail"]?.text("reason") == reason, "\(told)")
                 #expect(!steps.contains { ["published", "not_published"].contains($0.text("what")) }, "\(told)")
             }
@@ -95,12 +95,12 @@ struct HoldExplanationTests {
                 let told = try await Self.why(id, shop)
                 return Self.held(told).count == 2 ? told : nil
             }
-            #expect(Self.named(told) == [hold] && told.text("verdict") == "waiting")
+            #expect(Self.named(told) == [hold] && told.text("conclusion") == "waiting")
             #expect(Self.held(told).contains { $0["detail"]?.text("reason") == "lane_held" && $0["detail"]?.text("class") == "held" })
             try await running.report(.accepted, of: job, status: 200, attempt: 2)
             _ = try await running.completed(job.notification, shop)
             let after = try await Self.why(id, shop)
-            #expect(after.text("verdict") == "sent" && Self.named(after).isEmpty && Self.held(after).count == 1)
+            #expect(after.text("conclusion") == "sent" && Self.named(after).isEmpty && Self.held(after).count == 1)
         }
     }
 }

@@ -34,7 +34,7 @@ struct NotificationListTests {
             try await running.execute(
                 """
                 INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                    expires_at, state, total, pending, free_from, expanded_at, is_walked, target_user, target_users)
+                    expires_at, state, total, pending, free_from, expanded_at, is_fanned_out, target_user, target_users)
                 VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, NULL, $3,
                     true, $5, nullif($6::text[], '{}'))
                 """,
@@ -110,14 +110,14 @@ struct NotificationListTests {
     @Test("A rare state gives short pages instead of one long search, and loses nothing") func boundedWork() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
-            try await Self.fill(2 * NotificationReading.walkedPerPage + 100, running, user: nil)
+            try await Self.fill(2 * NotificationReading.scannedPerPage + 100, running, user: nil)
             try await running.execute(
                 "UPDATE notifications SET state = 'expired' WHERE id = (SELECT id FROM notifications ORDER BY id LIMIT 1)")
             #expect(try await Self.pages(shop, "state=expired&limit=10").map(\.count) == [0, 0, 1])
         }
     }
 
-    @Test("Who is in too many lists for their index is found by walking, and no page is lost") func commonName() async throws {
+    @Test("Who is in too many lists for their index is found by a scan, and no page is lost") func commonName() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             let count = NotificationReading.maximumListed + 1
@@ -132,7 +132,7 @@ struct NotificationListTests {
         try await running.execute(
             """
             INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
-                expires_at, state, total, pending, free_from, expanded_at, is_walked, target_all, target_users)
+                expires_at, state, total, pending, free_from, expanded_at, is_fanned_out, target_all, target_users)
             SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
                     || lpad(to_hex(n), 12, '0'))::uuid,
                 $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0, NULL, now(), true,

@@ -117,7 +117,7 @@ struct InstallationListTests {
     @Test("A rare filter gives short pages instead of one long search, and loses nothing") func boundedWork() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            try await running.fill(2 * InstallationStore.walkedPerPage + 100, app: running.app(), owner: "ada")
+            try await running.fill(2 * InstallationStore.scannedPerPage + 100, app: running.app(), owner: "ada")
             try await running.execute(
                 "UPDATE installations SET stale_since = now() WHERE id = (SELECT max(id::text)::uuid FROM installations)")
             for path in ["/v1/apps/shop/installations", "/v1/apps/shop/users/ada/installations"] {
@@ -127,18 +127,18 @@ struct InstallationListTests {
         }
     }
 
-    @Test("A rare tag is found at once, a common one by walking: both in whole") func tags() async throws {
+    @Test("A rare tag is found at once, a common one by a scan: both in whole") func tags() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
-            try await running.fill(2 * InstallationStore.walkedPerPage + 100, app: running.app())
+            try await running.fill(2 * InstallationStore.scannedPerPage + 100, app: running.app())
             try await running.execute("UPDATE installations SET tags = '{common}'")
             try await running.execute(
                 "UPDATE installations SET tags = '{common,rare}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 30)")
             let rare = try await shop.pages("/v1/apps/shop/installations", "tag=rare&limit=20")
             #expect(rare.map(\.count) == [20, 10])
             let common = try await shop.pages("/v1/apps/shop/installations", "tag=common&limit=1000")
-            #expect(common.flatMap { $0 }.count == 2 * InstallationStore.walkedPerPage + 100)
-            #expect(Set(common.flatMap { $0 }).count == 2 * InstallationStore.walkedPerPage + 100)
+            #expect(common.flatMap { $0 }.count == 2 * InstallationStore.scannedPerPage + 100)
+            #expect(Set(common.flatMap { $0 }).count == 2 * InstallationStore.scannedPerPage + 100)
         }
     }
 

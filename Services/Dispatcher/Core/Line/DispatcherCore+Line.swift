@@ -47,7 +47,7 @@ extension DispatcherCore {
         } catch {
             let reason =
                 if case .unsupportedVersion = error.code { OwnReason.unsupportedVersion } else { OwnReason.undecodable }
-            bury(message, of: number, because: reason, detail: error.description, at: now)
+            deadLetter(message, of: number, because: reason, detail: error.description, at: now)
             return nil
         }
     }
@@ -189,7 +189,7 @@ extension DispatcherCore {
             retryLater(indices, of: &job, after: retry.delay, countsAsAttempt: retry.countsAsAttempt, at: now)
         }
         if !next.secondCopies.isEmpty { publishSecondCopies(next.secondCopies, of: &job, at: now) }
-        for (end, indices) in next.ends { bury(indices, of: job, because: end, at: now) }
+        for (end, indices) in next.ends { deadLetter(indices, of: job, because: end, at: now) }
     }
 
     /// 9. The job stays until every delivery is decided.

@@ -36,20 +36,20 @@ extension DispatcherCore {
     }
 
     /// A copy of the job that holds what was given up.
-    mutating func bury(_ indices: [Int], of progress: JobInProgress, because end: RetryPlan.EndReason, at now: Int64) {
+    mutating func deadLetter(_ indices: [Int], of progress: JobInProgress, because end: RetryPlan.EndReason, at now: Int64) {
         var headers = progress.headers.kept
         headers[DeadLetterHeader.reason] = end.rawValue
         let message = OutgoingMessage(
             exchange: rules.topology.deadExchange, routingKey: rules.topology.jobRoutingKey(progress.job.lane),
             messageID: PushID.timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers,
             body: progress.copy(of: indices, attempt: progress.attempt).encoded())
-        bury(message, of: progress.number)
+        deadLetter(message, of: progress.number)
         tally.deadLettered += indices.count
         actions.append(.note(.deadLettered(notification: progress.job.notification, reason: end.rawValue, deliveries: indices.count)))
     }
 
     /// A message that is no job goes as it came.
-    mutating func bury(_ received: ReceivedMessage, of number: UInt64, because reason: String, detail: String, at now: Int64) {
+    mutating func deadLetter(_ received: ReceivedMessage, of number: UInt64, because reason: String, detail: String, at now: Int64) {
         var headers = JobHeaders(received.headers).kept
         headers[DeadLetterHeader.reason] = reason
         headers[DeadLetterHeader.detail] = detail
@@ -57,12 +57,12 @@ extension DispatcherCore {
         let message = OutgoingMessage(
             exchange: rules.topology.deadExchange, routingKey: received.routingKey, messageID: PushID.timeOrdered(milliseconds: now),
             contentType: received.contentType, headers: headers, body: received.body)
-        bury(message, of: number)
+        deadLetter(message, of: number)
         tally.deadLettered += 1
         actions.append(.note(.undecodable(reason: reason, detail: detail, messageID: received.messageID)))
     }
 
-    private mutating func bury(_ message: OutgoingMessage, of number: UInt64) {
+    private mutating func deadLetter(_ message: OutgoingMessage, of number: UInt64) {
         ledger.owe(number)
         outbox.append(OutboundMessage(message: message, covers: [number], kind: .deadLetter))
     }

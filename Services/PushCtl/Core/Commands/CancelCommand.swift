@@ -31,7 +31,7 @@ func cancellationLines(_ answer: JSONValue) -> String {
     guard state == "cancelled" else { return "Too late: it is \(state). Nothing was stopped." }
     let stoppable = answer["stoppable"]?.integerValue ?? 0
     var lines = ["Cancelled. \(counted(stoppable, "delivery was", "deliveries were")) still stoppable."]
-    if answer["not_expanded"]?.boolValue == true { lines.append("Its audience was not walked to the end: more would have followed.") }
+    if answer["not_expanded"]?.boolValue == true { lines.append("Its audience was not fanned out to the end: more would have followed.") }
     if answer["fence"]?.stringValue == "pending" {
         lines.append("The broker has not confirmed it yet; the service goes on trying. Repeat the command to see it confirmed.")
     }

@@ -80,7 +80,9 @@ struct DeadLetterReplaySum {
         self.kept = kept
         self.unreadable = unreadable
         self.remaining = remaining
-        for (verdict, count) in answer["deliveries"]?.objectValue ?? [] { deliveries[verdict, default: 0] += count.integerValue ?? 0 }
+        for (disposition, count) in answer["deliveries"]?.objectValue ?? [] {
+            deliveries[disposition, default: 0] += count.integerValue ?? 0
+        }
     }
 
     func write(to document: inout JSONWriter) {
@@ -89,14 +91,14 @@ struct DeadLetterReplaySum {
         document.field("unreadable", unreadable)
         document.field("remaining", remaining)
         document.object("deliveries") { object in
-            for (verdict, count) in deliveries.sorted(by: { $0.key < $1.key }) { object.field(verdict, count) }
+            for (disposition, count) in deliveries.sorted(by: { $0.key < $1.key }) { object.field(disposition, count) }
         }
     }
 
     var description: String {
         let order = ["sent", "fenced", "token_gone", "cancelled", "settled", "expired", "undecided", "forgotten"]
-        let parts = order.compactMap { verdict in
-            deliveries[verdict].flatMap { $0 > 0 ? "\($0) \(verdict)" : nil }
+        let parts = order.compactMap { disposition in
+            deliveries[disposition].flatMap { $0 > 0 ? "\($0) \(disposition)" : nil }
         }
         var text =
             "\(counted(letters, "letter", "letters")) replayed; deliveries: " + (parts.isEmpty ? "none" : parts.joined(separator: ", "))

@@ -50,15 +50,15 @@ struct NotificationsController: Sendable {
     /// For each key the answer to a repeat of what is refused now and was accepted then: its `not_before` has passed, or the key has lost a
     /// scope. Nil where nothing was accepted with the key.
     func earlier(_ keys: [IdempotencyKey], app: App) async throws -> [Result<NotificationIntake.Acceptance, any Error>?] {
-        let verdicts = try await pool.session { session in
+        let insertions = try await pool.session { session in
             let store = NotificationStore(session: session)
             return try keys.map { key in try store.earlier(key, app: app) }
         }
-        return verdicts.map { verdict -> Result<NotificationIntake.Acceptance, any Error>? in
-            switch verdict {
+        return insertions.map { insertion -> Result<NotificationIntake.Acceptance, any Error>? in
+            switch insertion {
             case .replay(let receipt): .success(NotificationIntake.Acceptance(receipt: receipt, isReplay: true))
             case .mismatch: .failure(IdempotencyMismatch())
-            case .resolved, .walked, nil: nil
+            case .resolved, .leftToFanOut, nil: nil
             }
         }
     }

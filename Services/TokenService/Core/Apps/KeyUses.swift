@@ -9,7 +9,7 @@ import ServiceLifecycle
 package final class KeyUses: Service {
     private let store: KeyStore
     private let logger: Logger
-    private let used = Basket<String>()
+    private let used = BatchQueue<String>()
 
     package init(store: KeyStore, logger: Logger) {
         self.store = store

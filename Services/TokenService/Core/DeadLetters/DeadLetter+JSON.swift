@@ -104,13 +104,15 @@ extension DeadLetterService {
             .required("letters", .count, "Gone from the dead letters.") { $0.letters },
             .required("kept", .count, "Still there.") { $0.kept },
             .required("unreadable", .count, "Of those, no jobs.") { $0.unreadable },
-            .required("deliveries", verdicts) { $0.deliveries },
+            .required("deliveries", dispositions) { $0.deliveries },
             .required("remaining", .count, "Others that the filters meet: call again.") { $0.remaining },
         ])
 
-    private static let verdicts = ResponseSchema<[DeadLetterReplay.Verdict: Int]>.object(
-        "DeadLetterVerdicts",
-        DeadLetterReplay.Verdict.allCases.map { verdict in .required(verdict.rawValue, .count, verdict.meaning) { $0[verdict] ?? 0 } })
+    private static let dispositions = ResponseSchema<[DeadLetterReplay.Disposition: Int]>.object(
+        "DeadLetterDispositions",
+        DeadLetterReplay.Disposition.allCases.map { disposition in
+            .required(disposition.rawValue, .count, disposition.meaning) { $0[disposition] ?? 0 }
+        })
 
     static let dropped = ResponseSchema<Dropped>.object(
         "DeadLetterDropResult",
@@ -121,7 +123,7 @@ extension DeadLetterService {
         ])
 }
 
-extension DeadLetterReplay.Verdict {
+extension DeadLetterReplay.Disposition {
     /// For the document.
     fileprivate var meaning: String? {
         switch self {

@@ -20,11 +20,11 @@ package struct DeadLetter: Sendable {
     package init(_ message: ReceivedMessage) {
         id = message.messageID
         receipt = message.receipt
-        let stated = message.header(Graveyard.reasonHeader)
+        let stated = message.header(DeadLetterPublisher.reasonHeader)
         reason = stated ?? message.header("x-first-death-reason") ?? "unknown"
         isOrphan = stated == nil
         detail = message.header("push-detail")
-        source = message.header(Graveyard.sourceHeader) ?? message.header("x-first-death-queue")
+        source = message.header(DeadLetterPublisher.sourceHeader) ?? message.header("x-first-death-queue")
         bytes = message.body.count
         do { job = try PushJob(decoding: message.body) } catch { job = nil }
     }

@@ -7,7 +7,7 @@ import PushModel
 /// next replay finds the deliveries that were reopened and not sent.
 package struct DeadLetterReplay: Sendable {
     /// What becomes of one delivery.
-    package enum Verdict: String, CaseIterable, Sendable {
+    package enum Disposition: String, CaseIterable, Sendable {
         /// Reopened and published.
         case sent
         /// The user that it was for is not signed in there any more.
@@ -35,7 +35,7 @@ package struct DeadLetterReplay: Sendable {
 
     package struct Result: Equatable, Sendable {
         /// In the order of the letter's deliveries; empty where it is no job.
-        package var verdicts: [Verdict]
+        package var dispositions: [Disposition]
         /// The letter may go.
         package var isDone: Bool
     }
@@ -74,12 +74,12 @@ package struct DeadLetterReplay: Sendable {
         }
         let isPublished = await jobs.publishConfirmed(resolved.claimed)
         return letters.map { letter in
-            let verdicts = (letter.job?.deliveries ?? []).map { delivery -> Verdict in
-                let verdict = resolved.verdicts[delivery.id] ?? .forgotten
+            let dispositions = (letter.job?.deliveries ?? []).map { delivery -> Disposition in
+                let disposition = resolved.dispositions[delivery.id] ?? .forgotten
                 // It stays as it is, and the letter stays: the next replay finds both.
-                return !isPublished && (verdict == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : verdict
+                return !isPublished && (disposition == .sent || resolved.stopped.contains(delivery.id)) ? .undecided : disposition
             }
-            return Result(verdicts: verdicts, isDone: !verdicts.isEmpty && verdicts.allSatisfy(\.isDone))
+            return Result(dispositions: dispositions, isDone: !dispositions.isEmpty && dispositions.allSatisfy(\.isDone))
         }
     }
 }

@@ -85,7 +85,7 @@ package struct DeadLetterService: Sendable {
         /// Letters that stay: expired, undecided, unreadable or forgotten.
         package var kept = 0
         /// Deliveries by what became of them.
-        package var deliveries: [DeadLetterReplay.Verdict: Int] = [:]
+        package var deliveries: [DeadLetterReplay.Disposition: Int] = [:]
         package var unreadable = 0
         /// Others that the filter meets.
         package var remaining = 0
@@ -100,7 +100,7 @@ package struct DeadLetterService: Sendable {
             let resolved = try await replaying.replay(letters, extending: extending)
             var taken: [Receipt] = []
             for (letter, result) in zip(letters, resolved) {
-                for verdict in result.verdicts { replayed.deliveries[verdict, default: 0] += 1 }
+                for disposition in result.dispositions { replayed.deliveries[disposition, default: 0] += 1 }
                 if letter.job == nil { replayed.unreadable += 1 }
                 if result.isDone { taken.append(letter.receipt) }
             }

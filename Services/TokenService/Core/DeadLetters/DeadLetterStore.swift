@@ -4,7 +4,7 @@ import PushModel
 /// One transaction of a replay: it reads under locks, and writes what ``ReplayDecision`` says.
 struct DeadLetterStore {
     struct Resolved: Sendable {
-        var verdicts: [PushID: DeadLetterReplay.Verdict] = [:]
+        var dispositions: [PushID: DeadLetterReplay.Disposition] = [:]
         /// Deliveries that had no outcome, are not sent and get one of ours.
         var stopped: Set<PushID> = []
         /// What is to be published.
@@ -30,7 +30,7 @@ struct DeadLetterStore {
         var unplaced: [PushID: [Int64: Sent]] = [:]
         for facts in try read(deliveries) {
             let decision = ReplayDecision(facts, extending: seconds)
-            resolved.verdicts[facts.delivery.id] = decision.verdict
+            resolved.dispositions[facts.delivery.id] = decision.disposition
             if let stop = decision.stop { stops.append(stop) }
             guard let target = decision.target, let delivery = facts.live, let token = facts.liveToken else { continue }
             var one = Sent(delivery: delivery, facts: facts, decision: decision)

@@ -11,7 +11,7 @@ struct ReplayDecision {
         case new
     }
 
-    let verdict: DeadLetterReplay.Verdict
+    let disposition: DeadLetterReplay.Disposition
     private(set) var target: Target?
     /// Of the target. Its outcomes count on from here, so that a repeated event of its earlier life is known by its number.
     private(set) var attempts = 0
@@ -22,10 +22,10 @@ struct ReplayDecision {
 
     init(_ facts: ReplayFacts, extending seconds: Int64?) {
         let delivery = facts.delivery
-        verdict = Self.verdict(facts, isExtended: seconds != nil)
+        disposition = Self.disposition(facts, isExtended: seconds != nil)
         // The letter of an orphan may know of attempts whose events are still on their way.
         let reported = max(facts.attempts, delivery.attempts)
-        if verdict == .sent {
+        if disposition == .sent {
             if facts.liveToken == facts.token {
                 // Anything else may have ended with an event that bears the next number though nothing was tried.
                 let isTried = facts.isOpen || facts.outcome == .failed || facts.outcome == .unknown
@@ -40,10 +40,10 @@ struct ReplayDecision {
             if facts.hasOwnEnds { end = max(delivery.expiresAt, facts.now + (seconds ?? 0) * 1000) }
         }
         let isOwed = facts.outcome == nil && !Self.isOver(facts) && (facts.isOpen || delivery.isOrphan)
-        if isOwed, target != .itself { stop = Stop(delivery, attempts: reported, because: verdict) }
+        if isOwed, target != .itself { stop = Stop(delivery, attempts: reported, because: disposition) }
     }
 
-    private static func verdict(_ facts: ReplayFacts, isExtended: Bool) -> DeadLetterReplay.Verdict {
+    private static func disposition(_ facts: ReplayFacts, isExtended: Bool) -> DeadLetterReplay.Disposition {
         let delivery = facts.delivery
         if isOver(facts) { return .settled }
         if facts.isCancelled { return .cancelled }
@@ -68,11 +68,11 @@ struct ReplayDecision {
         let delivery: OutcomeEvent.Delivery
 
         /// - Parameter attempts: Those that were reported. The end bears the next number, so that it also ends a reopened delivery.
-        fileprivate init(_ delivery: DeadDelivery, attempts: Int, because verdict: DeadLetterReplay.Verdict) {
-            let stopped: OutcomeClass = verdict == .cancelled ? .cancelled : verdict == .expired ? .expired : .fenced
+        fileprivate init(_ delivery: DeadDelivery, attempts: Int, because disposition: DeadLetterReplay.Disposition) {
+            let stopped: OutcomeClass = disposition == .cancelled ? .cancelled : disposition == .expired ? .expired : .fenced
             outcome = stopped.after(delivery.earlier)
             // As a dispatcher, which gives no reason where the class says it. What is sent instead, if anything, goes to another token.
-            let isOwn = [.cancelled, .expired, .fenced].contains(verdict)
+            let isOwn = [.cancelled, .expired, .fenced].contains(disposition)
             let reason = isOwn ? (outcome == stopped ? nil : stopped.rawValue) : "token_retired"
             self.delivery = OutcomeEvent.Delivery(
                 id: delivery.id, notification: delivery.notification, installation: delivery.installation, attempt: attempts + 1,

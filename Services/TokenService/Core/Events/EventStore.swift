@@ -59,15 +59,15 @@ struct EventStore {
     private func notifications(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
         let rows = try session.execute(
             """
-            SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total, n.is_walked
+            SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total, n.is_fanned_out
             FROM notification_events e JOIN apps a ON a.id = e.app_id JOIN notifications n ON n.id = e.notification
             WHERE e.id > \(position) AND e.id <= \(end) AND e.app_id = ANY (\(apps)) ORDER BY e.id LIMIT \(limit)
             """)
         let counts = try counts(of: rows.filter { try NotificationChange.isLast($0["event"]) }.map { try $0["notification"] })
         return try rows.map { row in
             let (id, event): (PushID, String) = (try row["notification"], try row["event"])
-            // A walked notification has no total before its walk.
-            let isResolved = try !(row["is_walked"] as Bool && ["accepted", "scheduled"].contains(event))
+            // A notification with fan-out has no total before it.
+            let isResolved = try !(row["is_fanned_out"] as Bool && ["accepted", "scheduled"].contains(event))
             let total: Int32 = try row["total"]
             let change = NotificationChange(
                 notification: id, event: event, lane: try row["lane"], pushType: try row["push_type"],

@@ -1,6 +1,6 @@
 package import PushModel
 
-/// A notification whose deliveries are still to be made, and how far its walk has come.
+/// A notification whose deliveries are still to be made, and how far its fan-out has come.
 package struct Audience: Sendable {
     package var template: JobTemplate
     package var app: Int64
@@ -15,12 +15,12 @@ package struct Audience: Sendable {
     package var rareTags: [String]?
     /// Every installation of the app, whatever its tags.
     package var isEverybody: Bool
-    /// UNIX milliseconds: the walk has not begun before.
+    /// UNIX milliseconds: fan-out has not begun before.
     package var beganAt: Int64
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of the app's installations, which are walked in the order in which they were made, the last one that was looked at.
+        /// Of the app's installations, in the order in which they were made, the last one that was looked at.
         package var ordinal: Int64
         /// Entries of the list that were looked at.
         package var entries: Int
@@ -28,7 +28,7 @@ package struct Audience: Sendable {
         package var jobs: Int
     }
 
-    /// One step of the walk, as yet in memory.
+    /// One step of fan-out, as yet in memory.
     package struct Page: Sendable {
         package var end: Checkpoint
         package var isLast: Bool
@@ -54,7 +54,7 @@ package struct Audience: Sendable {
         var isUnproven: Bool
         var locale: String?
         var dueAt: Int64?
-        /// It was at another installation when the walk may have begun.
+        /// It was at another installation when fan-out may have begun.
         var hasMoved: Bool
     }
 
@@ -77,7 +77,7 @@ package struct Audience: Sendable {
         // Most pages are all of one kind.
         var place = 0
         for delivery in found {
-            // A walk that is late must not make anything live longer.
+            // A fan-out that is late must not make anything live longer.
             let dueAt = delivery.dueAt.map { max($0, template.acceptedAt) } ?? now
             let kind = Kind(dueAt: dueAt, locale: content.variantLocale(for: delivery.locale) ?? "")
             if groups.isEmpty || groups[place].kind != kind {

@@ -12,7 +12,7 @@ extension AudienceStore {
         package var end: Int64? { owners.end }
     }
 
-    /// The installations of a page and their owners' epochs, in the order of the walk.
+    /// The installations of a page and their owners' epochs, in the order of fan-out.
     fileprivate struct Owners: Sendable {
         /// The last one's; nil where there is nobody left.
         var end: Int64?
@@ -33,7 +33,7 @@ extension AudienceStore {
 
     /// To run in one view of the database.
     /// - Returns: nil where the page has to be read as any other: there are variants, quiet hours or a local time, or a token has
-    ///   moved between installations since the walk began.
+    ///   moved between installations since fan-out began.
     package func columns(of audience: Audience, installations: Int, now: Int64) throws -> Columns? {
         guard audience.isEverybody, audience.content.variants.isEmpty else { return nil }
         guard audience.template.expiresAt > now else { return Columns(owners: Owners(), tokens: Tokens()) }
@@ -95,7 +95,7 @@ extension AudienceStore {
 }
 
 extension Audience {
-    /// Puts a page together, walking along its columns once.
+    /// Puts a page together, going through its columns once.
     package func page(of columns: AudienceStore.Columns, names: DeliveryNames, now: Int64) throws -> Page {
         guard let last = columns.end else { return Page(end: checkpoint, isLast: true, jobs: []) }
         let (owners, tokens) = (columns.owners, columns.tokens)
@@ -107,7 +107,7 @@ extension Audience {
         for index in tokens.ids.indices {
             let (id, holder) = (tokens.ids[index], tokens.installations[index])
             while owner < owners.ids.count, owners.ids[owner] != holder { owner += 1 }
-            // Both come in the order of the walk, and every token has its installation in the same page. Were it ever not so, devices would
+            // Both come in the order of fan-out, and every token has its installation in the same page. Were it ever not so, devices would
             // be passed over.
             guard owner < owners.ids.count else { throw CorruptRow(table: "tokens") }
             let (isInSandbox, isUnproven) = (sandbox.first == id, unproven.first == id)

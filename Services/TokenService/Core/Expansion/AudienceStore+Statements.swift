@@ -6,8 +6,8 @@ import PushModel
 extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
-        SELECT n.app_id, n.lifetime_ms, cardinality(a.environments) > 1 AS may_try, n.walked_ordinal,
-            n.walked_entries, n.jobs, n.target_tags, n.target_all IS TRUE AS is_everybody,
+        SELECT n.app_id, n.lifetime_ms, cardinality(a.environments) > 1 AS may_try, n.fan_out_ordinal,
+            n.fan_out_entries, n.jobs, n.target_tags, n.target_all IS TRUE AS is_everybody,
             CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
                 cardinality(n.target_installations), cardinality(n.target_tokens), 1) END AS listed,
             greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds' AS began_at
@@ -184,7 +184,7 @@ extension AudienceStore {
     static func advance(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) -> PostgresQuery {
         let (from, count, isLast) = (audience.checkpoint, page.count, page.isLast)
         return """
-            UPDATE notifications SET walked_ordinal = \(page.end.ordinal), walked_entries = \(page.end.entries), jobs = \(page.end.jobs),
+            UPDATE notifications SET fan_out_ordinal = \(page.end.ordinal), fan_out_entries = \(page.end.entries), jobs = \(page.end.jobs),
                 total = total + \(count)::bigint, pending = pending + \(count)::bigint,
                 state = CASE WHEN NOT \(isLast) THEN 'expanding' WHEN pending + \(count)::bigint > 0 THEN 'sending'
                     WHEN total + \(count)::bigint > 0 THEN CASE WHEN expires_at <= now() AND expired_unsent(id) THEN 'expired' ELSE 'completed' END
@@ -192,8 +192,8 @@ extension AudienceStore {
                 expanded_at = CASE WHEN \(isLast) THEN now() END,
                 completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END,
                 free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
-            WHERE id = \(audience.template.notification) AND expanded_at IS NULL AND walked_ordinal = \(from.ordinal)
-                AND walked_entries = \(from.entries) AND jobs = \(from.jobs)
+            WHERE id = \(audience.template.notification) AND expanded_at IS NULL AND fan_out_ordinal = \(from.ordinal)
+                AND fan_out_entries = \(from.entries) AND jobs = \(from.jobs)
             """
     }
 

@@ -9,7 +9,7 @@ package struct AudienceStore {
     /// Entries of a list that one page looks at.
     package static let entriesOfPage = 100
 
-    /// Of an expression's tags: with more installations of all apps together, the walk goes through the app's installations instead.
+    /// Of an expression's tags: with more installations of all apps together, fan-out goes through the app's installations instead.
     package static let maximumRare = 50_000
     /// Jobs whose members are read at once: up to 800 kB.
     private static let jobsRead = 1000
@@ -20,18 +20,18 @@ package struct AudienceStore {
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// - Returns: nil where its walk is over, or it was stopped.
+    /// - Returns: nil where its fan-out is over, or it was stopped.
     package func audience(of notification: PushID) throws -> Audience? {
         let answers = try session.pipeline([Self.select(notification), JobStore.variants(of: [notification])])
         guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
         let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
-        let (listed, entries, jobs): (Int32?, Int32, Int32) = (try row["listed"], try row["walked_entries"], try row["jobs"])
+        let (listed, entries, jobs): (Int32?, Int32, Int32) = (try row["listed"], try row["fan_out_entries"], try row["jobs"])
         return Audience(
             template: template, app: try row["app_id"], content: NotificationContent(payload: template.payload, variants: variants),
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
             listed: listed.map(Int.init), rareTags: try rareTags(of: row["target_tags"]), isEverybody: try row["is_everybody"],
             beganAt: try row.milliseconds("began_at"),
-            checkpoint: Audience.Checkpoint(ordinal: try row["walked_ordinal"], entries: Int(entries), jobs: Int(jobs)))
+            checkpoint: Audience.Checkpoint(ordinal: try row["fan_out_ordinal"], entries: Int(entries), jobs: Int(jobs)))
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
@@ -76,7 +76,7 @@ package struct AudienceStore {
     }
 
     /// Which of these tokens are in a committed job already. Looked for here: in the database each of them would be looked for in each
-    /// job, and a large audience's walk would never get past a page to which many have moved.
+    /// job, and a large audience's fan-out would never get past a page to which many have moved.
     private func inJobs(of audience: Audience, among tokens: Set<Int64>) throws -> Set<Int64> {
         var met: Set<Int64> = []
         for first in stride(from: 0, to: audience.checkpoint.jobs, by: Self.jobsRead) {
@@ -87,7 +87,7 @@ package struct AudienceStore {
         return met
     }
 
-    /// What the walk looks at next, and whom it finds there.
+    /// What fan-out looks at next, and whom it finds there.
     private struct Part {
         var found: [Audience.Found]
         var end: Audience.Checkpoint
@@ -143,11 +143,11 @@ package struct AudienceStore {
     }
 
     /// Makes a page's jobs and moves the checkpoint. Commits: nothing may follow in the transaction.
-    /// - Throws: ``WalkedElsewhere``.
+    /// - Throws: ``FanOutTakenOver``.
     /// - Parameter now: UNIX milliseconds; what is due later is left to the relay.
     package func commit(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double, now: Int64) throws {
         let advanced = try session.execute(Self.advance(page, of: audience, leaseSeconds: leaseSeconds)).affected
-        guard advanced == 1 else { throw WalkedElsewhere() }
+        guard advanced == 1 else { throw FanOutTakenOver() }
         var queries: [PostgresQuery] = []
         if !page.jobs.isEmpty {
             queries.append(Self.insertJobs(page.jobs.map(\.job), of: audience, leaseSeconds: leaseSeconds, now: now))
@@ -169,4 +169,4 @@ extension Audience.Found {
 }
 
 /// Another process has the fan-out, or a caller stopped the notification.
-package struct WalkedElsewhere: Error {}
+package struct FanOutTakenOver: Error {}

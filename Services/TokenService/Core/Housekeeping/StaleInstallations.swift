@@ -3,7 +3,7 @@ package import PushModel
 
 /// Installations that did not register for the days that their app sets: marked, and where the app wants it deregistered.
 ///
-/// Found by a walk over the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch`` decides under
+/// Found page by page in the order of the primary key: an index on the last registration would make every refresh dearer. ``RegistryBatch`` decides under
 /// the row's lock whether one is stale, so one that registered meanwhile is left alone.
 package struct StaleInstallations {
     /// Rows that one step looks at.
@@ -20,7 +20,7 @@ package struct StaleInstallations {
     }
 
     package struct Page: Sendable {
-        /// Nil at the end of the walk.
+        /// Nil at the end.
         package var last: PushID?
         package var flagged = 0
         /// Flagged and not removed, though the app wants it.
@@ -30,7 +30,7 @@ package struct StaleInstallations {
     /// Looks at the installations after that one and marks those that are stale. It commits.
     package func flag(after cursor: PushID) throws -> Page {
         guard let moment = try unseenSince() else { return Page() }
-        // Of one table: joined with the app, the planner walks all of its installations where the app sets no days.
+        // Of one table: joined with the app, the planner reads all of its installations where the app sets no days.
         let rows = try session.execute(
             """
             SELECT id, deregistered_at IS NULL AND registered_at < \(milliseconds: moment) AS is_stale

@@ -387,9 +387,9 @@ CREATE TABLE notifications (
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
     -- Fan-out finds its targets, page by page: each page is one transaction that moves these and makes jobs. Of a list: how many of
     -- its entries are done. Of an app's installations: the last one that was looked at.
-    is_walked boolean NOT NULL DEFAULT false,
-    walked_entries integer NOT NULL DEFAULT 0,
-    walked_ordinal bigint NOT NULL DEFAULT 0,
+    is_fanned_out boolean NOT NULL DEFAULT false,
+    fan_out_entries integer NOT NULL DEFAULT 0,
+    fan_out_ordinal bigint NOT NULL DEFAULT 0,
     jobs integer NOT NULL DEFAULT 0,
     -- Of fan-out: from then on any process may go on with it. NULL where all jobs are made.
     free_from timestamptz,

@@ -15,7 +15,7 @@ package struct NotificationIntake: Sendable {
     private let backlog: PublishBacklog
     private let relay: WakeUp
     private let holds: HoldCache
-    private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Verdict>
+    private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
     package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache) {
         self.publisher = publisher
@@ -27,7 +27,7 @@ package struct NotificationIntake: Sendable {
             commit: { items, onward in
                 await pool.commitSeries(items, onward: onward) { items, session in Transactions(session: session).commit(items) }
             },
-            afterwards: { items, verdicts in publisher.publish(Self.jobs(of: items, verdicts)) })
+            afterwards: { items, insertions in publisher.publish(Self.jobs(of: items, insertions)) })
     }
 
     package struct Acceptance: Sendable {
@@ -43,9 +43,9 @@ package struct NotificationIntake: Sendable {
     ) async throws -> Acceptance {
         try backlog.admit()
         let submission = submission(request, app: app, idempotency: idempotency, traceparent: traceparent, now: now)
-        let verdict: Result<NotificationStore.Verdict, any Error>
-        do { verdict = .success(try await queue.submit(submission.item)) } catch { verdict = .failure(error) }
-        return try settle(submission, verdict).get()
+        let insertion: Result<NotificationStore.Insertion, any Error>
+        do { insertion = .success(try await queue.submit(submission.item)) } catch { insertion = .failure(error) }
+        return try settle(submission, insertion).get()
     }
 
     /// Accepts many requests of one caller, each as if it had come alone. They share transactions. Of two with the same key, the later one
@@ -69,8 +69,8 @@ package struct NotificationIntake: Sendable {
                     answers[index] = .failure(error)
                 }
             }
-            let verdicts = await queue.submit(submissions.map { $0.submission.item })
-            for ((index, submission), verdict) in zip(submissions, verdicts) { answers[index] = settle(submission, verdict) }
+            let insertions = await queue.submit(submissions.map { $0.submission.item })
+            for ((index, submission), insertion) in zip(submissions, insertions) { answers[index] = settle(submission, insertion) }
         }
         return requests.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
     }
@@ -98,16 +98,16 @@ package struct NotificationIntake: Sendable {
 
     /// What the sender is told of a submission that was admitted to the backlog.
     private func settle(
-        _ submission: Submission, _ verdict: Result<NotificationStore.Verdict, any Error>
+        _ submission: Submission, _ insertion: Result<NotificationStore.Insertion, any Error>
     ) -> Result<Acceptance, any Error> {
         var waits = false
         defer { backlog.settle(waits: waits) }
         let notification = submission.item.notification
-        switch verdict {
+        switch insertion {
         case .failure(let error): return .failure(error)
         case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))
         case .success(.mismatch): return .failure(IdempotencyMismatch())
-        case .success(.walked):
+        case .success(.leftToFanOut):
             waits = notification.request.timing.isAtOnce && !submission.isHeld
             relay.signal()
             return .success(Acceptance(receipt: notification.receipt(deliveries: nil), isReplay: false))
@@ -121,10 +121,10 @@ package struct NotificationIntake: Sendable {
 extension NotificationIntake {
     /// The jobs that this process publishes: those of a batch go to the broker together.
     private static func jobs(
-        of items: [NotificationStore.Item], _ verdicts: [Result<NotificationStore.Verdict, any Error>]
+        of items: [NotificationStore.Item], _ insertions: [Result<NotificationStore.Insertion, any Error>]
     ) -> [PublishableJob] {
-        zip(items, verdicts).flatMap { item, verdict -> [PublishableJob] in
-            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries)) = verdict else { return [] }
+        zip(items, insertions).flatMap { item, insertion -> [PublishableJob] in
+            guard item.leaseSeconds > 0, case .success(.resolved(let deliveries)) = insertion else { return [] }
             return item.notification.template.jobs(deliveries)
         }
     }
@@ -133,8 +133,8 @@ extension NotificationIntake {
         let session: PostgresSession
 
         /// One answer per item, in their order. What the database refuses of one must not fail the others.
-        func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Verdict, any Error>] {
-            var results: [Int: Result<NotificationStore.Verdict, any Error>] = [:]
+        func commit(_ items: [NotificationStore.Item]) -> [Result<NotificationStore.Insertion, any Error>] {
+            var results: [Int: Result<NotificationStore.Insertion, any Error>] = [:]
             var left = Array(items.indices)
             while !left.isEmpty {
                 let round = Self.distinct(left, of: items)
@@ -153,7 +153,7 @@ extension NotificationIntake {
             }
         }
 
-        private func attempt(_ items: [NotificationStore.Item]) throws -> [Result<NotificationStore.Verdict, any Error>] {
+        private func attempt(_ items: [NotificationStore.Item]) throws -> [Result<NotificationStore.Insertion, any Error>] {
             try session.retryingTransaction { session in try NotificationStore(session: session).insert(items) }.map { .success($0) }
         }
     }

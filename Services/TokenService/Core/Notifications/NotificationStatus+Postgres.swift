@@ -7,7 +7,7 @@ extension NotificationStatus {
     package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
         let found = try session.execute(
             """
-            SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_walked, receipts,
+            SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_fanned_out, receipts,
                 target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
                 cardinality(target_tokens) AS tokens, target_tags, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
                 cancelled_at, cancel_reason
@@ -18,7 +18,8 @@ extension NotificationStatus {
             try row["receipts"], try row["total"], try row["pending"]
         )
         let receipt = NotificationReceipt(
-            id: id, app: app.slug, lane: try row["lane"], pushType: try row["push_type"], deliveries: try row["is_walked"] ? nil : total,
+            id: id, app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
+            deliveries: try row["is_fanned_out"] ? nil : total,
             acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"))
         let answers = try session.pipeline([
             receipts == .all ? countsOfReceipts(id) : counters(id), firstDeliveries(of: id, isWithMembers: receipts == .all && pending > 0),

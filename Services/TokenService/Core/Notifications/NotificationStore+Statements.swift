@@ -36,7 +36,7 @@ extension NotificationStore {
 
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
-        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_walked,
+        SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
             n.not_before IS NOT NULL OR n.local_time IS NOT NULL AS is_scheduled, r.warnings
         FROM idempotency_records r JOIN notifications n ON n.id = r.notification
         WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
@@ -53,7 +53,7 @@ extension NotificationStore {
     /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
     /// cheaper than the one for any number, and is made anew each time, which takes longer than all the rest.
     ///
-    /// - Returns: a row for each delivery, in the order of the places, with the columns of ``delivery(_:id:)``, notification, place and is_walked.
+    /// - Returns: a row for each delivery, in the order of the places, with the columns of ``delivery(_:id:)``, notification, place and is_fanned_out.
     static func insertResolved(_ items: [Item]) -> PostgresQuery {
         let notifications = items.map(\.notification)
         let requests = notifications.map(\.request)
@@ -74,7 +74,7 @@ extension NotificationStore {
             ), found AS (
                 SELECT item.id AS notification, item.lane, item.may_try, item.accepted_at, item.lease, f.*,
                     row_number() OVER (PARTITION BY item.id ORDER BY f.id) - 1 AS place,
-                    count(*) OVER own AS total, count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.may_be_quiet) OVER own AS is_walked,
+                    count(*) OVER own AS total, count(*) OVER own > \(Self.maximumResolved) OR bool_or(f.may_be_quiet) OVER own AS is_fanned_out,
                     min(f.owner_epoch) OVER own AS epoch
                 FROM item CROSS JOIN LATERAL (
                     SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
@@ -95,18 +95,18 @@ extension NotificationStore {
                 ) f
                 WINDOW own AS (PARTITION BY item.id)
             ), counted AS (
-                SELECT notification, total::int, is_walked, epoch FROM found WHERE place = 0
+                SELECT notification, total::int, is_fanned_out, epoch FROM found WHERE place = 0
             ), made AS (
                 INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
                     apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                    state, total, pending, free_from, expanded_at, completed_at, is_walked, jobs, target_epochs, is_reported)
+                    state, total, pending, free_from, expanded_at, completed_at, is_fanned_out, jobs, target_epochs, is_reported)
                 SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
                     apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                    CASE WHEN total IS NULL THEN 'no_targets' WHEN is_walked THEN 'accepted' ELSE 'sending' END,
-                    CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_walked THEN 0 ELSE coalesce(total, 0) END,
-                    CASE WHEN is_walked THEN now() END, CASE WHEN is_walked IS NOT TRUE THEN accepted_at END,
-                    CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_walked, false),
-                    CASE WHEN is_walked THEN 0 ELSE (coalesce(total, 0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
+                    CASE WHEN total IS NULL THEN 'no_targets' WHEN is_fanned_out THEN 'accepted' ELSE 'sending' END,
+                    CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END,
+                    CASE WHEN is_fanned_out THEN now() END, CASE WHEN is_fanned_out IS NOT TRUE THEN accepted_at END,
+                    CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_fanned_out, false),
+                    CASE WHEN is_fanned_out THEN 0 ELSE (coalesce(total, 0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
                     CASE WHEN target_installation IS NOT NULL THEN ARRAY[epoch] END,
                     (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
                 FROM item LEFT JOIN counted ON counted.notification = item.id
@@ -116,10 +116,10 @@ extension NotificationStore {
                     coalesce(bit_or(set_bit(B'0'::bit(100), (place % \(PushJob.maximumDeliveries))::int, 1))
                         FILTER (WHERE environment = 'sandbox'), B'0'::bit(100)),
                     now() + make_interval(secs => lease)
-                FROM (SELECT *, place / \(PushJob.maximumDeliveries) AS number FROM found WHERE NOT is_walked) AS placed
+                FROM (SELECT *, place / \(PushJob.maximumDeliveries) AS number FROM found WHERE NOT is_fanned_out) AS placed
                 GROUP BY notification, number, lane, accepted_at, lease
             )
-            SELECT notification, place, token, environment, installation, owner_epoch, unproven AND may_try AS may_try, is_walked
+            SELECT notification, place, token, environment, installation, owner_epoch, unproven AND may_try AS may_try, is_fanned_out
             FROM found ORDER BY notification, place
             """
     }
@@ -127,7 +127,7 @@ extension NotificationStore {
     /// Fan-out finds its targets later, page by page. Any process may begin with it when it is due. What is due at once does not wait for the
     /// accepting process's clock. A token that belongs to no installation reaches no device: its place in the list is kept and the token is
     /// not, because nothing would tell whose it was when that user asks to be erased.
-    static func insertWalked(_ item: Item) -> [PostgresQuery] {
+    static func insertForFanOut(_ item: Item) -> [PostgresQuery] {
         let notification = item.notification
         let request = notification.request
         let (installations, tokens) = (request.target.installations, request.target.tokens.map(\.bytes))
@@ -138,7 +138,7 @@ extension NotificationStore {
             INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
                 traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
                 target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
-                receipts, state, total, pending, is_walked, free_from, target_epochs, target_holders, is_reported)
+                receipts, state, total, pending, is_fanned_out, free_from, target_epochs, target_holders, is_reported)
             SELECT \(notification.id), \(item.app.id), \(request.lane), \(request.pushType), \(notification.topic),
                 \(request.priority)::bigint::smallint, \(request.collapseID), \(request.apnsExpiration), \(request.onUnknown.rawValue),
                 \(request.content.payload), \(notification.traceparent), accepted_at, \(milliseconds: request.expiresAt),

@@ -26,29 +26,29 @@ package struct NotificationStore {
         }
     }
 
-    package enum Verdict: Equatable, Sendable {
+    package enum Insertion: Equatable, Sendable {
         /// Written with its jobs, whose deliveries these are, in the order of their places.
         case resolved([PushJob.Delivery])
         /// Written. Fan-out finds its targets when it is due.
-        case walked
+        case leftToFanOut
         /// The same request was accepted before.
         case replay(NotificationReceipt)
         case mismatch
     }
 
     /// In the order of the items, no two of which may have the same idempotency key. Commits: nothing may follow in the transaction.
-    package func insert(_ items: [Item]) throws -> [Verdict] {
+    package func insert(_ items: [Item]) throws -> [Insertion] {
         let fresh = try claimKeys(of: items)
         let isFresh: (Item) -> Bool = { $0.idempotency == nil || fresh.contains($0.notification.id) }
         var resolved: [PushID: [PushJob.Delivery]] = [:]
-        var walked: Set<PushID> = []
+        var fannedOut: Set<PushID> = []
         var names = DeliveryNames(.lowest)
         let newcomers = items.filter(isFresh)
         var queries = Self.supersessionLocks(newcomers)
         let resolvable = newcomers.filter(\.notification.request.isResolvedAtOnce)
         for item in newcomers where !item.notification.request.isResolvedAtOnce {
-            walked.insert(item.notification.id)
-            queries += Self.insertWalked(item)
+            fannedOut.insert(item.notification.id)
+            queries += Self.insertForFanOut(item)
         }
         if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }
@@ -56,8 +56,8 @@ package struct NotificationStore {
         if !resolvable.isEmpty, let rows = answers.last {
             for row in rows {
                 let (id, place): (PushID, Int) = (try row["notification"], try row["place"])
-                guard try !row["is_walked"] else {
-                    walked.insert(id)
+                guard try !row["is_fanned_out"] else {
+                    fannedOut.insert(id)
                     continue
                 }
                 if names.notification != id { names = DeliveryNames(id) }
@@ -67,7 +67,7 @@ package struct NotificationStore {
         }
         return zip(items, replays).map { item, replay in
             let id = item.notification.id
-            return replay ?? (walked.contains(id) ? .walked : .resolved(resolved[id] ?? []))
+            return replay ?? (fannedOut.contains(id) ? .leftToFanOut : .resolved(resolved[id] ?? []))
         }
     }
 
@@ -105,28 +105,29 @@ package struct NotificationStore {
         }
     }
 
-    /// What was accepted with the key today or yesterday, UTC: ``Verdict/replay(_:)``, ``Verdict/mismatch``, or nil.
-    package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict? {
-        try session.execute(Self.selectKey(idempotency, app: app)).first.map { row in try Self.verdict(row, of: idempotency, app: app) }
+    /// What was accepted with the key today or yesterday, UTC: ``Insertion/replay(_:)``, ``Insertion/mismatch``, or nil.
+    package func earlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion? {
+        try session.execute(Self.selectKey(idempotency, app: app)).first.map { row in try Self.insertion(row, of: idempotency, app: app) }
     }
 
     /// What the key was used for by an earlier transaction. Its record is there, and so is its notification: ``claimKeys(of:)`` locked the
     /// record, and both are removed together.
-    private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Verdict {
-        try Self.verdict(session.execute(Self.selectKey(idempotency, app: app)).only(), of: idempotency, app: app)
+    private func claimedEarlier(_ idempotency: IdempotencyKey, app: App) throws -> Insertion {
+        try Self.insertion(session.execute(Self.selectKey(idempotency, app: app)).only(), of: idempotency, app: app)
     }
 
-    private static func verdict(_ row: PostgresRow, of idempotency: IdempotencyKey, app: App) throws -> Verdict {
+    private static func insertion(_ row: PostgresRow, of idempotency: IdempotencyKey, app: App) throws -> Insertion {
         let fingerprint: [UInt8] = try row["fingerprint"]
         return fingerprint == idempotency.fingerprint ? .replay(try receipt(row, app: app)) : .mismatch
     }
 
     /// - Parameter row: Of ``selectKey(_:app:)``.
     private static func receipt(_ row: PostgresRow, app: App) throws -> NotificationReceipt {
-        let (total, isWalked): (Int32, Bool) = (try row["total"], try row["is_walked"])
+        let (total, isFannedOut): (Int32, Bool) = (try row["total"], try row["is_fanned_out"])
         return NotificationReceipt(
             id: try row["id"], app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
-            deliveries: isWalked ? nil : Int(total), isScheduled: try row["is_scheduled"], acceptedAt: try row.milliseconds("accepted_at"),
+            deliveries: isFannedOut ? nil : Int(total), isScheduled: try row["is_scheduled"],
+            acceptedAt: try row.milliseconds("accepted_at"),
             expiresAt: try row.milliseconds("expires_at"), warnings: try NotificationWarning.restored(row["warnings"]))
     }
 

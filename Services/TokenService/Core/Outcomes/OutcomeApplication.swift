@@ -89,7 +89,7 @@ package struct OutcomeApplication: Sendable {
         let finished = try store.finish(final, of: origins)
 
         var effect = Effect()
-        effect.repeated = batch.toldFinal - finished.count
+        effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
         effect.completedNotifications = try store.settleNotifications(finished, of: origins)
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)

@@ -10,8 +10,8 @@ package struct OutcomeBatch: Equatable, Sendable {
     package private(set) var throttled: [Entry] = []
     /// Further ends, of a later try than the one in `final`: the delivery may have been reopened between the two.
     private var overtaking: [Entry] = []
-    /// Ends as they were told, a delivery's second one included.
-    package private(set) var toldFinal = 0
+    /// Ends as they were reported, a delivery's second one included.
+    package private(set) var reportedFinal = 0
 
     package struct Entry: Equatable, Sendable {
         package var outcome: OutcomeClass
@@ -45,13 +45,13 @@ package struct OutcomeBatch: Equatable, Sendable {
                 if event.outcome == .throttled, delivery.retryAt != nil { throttled.append(entry) }
             }
         }
-        toldFinal = ends.count
+        reportedFinal = ends.count
         sort(ends)
         self.attempts = attempts.values.sorted { $0.delivery.id < $1.delivery.id }
         throttled.sort { $0.delivery.id < $1.delivery.id }
     }
 
-    /// Of a delivery that was told more than once the first counts.
+    /// Of a delivery that was reported more than once the first counts.
     private mutating func sort(_ ends: [Entry]) {
         // What is moved about is the ids alone.
         let order = ends.indices.map { (id: ends[$0].delivery.id, place: $0) }.sorted { ($0.id, $0.place) < ($1.id, $1.place) }

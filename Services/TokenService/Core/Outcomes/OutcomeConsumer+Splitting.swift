@@ -17,17 +17,17 @@ extension OutcomeConsumer {
         for (part, error) in parts.refused { await end(part, error) }
 
         // Before the acknowledgement: cut short, both are done again, and the ids are the same.
-        let told = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
+        let queued = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
             try await webhooks.queue(messages.flatMap(\.outcomes))
             consumer.acknowledge(messages.map(\.message.receipt))
         }
-        for (message, error) in told.refused {
+        for (message, error) in queued.refused {
             logger.error(
                 "An outcome message cannot be queued for webhooks; its outcomes are applied",
                 metadata: [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Self.cause(error))"])
             consumer.acknowledge([message.message.receipt])
         }
-        return messages.filter { !$0.isSettled } + told.waiting
+        return messages.filter { !$0.isSettled } + queued.waiting
     }
 
     /// The database refuses what one delivery's outcome holds. The delivery gets an end that the sender can see; where the database refuses
@@ -46,7 +46,9 @@ extension OutcomeConsumer {
         }
         if event.isFinal {
             let dead = event.substitutes[0].id
-            guard await graveyard.bury(part.message.message, part: event.named(dead), reason: "unapplicable_outcome") else { return }
+            guard await deadLetters.deadLetter(part.message.message, part: event.named(dead), reason: "unapplicable_outcome") else {
+                return
+            }
         }
         metrics.refusedOutcome()
         log("PostgreSQL refuses every outcome of a delivery; a final one is among the dead letters", event, error)

@@ -12,26 +12,26 @@ package final class OutcomeConsumer: Service {
     /// Deliveries per transaction: short enough for the row locks, long enough for one commit to pay.
     private static let maximumBatch = 2000
 
-    private let received: Basket<ReceivedMessage>
+    private let received: BatchQueue<ReceivedMessage>
     let consumer: Consumer
     let application: OutcomeApplication
-    let graveyard: Graveyard
+    let deadLetters: DeadLetterPublisher
     private let brakes: BrakeWatch
     let webhooks: WebhookSubscriptions
     let metrics: TokenServiceMetrics
     let logger: Logger
-    /// Messages with deliveries that the database did not take alone, or could not be told to webhooks: tried again beside the others.
-    let later = Basket<OutcomeMessage>()
+    /// Messages with deliveries that the database did not take alone, or could not be queued for webhooks: tried again beside the others.
+    let later = BatchQueue<OutcomeMessage>()
 
     /// - Parameter received: What `consumer` puts its messages into.
     package init(
-        received: Basket<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, graveyard: Graveyard,
+        received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
         brakes: BrakeWatch, webhooks: WebhookSubscriptions, metrics: TokenServiceMetrics, logger: Logger
     ) {
         self.received = received
         self.consumer = consumer
         self.application = application
-        self.graveyard = graveyard
+        self.deadLetters = deadLetters
         self.brakes = brakes
         self.webhooks = webhooks
         self.metrics = metrics
@@ -75,7 +75,7 @@ package final class OutcomeConsumer: Service {
         if !batch.messages.isEmpty { await begin(&batch, &group) }
     }
 
-    /// What cannot be decoded is buried and stops nothing.
+    /// What cannot be decoded becomes a dead letter and stops nothing.
     private func take(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         for message in received.takeAll() where !isOurs(message) {
             if message.routingKey == CredentialReport.routingKey {
@@ -88,7 +88,7 @@ package final class OutcomeConsumer: Service {
                 batch.size += event.deliveries.count
             } catch {
                 metrics.undecodableOutcome()
-                await bury(message, reason: "undecodable_outcome", error: error)
+                await deadLetter(message, reason: "undecodable_outcome", error: error)
             }
             if batch.size >= Self.maximumBatch { await begin(&batch, &group) }
         }
@@ -99,7 +99,7 @@ package final class OutcomeConsumer: Service {
         let report: CredentialReport
         do throws(MessageError) { report = try CredentialReport(decoding: message.body) } catch {
             metrics.undecodableOutcome()
-            return await bury(message, reason: "undecodable_credential_report", error: error)
+            return await deadLetter(message, reason: "undecodable_credential_report", error: error)
         }
         do {
             try await application.pool.transaction { session in try CredentialStore(session: session).replace(by: report) }
@@ -109,7 +109,7 @@ package final class OutcomeConsumer: Service {
         consumer.acknowledge([message.receipt])
     }
 
-    /// One after the other, in the order in which they were told.
+    /// One after the other, in the order in which they were reported.
     private func begin(_ batch: inout Batch, _ group: inout TaskGroup<Void>) async {
         let messages = batch.messages
         batch.messages = []
@@ -120,7 +120,7 @@ package final class OutcomeConsumer: Service {
         group.addTask { await self.apply(messages, outcomes) }
     }
 
-    /// A state change that this service itself has told, `<app>.<kind>.<event>`: it comes back where the queue is still bound to everything.
+    /// A state change that this service itself has published, `<app>.<kind>.<event>`: it comes back where the queue is still bound to everything.
     private func isOurs(_ message: ReceivedMessage) -> Bool {
         guard message.routingKey.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else { return false }
         consumer.acknowledge([message.receipt])
@@ -164,14 +164,14 @@ package final class OutcomeConsumer: Service {
         logger.failed(text, error, [LogKey.count: "\(messages.count)"])
     }
 
-    private func bury(_ message: ReceivedMessage, reason: String, error: any Error) async {
+    private func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
         guard !Task.isCancelled else { return }
         logger.error(
             "An outcome message is given up",
             metadata: [
                 LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")",
             ])
-        if await graveyard.bury(message, reason: reason) {
+        if await deadLetters.deadLetter(message, reason: reason) {
             consumer.acknowledge([message.receipt])
         } else {
             consumer.giveBack([message.receipt])

@@ -2,7 +2,7 @@ import Postgres
 import PushModel
 
 /// Notifications that name the user, or what was the user's, among others. The entry goes and the notification stays, for the others; where it
-/// names nobody else, the notification goes as a whole. Positions stay as they are: a walk that is under way counts them.
+/// names nobody else, the notification goes as a whole. Positions stay as they are: a fan-out that is under way counts them.
 ///
 /// The jobs that fan-out made of the list need no more than that: they hold the ids of tokens, which name no user once the tokens are erased.
 extension ErasureStore {
@@ -14,7 +14,7 @@ extension ErasureStore {
     }
 
     /// Takes the name out of the next notifications to lists of users. They are found first and put in order then, here and below: a plan
-    /// must not walk all notifications in the order of their ids.
+    /// must not read all notifications in the order of their ids.
     func leaveUserLists(after cursor: PushID) throws -> Listing {
         try listing(
             session.execute(

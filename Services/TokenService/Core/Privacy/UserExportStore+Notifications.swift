@@ -87,10 +87,10 @@ extension UserExportStore {
     /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's installations
     /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it. The epoch at
     /// acceptance tells whom a notification to an installation was for.
-    func notificationWalks(after cursor: PushID, limit: Int) -> [PostgresQuery] {
+    func notificationLists(after cursor: PushID, limit: Int) -> [PostgresQuery] {
         [
             "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
-            // Found first and put in order then: a plan must not walk all notifications in the order of their ids.
+            // Found first and put in order then: a plan must not read all notifications in the order of their ids.
             """
             WITH found AS MATERIALIZED (
                 SELECT id FROM notifications WHERE target_users @> ARRAY[\(user)] AND app_id = \(app.id) AND id > \(cursor)

@@ -16,14 +16,14 @@ struct UserExportStore {
         self.user = user
     }
 
-    /// A place in a walk, by the key of the last row.
+    /// A place in a list, by the key of the last row.
     struct Cursor: Sendable {
         var id = PushID.lowest
         var number: Int64 = -1
         /// Of a delivery.
         var place = DeliveryPlace.start
-        /// Of the walks that make up a list, one after another.
-        var walk = 0
+        /// Of the lists that are read one after another.
+        var list = 0
 
         static let first = Cursor()
     }
@@ -57,7 +57,7 @@ struct UserExportStore {
     /// installation, from where the user came to it, because what was before is somebody else's.
     func history(after cursor: Cursor) throws -> Page {
         let rows =
-            if cursor.walk == 0 {
+            if cursor.list == 0 {
                 try session.execute(
                     """
                     SELECT * FROM installation_history WHERE app_id = \(app.id) AND owner = \(user) AND id > \(cursor.number)
@@ -86,28 +86,28 @@ struct UserExportStore {
         var page = Page()
         for row in rows {
             page.items.append(Self.json(Self.historyEntry, try HistoryEntry(row)))
-            page.next = Cursor(id: try row["installation"], number: try row["id"], walk: cursor.walk)
+            page.next = Cursor(id: try row["installation"], number: try row["id"], list: cursor.list)
         }
-        if rows.count < Self.pageSize { page.next = cursor.walk == 1 ? nil : Cursor(walk: 1) }
+        if rows.count < Self.pageSize { page.next = cursor.list == 1 ? nil : Cursor(list: 1) }
         return page
     }
 
     func quietHours() throws -> QuietHours? { try QuietHoursStore(session: session, app: app).find(user) }
 
-    /// In the order of ``notificationWalks(after:)``.
+    /// In the order of ``notificationLists(after:)``.
     func notifications(after cursor: Cursor) throws -> Page {
-        let walks = notificationWalks(after: cursor.id, limit: Self.notificationPage)
-        let rows = try session.execute(walks[cursor.walk])
+        let lists = notificationLists(after: cursor.id, limit: Self.notificationPage)
+        let rows = try session.execute(lists[cursor.list])
         var page = Page()
         // Of a list of users, only the one who asks is shown.
-        page.isToMany = cursor.walk == 1
+        page.isToMany = cursor.list == 1
         for row in rows {
             let id: PushID = try row["id"]
             page.items.append(Self.json(Self.notification, try Sent(row, listed: page.isToMany ? user : nil)))
             page.ids.append(id)
-            page.next = Cursor(id: id, walk: cursor.walk)
+            page.next = Cursor(id: id, list: cursor.list)
         }
-        if rows.count < Self.notificationPage { page.next = cursor.walk + 1 < walks.count ? Cursor(walk: cursor.walk + 1) : nil }
+        if rows.count < Self.notificationPage { page.next = cursor.list + 1 < lists.count ? Cursor(list: cursor.list + 1) : nil }
         return page
     }
 

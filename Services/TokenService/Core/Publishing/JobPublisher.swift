@@ -25,7 +25,7 @@ package final class JobPublisher: Sendable {
 
     /// - Parameters:
     ///   - lease: How long a notification is this process's alone before a relay may take it over.
-    ///   - window: Told what the broker says of jobs.
+    ///   - window: Observes what the broker answers about jobs.
     package init(
         publisher: Publisher, topology: Topology, parcels: Parcels, lease: Duration, settlements: PublishSettlements, window: RelayWindow
     ) {
@@ -80,12 +80,12 @@ package final class JobPublisher: Sendable {
                 if !job.isEmpty { answers[job.lane, default: RelayWindow.Answers()].count(outcomes[start]) }
                 return PublishedJob(id: job.id, isPublished: outcomes[start..<end].allSatisfy(\.isConfirmed), isFirst: job.isFirst)
             }
-            for (lane, answers) in answers { window.told(lane, answers) }
+            for (lane, answers) in answers { window.observe(lane, answers) }
             settlements.ended(settled, written: written)
         }
     }
 
-    func walked() { settlements.walked() }
+    func fannedOut() { settlements.fannedOut() }
 
     /// Publishes deliveries that a replay opened, and the outcomes of what it stopped, and waits for the broker's answer. The dead letters are
     /// what remembers them.

@@ -44,7 +44,7 @@ package struct JobStore {
         /// Milliseconds.
         var lifetime: Int64?
         var isCancelled: Bool
-        var isWalked: Bool
+        var isFannedOut: Bool
         /// Why a member is not meant any more. An audience means no owner.
         var gone: Stop
         var variants: [String: [UInt8]] = [:]
@@ -52,7 +52,7 @@ package struct JobStore {
         init(_ row: PostgresRow) throws {
             lifetime = try row["lifetime_ms"]
             isCancelled = try row["is_cancelled"]
-            isWalked = try row["is_walked"]
+            isFannedOut = try row["is_fanned_out"]
             gone = try row["is_audience"] ? .leftAudience : .ownerChanged
         }
     }
@@ -117,7 +117,7 @@ package struct JobStore {
         var terms: [PushID: Terms] = [:]
         let rows = try session.execute(
             """
-            SELECT n.id, n.lifetime_ms, n.state = 'cancelled' AS is_cancelled, n.is_walked,
+            SELECT n.id, n.lifetime_ms, n.state = 'cancelled' AS is_cancelled, n.is_fanned_out,
                 n.target_all IS TRUE OR n.target_query IS NOT NULL AS is_audience
             FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
             """)
@@ -173,7 +173,7 @@ package struct JobStore {
             }
         }
         var job = PublishableJob(
-            id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries), isOfFanOut: terms.isWalked)
+            id: claimed.id, template: template, deliveries: EncodedDeliveries(deliveries), isOfFanOut: terms.isFannedOut)
         if !stopped.isEmpty { job.stopped = [.stopped(stopped, as: (stop ?? terms.gone).outcome, of: template.app, at: now)] }
         return job
     }

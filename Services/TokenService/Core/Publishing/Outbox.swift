@@ -32,13 +32,14 @@ package struct Outbox: Sendable {
         let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
         cancellation = Cancellation(pool: pool, control: control, relay: wakeUp)
-        let walks = WalkWatch(metrics: metrics)
-        metrics.observe(walks)
+        let fanOuts = FanOutWatch(metrics: metrics)
+        metrics.observe(fanOuts)
         holds = HoldService(pool: pool, control: control, relay: wakeUp, metrics: metrics, logger: logger)
         relay = Relay(
             pool: pool, publisher: publisher, jobs: jobs, fences: fences, cancellation: cancellation, holds: holds,
             settlements: settlements, window: window, backlog: backlog, wakeUp: wakeUp,
-            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease), walkPage: configuration.walkPage,
-            watch: walks, logger: logger)
+            timing: Relay.Timing(interval: configuration.relayInterval, lease: configuration.relayLease),
+            fanOutPage: configuration.fanOutPage,
+            watch: fanOuts, logger: logger)
     }
 }

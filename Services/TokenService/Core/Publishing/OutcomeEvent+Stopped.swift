@@ -1,16 +1,16 @@
 import PushModel
 
 extension OutcomeEvent {
-    /// The final outcome of deliveries that are not published any more. It is told until the broker has it, and what is told again bears the
-    /// same id, whoever tells it: that is made of the outcome and the deliveries.
+    /// The final outcome of deliveries that are not published any more. It is published until the broker has it, and what is published again bears the
+    /// same id, whichever process publishes it: that is made of the outcome and the deliveries.
     /// - Parameters:
     ///   - deliveries: At most ``maximumDeliveries``.
     ///   - time: UNIX milliseconds.
     static func stopped(_ deliveries: [Delivery], as outcome: OutcomeClass, of app: AppSlug, at time: Int64) -> OutcomeEvent {
-        var told = Array(outcome.rawValue.utf8)
-        for delivery in deliveries { told += delivery.id.bytes + Array("/\(delivery.attempt)".utf8) }
+        var digested = Array(outcome.rawValue.utf8)
+        for delivery in deliveries { digested += delivery.id.bytes + Array("/\(delivery.attempt)".utf8) }
         return OutcomeEvent(
-            id: PushID(digestOf: told), source: "/push/token-service", time: time, app: app, outcome: outcome, isFinal: true,
+            id: PushID(digestOf: digested), source: "/push/token-service", time: time, app: app, outcome: outcome, isFinal: true,
             deliveries: deliveries)
     }
 }

@@ -21,11 +21,11 @@ package final class PublishSettlements: Service {
     /// How often a shutdown tries what the database did not take; then the leases run out, and a relay publishes it again.
     private static let lastAttempts = 5
 
-    private let awaited = Basket<Settlement>()
-    private let jobs = Basket<Settlement>()
-    private let fences = Basket<Settlement>()
+    private let awaited = BatchQueue<Settlement>()
+    private let jobs = BatchQueue<Settlement>()
+    private let fences = BatchQueue<Settlement>()
     /// What the database did not take alone, because a row is locked: tried again beside the others.
-    private let later = Basket<Settlement>()
+    private let later = BatchQueue<Settlement>()
     private let underWay = Mutex<Set<JobID>>([])
     /// There is room for more, where there was none: otherwise whoever looks finds what waits at once, and each look costs the database as
     /// much as publishing hundreds of deliveries.
@@ -53,8 +53,8 @@ package final class PublishSettlements: Service {
         let reply = written.map { JobsReply(jobs: jobs.count, $0) }
         (reply == nil ? self.jobs : awaited).put(contentsOf: jobs.map { .job($0, reply: reply) })
     }
-    /// A walk has come to its end: the notification itself waits no longer.
-    func walked() {
+    /// A fan-out has come to its end: the notification itself waits no longer.
+    func fannedOut() {
         backlog.shrank(by: 1)
         metrics.published(1)
     }
@@ -75,16 +75,16 @@ package final class PublishSettlements: Service {
             }
             await writeLast()
         } onGracefulShutdown: {
-            for basket in [self.awaited, self.jobs, self.fences] { basket.close() }
+            for queue in [self.awaited, self.jobs, self.fences] { queue.close() }
         }
     }
 
-    private func write(_ basket: Basket<Settlement>, after pause: Duration?) async {
-        for await _ in basket.wakeUps {
+    private func write(_ queue: BatchQueue<Settlement>, after pause: Duration?) async {
+        for await _ in queue.wakeUps {
             if let pause { _ = await Pause.of(pause) }
-            await write(basket.takeAll())
+            await write(queue.takeAll())
         }
-        await write(basket.takeAll())
+        await write(queue.takeAll())
     }
 
     /// Tries until the database has it: otherwise the relay would publish it all again. In a shutdown that has to end, only a few times.

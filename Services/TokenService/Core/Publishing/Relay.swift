@@ -11,9 +11,9 @@ package final class Relay: Service {
     /// Jobs that may be under way before more are claimed: bounds memory whatever waits.
     static let maximumUnderWay = 1000
     private static let maximumFences = 500
-    /// Walks under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
-    private static let maximumWalks = 4
-    private static let maximumBulkWalks = 2
+    /// Fan-outs under way at once, and how many of them may be of the lane `bulk`: another's never waits for one of those.
+    private static let maximumFanOuts = 4
+    private static let maximumBulkFanOuts = 2
 
     private let pool: PostgresPool
     private let publisher: Publisher
@@ -27,9 +27,9 @@ package final class Relay: Service {
     private let wakeUp: WakeUp
     private let timing: Timing
     private let logger: Logger
-    private let walk: AudienceWalk
-    private let watch: WalkWatch
-    private let walks = Mutex<[PushID: Lane]>([:])
+    private let fanOut: FanOut
+    private let watch: FanOutWatch
+    private let fanOuts = Mutex<[PushID: Lane]>([:])
 
     package struct Timing: Sendable {
         package var interval: Duration
@@ -44,7 +44,7 @@ package final class Relay: Service {
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
         holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, wakeUp: WakeUp, timing: Timing,
-        walkPage: Int, watch: WalkWatch, logger: Logger
+        fanOutPage: Int, watch: FanOutWatch, logger: Logger
     ) {
         self.pool = pool
         self.publisher = publisher
@@ -59,8 +59,8 @@ package final class Relay: Service {
         self.timing = timing
         self.logger = logger
         self.watch = watch
-        walk = AudienceWalk(
-            pool: pool, jobs: jobs, holds: holds.cache, page: walkPage, lease: timing.lease, watch: watch, logger: logger)
+        fanOut = FanOut(
+            pool: pool, jobs: jobs, holds: holds.cache, page: fanOutPage, lease: timing.lease, watch: watch, logger: logger)
     }
 
     package func run() async throws {
@@ -116,12 +116,12 @@ package final class Relay: Service {
         let leaseSeconds = timing.lease / .seconds(1)
         while publisher.state == .ready {
             let isOpen = window.isOpen(lane)
-            let (room, walkRoom) = (room(in: lane), walkRoom(in: lane))
+            let (room, fanOutRoom) = (room(in: lane), fanOutRoom(in: lane))
             let cache = holds.cache
             let (claimed, isFull) = try await pool.transaction { session in
                 var claimed = Claimed(
                     jobs: try JobStore(session: session).claim(room, of: lane, leaseSeconds: leaseSeconds),
-                    fanOuts: try OutboxStore(session: session).claimFanOuts(walkRoom, of: lane, leaseSeconds: leaseSeconds))
+                    fanOuts: try OutboxStore(session: session).claimFanOuts(fanOutRoom, of: lane, leaseSeconds: leaseSeconds))
                 let isFull = room > 0 && claimed.jobs.count == room
                 // Asked after the claim: by now the cache knows every hold that was set before this became due.
                 if !cache.isEmpty { try claimed.putHeldAside(in: session) }
@@ -147,14 +147,14 @@ package final class Relay: Service {
             metadata: [LogKey.count: "\(resolved.count)"])
     }
 
-    // MARK: Walks
+    // MARK: Fan-outs
 
-    private func walkRoom(in lane: Lane) -> Int {
-        guard window.letsWalk(lane, now: .now) else { return 0 }
-        return walks.withLock { walks in
+    private func fanOutRoom(in lane: Lane) -> Int {
+        guard window.letsFanOut(lane, now: .now) else { return 0 }
+        return fanOuts.withLock { fanOuts in
             // The last place is for what is urgent.
-            let free = max(0, Self.maximumWalks - walks.count - (lane == .now ? 0 : 1))
-            let room = lane == .bulk ? max(0, min(free, Self.maximumBulkWalks - walks.values.count { $0 == .bulk })) : free
+            let free = max(0, Self.maximumFanOuts - fanOuts.count - (lane == .now ? 0 : 1))
+            let room = lane == .bulk ? max(0, min(free, Self.maximumBulkFanOuts - fanOuts.values.count { $0 == .bulk })) : free
             return window.isOpen(lane) ? room : min(room, 1)
         }
     }
@@ -174,10 +174,10 @@ package final class Relay: Service {
 
     private func begin(_ notification: PushID, in lane: Lane, _ group: inout DiscardingTaskGroup) {
         // Its lease ran out while it waited for its database: it goes on by itself.
-        guard walks.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
+        guard fanOuts.withLock({ $0.updateValue(lane, forKey: notification) }) == nil else { return }
         group.addTask {
-            await self.walk.run(notification)
-            self.walks.withLock { $0[notification] = nil }
+            await self.fanOut.run(notification)
+            self.fanOuts.withLock { $0[notification] = nil }
             self.wakeUp.signal()
         }
     }

@@ -56,8 +56,8 @@ package final class RelayWindow: Sendable {
 
     package func isRefused(_ lane: Lane) -> Bool { state.withLock { $0.refused.contains(lane) } }
 
-    /// Whether a walk may begin: everything that it makes would be refused, so it asks only where nothing else does.
-    func letsWalk(_ lane: Lane, now: ContinuousClock.Instant) -> Bool {
+    /// Whether a fan-out may begin: everything that it makes would be refused, so it asks only where nothing else does.
+    func letsFanOut(_ lane: Lane, now: ContinuousClock.Instant) -> Bool {
         state.withLock { state in
             guard state.sizes[lane] != Self.maximum, let last = state.lastAnswers[lane] else { return true }
             return last.duration(to: now) > Self.silence
@@ -65,11 +65,11 @@ package final class RelayWindow: Sendable {
     }
 
     /// Whoever published the messages.
-    func told(_ lane: Lane, _ answers: Answers, at now: ContinuousClock.Instant = .now) {
+    func observe(_ lane: Lane, _ answers: Answers, at now: ContinuousClock.Instant = .now) {
         guard answers.confirmed + answers.refused > 0 else { return }
         let (hasGrown, news) = state.withLock { state in
             state.lastAnswers[lane] = now
-            return state.told(lane, answers)
+            return state.observe(lane, answers)
         }
         switch news {
         case .refuses:
@@ -86,7 +86,7 @@ package final class RelayWindow: Sendable {
 }
 
 extension RelayWindow.State {
-    fileprivate mutating func told(_ lane: Lane, _ answers: RelayWindow.Answers) -> (hasGrown: Bool, news: RelayWindow.News?) {
+    fileprivate mutating func observe(_ lane: Lane, _ answers: RelayWindow.Answers) -> (hasGrown: Bool, news: RelayWindow.News?) {
         let before = sizes[lane] ?? RelayWindow.maximum
         let after: Int
         if answers.refused == 0 {

@@ -39,7 +39,7 @@ extension Resource {
         have arrived. What was not stored is said to be `not_recorded`; what is judged by the registry as it is now says so.
         """,
         parameters: [.query("user", .user, "Whose devices.", isRequired: true)],
-        answers: [Answer(200, "A verdict, one sentence, and every step.", .json(Explanation.response))],
+        answers: [Answer(200, "A conclusion, one sentence, and every step.", .json(Explanation.response))],
         problems: ProblemCode.strictQuery + [.outOfRange])
 
 }

@@ -62,7 +62,7 @@ package struct Cancelled: Equatable, Sendable {
                 "stoppable", .count,
                 "Deliveries without an outcome when it was stopped. What a dispatcher had just sent may still get another one than `cancelled`."
             ) { $0.stopped.cancelledAt == nil ? 0 : $0.stopped.pending },
-            .optional("not_expanded", .boolean, "Its audience was not walked to the end: more would have followed.") {
+            .optional("not_expanded", .boolean, "Its audience was not fanned out to the end: more would have followed.") {
                 $0.stopped.isCutShort ? true : nil
             },
             .required("fence", .fence, "Whether the dispatchers' control stream has it.") { $0.fence },

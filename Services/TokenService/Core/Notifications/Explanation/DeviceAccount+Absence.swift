@@ -87,13 +87,13 @@ extension DeviceAccount {
     /// A registration tells nothing of that: it stamps the token anew each time.
     func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
         installation.history.contains { entry in
-            entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && tells(entry, of: token)
+            entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && isLine(entry, of: token)
         }
     }
 
     /// Its turn has not come, or never did.
     private var unfinished: (Step, Fate)? {
-        guard notification.isWalked else { return nil }
+        guard notification.isFannedOut else { return nil }
         if notification.cancelledAt != nil, notification.total == 0 || notification.expandedAt == notification.cancelledAt {
             return (
                 step(notification.cancelledAt, .stoppedBefore, "The notification was stopped before a delivery to this device was made."),

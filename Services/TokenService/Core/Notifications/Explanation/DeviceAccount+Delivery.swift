@@ -3,29 +3,29 @@ import PushModel
 /// Deliveries that were made.
 extension DeviceAccount {
     func account(of delivery: ExplanationFacts.Delivery) -> ([Step], Fate) {
-        let told = delivery.told
-        let hint = told.token?.hint ?? token(delivery.tokenID)?.hint
-        var steps = making(hint, environment: told.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt) {
-            $0.delivery = told.id
+        let record = delivery.record
+        let hint = record.token?.hint ?? token(delivery.tokenID)?.hint
+        var steps = making(hint, environment: record.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt) {
+            $0.delivery = record.id
         }
-        if !told.endedBeforePublishing {
-            let seenAt = [told.lastAttempt?.at, told.outcome == nil ? nil : told.updatedAt].compactMap { $0 }.min()
-            steps.append(handing(delivery.publishedAt, isSeen: told.lastAttempt != nil || told.outcome != nil, seenAt: seenAt))
+        if !record.endedBeforePublishing {
+            let seenAt = [record.lastAttempt?.at, record.outcome == nil ? nil : record.updatedAt].compactMap { $0 }.min()
+            steps.append(handing(delivery.publishedAt, isSeen: record.lastAttempt != nil || record.outcome != nil, seenAt: seenAt))
         }
-        if let attempt = told.lastAttempt { steps.append(self.attempt(attempt, of: told)) }
-        guard let text = told.outcome, let outcome = OutcomeClass(rawValue: text) else {
-            steps.append(pending(told))
+        if let attempt = record.lastAttempt { steps.append(self.attempt(attempt, of: record)) }
+        guard let text = record.outcome, let outcome = OutcomeClass(rawValue: text) else {
+            steps.append(pending(record))
             return (steps, .waiting)
         }
         steps.append(
-            step(told.updatedAt, .ended, outcome.sentence(of: told)) {
-                $0.delivery = told.id
+            step(record.updatedAt, .ended, outcome.sentence(of: record)) {
+                $0.delivery = record.id
                 $0.hint = hint
-                $0.environment = told.environment
+                $0.environment = record.environment
                 $0.outcome = text
-                $0.status = told.status
-                $0.reason = told.reason
-                $0.attempts = told.attempts
+                $0.status = record.status
+                $0.reason = record.reason
+                $0.attempts = record.attempts
             })
         return (steps, outcome == .accepted ? .accepted : outcome == .unknown ? .unanswered : .stopped)
     }
@@ -49,8 +49,8 @@ extension DeviceAccount {
         let what = hint.map { "its token \($0)" } ?? "a token that is no longer stored"
         var steps = [
             step(
-                notification.isWalked ? nil : notification.acceptedAt, .deliveryMade,
-                "A delivery to \(what) was made\(notification.isWalked ? "; when is not recorded" : "")."
+                notification.isFannedOut ? nil : notification.acceptedAt, .deliveryMade,
+                "A delivery to \(what) was made\(notification.isFannedOut ? "; when is not recorded" : "")."
             ) {
                 $0.hint = hint
                 $0.environment = environment
@@ -86,23 +86,23 @@ extension DeviceAccount {
         return step(nil, .waits, "It \(isOver || due <= now ? "waited" : "waits") until \(text(due)): \(why).") { $0.until = due }
     }
 
-    private func attempt(_ attempt: NotificationStatus.Attempt, of told: NotificationStatus.Delivery) -> Step {
+    private func attempt(_ attempt: NotificationStatus.Attempt, of record: NotificationStatus.Delivery) -> Step {
         let next = attempt.retryAt.map { "; it was to be tried again from \(text($0)) on" } ?? ""
         if attempt.outcome == OutcomeClass.held.rawValue {
             return step(
                 attempt.at, .held, "A dispatcher put it back because of a hold (\(attempt.reason ?? "of which no more is recorded"))."
             ) {
-                $0.delivery = told.id
+                $0.delivery = record.id
                 $0.outcome = attempt.outcome
                 $0.reason = attempt.reason
             }
         }
-        let recorded = (attempt.wasTried ? 1 : 0) + (told.outcome == nil ? 0 : 1)
-        let earlier = told.attempts > recorded ? " Attempts before that are not recorded." : ""
+        let recorded = (attempt.wasTried ? 1 : 0) + (record.outcome == nil ? 0 : 1)
+        let earlier = record.attempts > recorded ? " Attempts before that are not recorded." : ""
         return step(
             attempt.at, .attempt, "\(attempt.words)\(next).\(earlier)"
         ) {
-            $0.delivery = told.id
+            $0.delivery = record.id
             $0.outcome = attempt.outcome
             $0.status = attempt.status
             $0.reason = attempt.reason
@@ -110,15 +110,15 @@ extension DeviceAccount {
         }
     }
 
-    private func pending(_ told: NotificationStatus.Delivery) -> Step {
-        if let attempt = told.lastAttempt, attempt.outcome == OutcomeClass.misconfigured.rawValue {
-            return step(nil, .pending, misconfiguration(attempt, in: told.environment)) {
+    private func pending(_ record: NotificationStatus.Delivery) -> Step {
+        if let attempt = record.lastAttempt, attempt.outcome == OutcomeClass.misconfigured.rawValue {
+            return step(nil, .pending, misconfiguration(attempt, in: record.environment)) {
                 $0.reason = attempt.reason
-                $0.environment = told.environment
+                $0.environment = record.environment
                 $0.until = attempt.retryAt
             }
         }
-        if let retryAt = told.lastAttempt?.retryAt, retryAt > now {
+        if let retryAt = record.lastAttempt?.retryAt, retryAt > now {
             return step(nil, .pending, "It waits to be tried again.") { $0.until = retryAt }
         }
         if let until = installation.throttledUntil {
@@ -192,29 +192,29 @@ extension NotificationStatus.Delivery {
 
 extension OutcomeClass {
     /// What it means for the one delivery.
-    fileprivate func sentence(of told: NotificationStatus.Delivery) -> String {
-        let answer = [told.status.map { "\($0)" }, told.reason].compactMap { $0 }.joined(separator: " ")
+    fileprivate func sentence(of record: NotificationStatus.Delivery) -> String {
+        let answer = [record.status.map { "\($0)" }, record.reason].compactMap { $0 }.joined(separator: " ")
         let words = answer.isEmpty ? "" : " (\(answer))"
         return switch self {
-        case .unknown where told.reason == OutcomeEvent.notStored:
+        case .unknown where record.reason == OutcomeEvent.notStored:
             "What became of it could not be stored\(words); the token service's log names the delivery and the database's error."
-        case .accepted: "APNs accepted it\(told.attempts > 1 ? " at attempt \(told.attempts)" : "")."
+        case .accepted: "APNs accepted it\(record.attempts > 1 ? " at attempt \(record.attempts)" : "")."
         case .tokenGone: "APNs says that the token is gone\(words)."
         case .tokenRejected: "APNs rejected the token\(words)."
         case .throttled: "APNs kept asking to wait until it was too late\(words)."
-        case .rejected where told.status == nil: "The request could not be sent as it is\(words)."
+        case .rejected where record.status == nil: "The request could not be sent as it is\(words)."
         case .rejected: "APNs refused the notification itself\(words)."
         case .misconfigured: "The app's credential, topic or environment is wrong\(words)."
         case .expired: "It expired before it could be sent\(words)."
-        case .fenced where told.reason == "token_retired": "It was not sent: the token had been retired when its turn came."
-        case .fenced where told.reason == "left_audience": "It was not sent: it was not in the audience any more when its turn came."
+        case .fenced where record.reason == "token_retired": "It was not sent: the token had been retired when its turn came."
+        case .fenced where record.reason == "left_audience": "It was not sent: it was not in the audience any more when its turn came."
         case .fenced: "It was not sent: the user's time on this device was over\(words)."
         case .held: "It was not sent: an operator's hold stopped it\(words)."
         case .cancelled: "It was not sent: the notification had been stopped\(words)."
-        case .failed where told.reason == "expired":
-            "It expired after \(told.attempts) attempts that APNs could not take; it is among the dead letters."
-        case .failed: "It was given up after \(told.attempts) attempts\(words); it is among the dead letters."
-        case .unknown: "It was sent and no answer came, so it may have arrived\(told.whyNoMore ?? words)."
+        case .failed where record.reason == "expired":
+            "It expired after \(record.attempts) attempts that APNs could not take; it is among the dead letters."
+        case .failed: "It was given up after \(record.attempts) attempts\(words); it is among the dead letters."
+        case .unknown: "It was sent and no answer came, so it may have arrived\(record.whyNoMore ?? words)."
         }
     }
 }

@@ -40,13 +40,13 @@ struct DeviceAccount {
             return
         }
         for delivery in deliveries {
-            let (told, fate) = account(of: delivery)
-            steps += told
+            let (more, fate) = account(of: delivery)
+            steps += more
             fates.append(fate)
         }
         for delivery in counted {
-            let (told, fate) = account(of: delivery)
-            steps += told
+            let (more, fate) = account(of: delivery)
+            steps += more
             fates.append(fate)
         }
         if fates.contains(where: { $0 != .accepted }) { steps += changes }
@@ -83,9 +83,9 @@ struct DeviceAccount {
     func token(_ id: Int64) -> ReachabilityState.Token? { installation.tokens.first { $0.id == id } }
 
     /// A token that was new when its line was written has no number there.
-    func tells(_ entry: HistoryEntry, of token: ReachabilityState.Token) -> Bool {
-        guard let told = entry.token else { return false }
-        return told.id.map { $0 == token.id } ?? (told.hint == token.hint && told.environment == token.environment)
+    func isLine(_ entry: HistoryEntry, of token: ReachabilityState.Token) -> Bool {
+        guard let named = entry.token else { return false }
+        return named.id.map { $0 == token.id } ?? (named.hint == token.hint && named.environment == token.environment)
     }
 
     /// What happened to the device since: told without names, because they may be another user's.
@@ -105,7 +105,7 @@ struct DeviceAccount {
                 }
             case .tokenAdded, .tokenMovedHere, .tokenMovedAway, .tokenReplaced, .tokenRemoved, .tokenRetired, .tokenQuarantined,
                 .tokenRestored, .environmentCorrected:
-                guard let token = entry.token, reached.contains(where: { tells(entry, of: $0) }) else { return nil }
+                guard let token = entry.token, reached.contains(where: { isLine(entry, of: $0) }) else { return nil }
                 let words = entry.event.rawValue.replacing("_", with: " ")
                 return step(entry.at, .tokenChanged, "Its token \(token.hint): \(words).") {
                     $0.hint = token.hint
@@ -122,8 +122,8 @@ struct DeviceAccount {
             return []
         }
         guard let publishedAt = fence.publishedAt else {
-            return [step(fence.at, .fenced, "The dispatchers are still to be told that the user's time on this device is over.")]
+            return [step(fence.at, .fenced, "The dispatchers do not know yet that the user's time on this device is over.")]
         }
-        return [step(publishedAt, .fenced, "The dispatchers were told that the user's time on this device is over: nothing older is sent.")]
+        return [step(publishedAt, .fenced, "The dispatchers know that the user's time on this device is over: nothing older is sent.")]
     }
 }

@@ -28,12 +28,13 @@ extension Explanation {
             steps += account.steps
             fates += account.fates
         }
-        let verdict = Self.verdict(fates, notification)
-        if verdict == .waiting || fates.contains(.waiting) { steps += facts.holds.map { $0.step(of: notification) } }
+        let conclusion = Self.conclusion(fates, notification)
+        if conclusion == .waiting || fates.contains(.waiting) { steps += facts.holds.map { $0.step(of: notification) } }
         steps += notification.end(now: now)
         self.init(
-            notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts, verdict: verdict,
-            summary: Self.summary(verdict, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
+            notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts,
+            conclusion: conclusion,
+            summary: Self.summary(conclusion, fates, steps, user: facts.user), steps: Self.ordered(steps), isCutShort: facts.isCutShort)
     }
 
     /// By time; what has none stays behind what it follows from.
@@ -47,7 +48,7 @@ extension Explanation {
         return placed.sorted { ($0.time, $0.index) < ($1.time, $1.index) }.map(\.step)
     }
 
-    private static func verdict(_ fates: [DeviceAccount.Fate], _ notification: ExplanationFacts.Notification) -> Verdict {
+    private static func conclusion(_ fates: [DeviceAccount.Fate], _ notification: ExplanationFacts.Notification) -> Conclusion {
         if fates.contains(.accepted) { return .sent }
         if fates.contains(.waiting) { return .waiting }
         if fates.contains(.unanswered) { return .unknown }
@@ -55,13 +56,13 @@ extension Explanation {
         if fates.contains(.unknown) { return .notRecorded }
         if fates.contains(.notAddressed), !fates.contains(.unreachable) { return .notAddressed }
         let mayStillBegin = notification.completedAt == nil && notification.expandedAt == nil && notification.cancelledAt == nil
-        return mayStillBegin && notification.isWalked ? .waiting : .notSent
+        return mayStillBegin && notification.isFannedOut ? .waiting : .notSent
     }
 
     private static func summary(
-        _ verdict: Verdict, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String
+        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String
     ) -> String {
-        switch verdict {
+        switch conclusion {
         case .sent:
             let all = fates.count { [.accepted, .waiting, .stopped, .unanswered].contains($0) }
             let accepted = fates.count { $0 == .accepted }
@@ -74,9 +75,9 @@ extension Explanation {
         }
     }
 
-    /// The last step that speaks for the verdict.
-    private static func reason(_ steps: [Step], of verdict: Verdict) -> String? {
-        (steps.last { $0.what.speaks(for: verdict) } ?? steps.last { $0.what == .neverSignedIn })?.why
+    /// The last step that speaks for the conclusion.
+    private static func reason(_ steps: [Step], of conclusion: Conclusion) -> String? {
+        (steps.last { $0.what.speaks(for: conclusion) } ?? steps.last { $0.what == .neverSignedIn })?.why
     }
 }
 
@@ -90,8 +91,8 @@ extension Explanation.What {
         }
     }
 
-    fileprivate func speaks(for verdict: Explanation.Verdict) -> Bool {
-        switch verdict {
+    fileprivate func speaks(for conclusion: Explanation.Conclusion) -> Bool {
+        switch conclusion {
         case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled, .held].contains(self)
         case .notSent:
             [

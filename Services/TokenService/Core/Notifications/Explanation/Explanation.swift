@@ -2,7 +2,7 @@ package import PushModel
 
 /// What happened to one notification for one user, in order, from the match to Apple's answer.
 package struct Explanation: Equatable, Sendable {
-    package enum Verdict: String, CaseIterable, Sendable {
+    package enum Conclusion: String, CaseIterable, Sendable {
         /// APNs accepted it for at least one device. What the device does with it APNs does not tell.
         case sent
         /// Something may still be sent.
@@ -20,7 +20,7 @@ package struct Explanation: Equatable, Sendable {
     package var user: String
     package var state: NotificationState
     package var receipts: NotificationRequest.Receipts
-    package var verdict: Verdict
+    package var conclusion: Conclusion
     /// One sentence.
     package var summary: String
     package var steps: [Step]
@@ -58,7 +58,7 @@ package struct Explanation: Equatable, Sendable {
             .required("user", .text(.user)) { $0.value.user },
             .required("state", .word) { $0.value.state },
             .required("receipts", .receipts) { $0.value.receipts },
-            .required("verdict", .word) { $0.value.verdict },
+            .required("conclusion", .word) { $0.value.conclusion },
             .required("explanation", .text(.string().example("Sent: APNs accepted it for 2 of 2 tokens of ada.")), "One sentence.") {
                 $0.value.summary
             },

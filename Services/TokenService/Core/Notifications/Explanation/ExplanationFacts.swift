@@ -35,7 +35,7 @@ package struct ExplanationFacts: Sendable {
         package var localTime: String?
         package var expiresAt: Int64
         package var isUrgent: Bool
-        package var isWalked: Bool
+        package var isFannedOut: Bool
         /// All of its jobs were made then.
         package var expandedAt: Int64?
         package var completedAt: Int64?
@@ -58,7 +58,7 @@ package struct ExplanationFacts: Sendable {
         package var isNamed = false
         /// Of what the target names, the epoch as it was accepted; nil where that was not stored.
         package var namedEpoch: Int64?
-        /// A walk through the app's installations has not come to it.
+        /// A fan-out through the app's installations has not come to it.
         package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?
@@ -81,7 +81,7 @@ package struct ExplanationFacts: Sendable {
     }
 
     package struct Delivery: Sendable {
-        package var told: NotificationStatus.Delivery
+        package var record: NotificationStatus.Delivery
         /// Nil where no receipt says whom it was meant for.
         package var ownerEpoch: Int64?
         package var tokenID: Int64

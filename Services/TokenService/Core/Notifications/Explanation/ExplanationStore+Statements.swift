@@ -5,7 +5,7 @@ extension ExplanationStore {
     func row(of notification: PushID, user: String) -> PostgresQuery {
         """
         SELECT id, state, lane, push_type, receipts, accepted_at, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
-            expires_at, is_urgent, is_walked, expanded_at, completed_at, cancelled_at, cancel_reason, total, pending,
+            expires_at, is_urgent, is_fanned_out, expanded_at, completed_at, cancelled_at, cancel_reason, total, pending,
             coalesce(target_user = \(user), false) OR coalesce(\(user) = ANY (target_users), false) AS names_user,
             target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
             cardinality(target_tokens) AS tokens, target_tags
@@ -21,7 +21,7 @@ extension ExplanationStore {
         FROM (
             SELECT installation, owner_epoch, at, event FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
             ORDER BY id DESC LIMIT 1000
-        ) AS told WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch
+        ) AS newest WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch
         """
     }
 
@@ -49,7 +49,7 @@ extension ExplanationStore {
             n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)]
                 AS named_epoch,
             CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END AS matches_tags,
-            i.ordinal > n.walked_ordinal AS is_ahead
+            i.ordinal > n.fan_out_ordinal AS is_ahead
         FROM notifications n CROSS JOIN unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id OFFSET 0) AS i
         WHERE n.id = \(notification)

@@ -65,7 +65,7 @@ package struct ExplanationStore {
         }
         for row in answers[2] {
             let delivery = try ExplanationFacts.Delivery(receipt: row)
-            byID[delivery.told.installation]?.deliveries.append(delivery)
+            byID[delivery.record.installation]?.deliveries.append(delivery)
         }
         for row in answers[3] {
             let id: PushID = try row["installation"]
@@ -130,18 +130,18 @@ extension ExplanationFacts.Delivery {
     fileprivate init(receipt row: PostgresRow) throws {
         let epoch: Int64 = try row["owner_epoch"]
         self.init(
-            told: try NotificationStatus.Delivery(row, token: row["token"]), ownerEpoch: epoch > 0 ? epoch : nil,
+            record: try NotificationStatus.Delivery(row, token: row["token"]), ownerEpoch: epoch > 0 ? epoch : nil,
             tokenID: try row["token_id"], dueAt: try row.milliseconds("due_at"), publishedAt: try row.milliseconds("published_at"))
     }
 
     /// One that is under way without a receipt.
     fileprivate init(member row: PostgresRow, of installation: PushID) throws {
         let dueAt: Int64 = try row.milliseconds("due_at")
-        let told = NotificationStatus.Delivery(
+        let record = NotificationStatus.Delivery(
             id: try row["id"], installation: installation, token: try row["token"], environment: try row["environment"], attempts: 0,
             updatedAt: dueAt)
         self.init(
-            told: told, ownerEpoch: nil, tokenID: try row["token_id"], dueAt: dueAt, publishedAt: try row.milliseconds("published_at"))
+            record: record, ownerEpoch: nil, tokenID: try row["token_id"], dueAt: dueAt, publishedAt: try row.milliseconds("published_at"))
     }
 }
 
@@ -162,7 +162,7 @@ extension ExplanationFacts.Notification {
             id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"],
             target: try NotificationAddress(row), receipts: try row["receipts"], acceptedAt: try row.milliseconds("accepted_at"),
             notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
-            isUrgent: try row["is_urgent"], isWalked: try row["is_walked"], expandedAt: try row.milliseconds("expanded_at"),
+            isUrgent: try row["is_urgent"], isFannedOut: try row["is_fanned_out"], expandedAt: try row.milliseconds("expanded_at"),
             completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
             cancelReason: try row["cancel_reason"], total: try row["total"], pending: try row["pending"],
             namesUser: try row["names_user"])

@@ -4,7 +4,7 @@ import PushModel
 /// The SQL that reads deliveries page by page.
 package struct DeliveryReading {
     /// Deliveries that a page looks at, at most.
-    package static let walkedPerPage = 5000
+    package static let scannedPerPage = 5000
 
     private let session: PostgresSession
     private let app: App
@@ -41,7 +41,7 @@ package struct DeliveryReading {
     private func nextJobs(
         of list: DeliveryList, after start: DeliveryPlace, limit: Int
     ) throws -> (rows: PostgresRows, end: DeliveryPlace?) {
-        let next = start.job + Self.walkedPerPage / PushJob.maximumDeliveries
+        let next = start.job + Self.scannedPerPage / PushJob.maximumDeliveries
         let answers = try session.pipeline([
             """
             SELECT d.*, t.token

@@ -20,12 +20,12 @@ package struct NotificationList: Hashable, Sendable {
     /// Where a page begins: behind, which is before in time, a notification.
     package struct Position: Hashable, Sendable {
         package var before: PushID
-        /// The user is in too many lists for their index: the app's notifications are walked.
-        package var isWalk: Bool
+        /// The user is in too many lists for their index: the app's notifications are scanned.
+        package var isScan: Bool
 
-        package init(before: PushID, isWalk: Bool = false) {
+        package init(before: PushID, isScan: Bool = false) {
             self.before = before
-            self.isWalk = isWalk
+            self.isScan = isScan
         }
     }
 
@@ -37,13 +37,13 @@ package struct NotificationList: Hashable, Sendable {
     }
 
     package func cursor(_ position: Position, app: App) -> String {
-        PageCursor.encode(position.before.bytes + [position.isWalk ? 1 : 0], list: identity(app))
+        PageCursor.encode(position.before.bytes + [position.isScan ? 1 : 0], list: identity(app))
     }
 
     package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
         let place = try PageCursor.decode(cursor, list: identity(app))
         guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
-        return Position(before: id, isWalk: place[16] == 1)
+        return Position(before: id, isScan: place[16] == 1)
     }
 
     private func identity(_ app: App) -> [String?] {

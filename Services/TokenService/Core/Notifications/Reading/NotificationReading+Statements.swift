@@ -4,7 +4,7 @@ import PushModel
 /// How many rows are looked at is written out, because a planner that does not know the limit prefers to sort the whole app.
 extension NotificationReading {
     /// Rows are compared as a whole, because otherwise the planner takes the primary key, which goes through every app's.
-    func walk(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
+    func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
         SELECT n.id, n.state, n.lane, n.push_type, n.receipts, n.accepted_at, n.not_before,
             to_char(n.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text, n.expires_at, n.completed_at, n.cancelled_at, n.cancel_reason,
@@ -20,8 +20,8 @@ extension NotificationReading {
         """
     }
 
-    /// The last one that a walk looked at; no row where it came to the end.
-    func walkEnd(before: PushID, lowest: PushID) -> PostgresQuery {
+    /// The last one that a scan looked at; no row where it came to the end.
+    func scanEnd(before: PushID, lowest: PushID) -> PostgresQuery {
         """
         SELECT id FROM notifications WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(lowest))
         ORDER BY app_id DESC, id DESC OFFSET 4999 LIMIT 1
@@ -43,8 +43,8 @@ extension NotificationReading {
         """
     }
 
-    /// The same without the index, as far as a walk comes.
-    func listedWalked(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
+    /// The same without the index, as far as a scan comes.
+    func listedScanned(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """
         SELECT id FROM (
             SELECT id, target_users FROM notifications

@@ -4,7 +4,7 @@ import PushModel
 /// The SQL that finds notifications. Every page is bounded: what a rare filter passes over makes pages short, never slow.
 package struct NotificationReading {
     /// How many notifications a page looks at, at most.
-    package static let walkedPerPage = 5000
+    package static let scannedPerPage = 5000
     /// Of a user's, how many are looked at by each way of finding them: more than any page shows.
     package static let perSource = PageQuery.maximum
     /// Lists that name one user; beyond that the index that knows them is no help, because it knows no order.
@@ -23,15 +23,15 @@ package struct NotificationReading {
         of list: NotificationList, from position: NotificationList.Position?, limit: Int
     ) throws -> NotificationList.Page {
         let before = min(position?.before ?? list.end, list.end)
-        guard let user = list.user else { return try walk(list, before: before, limit: limit) }
-        if position?.isWalk != true, let page = try page(of: user, list, before: before, limit: limit, isWalk: false) { return page }
-        return try page(of: user, list, before: before, limit: limit, isWalk: true) ?? .init(notifications: [], next: nil)
+        guard let user = list.user else { return try scan(list, before: before, limit: limit) }
+        if position?.isScan != true, let page = try page(of: user, list, before: before, limit: limit, isScan: false) { return page }
+        return try page(of: user, list, before: before, limit: limit, isScan: true) ?? .init(notifications: [], next: nil)
     }
 
     /// The app's notifications one after another, from the newest to the oldest.
-    private func walk(_ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
+    private func scan(_ list: NotificationList, before: PushID, limit: Int) throws -> NotificationList.Page {
         let answers = try session.pipeline([
-            walk(of: list, before: before, limit: limit), walkEnd(before: before, lowest: list.lowest),
+            scan(of: list, before: before, limit: limit), scanEnd(before: before, lowest: list.lowest),
         ])
         let found = try answers[0].map { row in try NotificationSummary(row) }
         let end: PushID? = try found.count == limit ? found.last?.id : answers[1].first?["id"]
@@ -39,21 +39,21 @@ package struct NotificationReading {
     }
 
     /// By the ways that lead from a user to notifications, each newest first; complete down to where the shortest of them ends.
-    /// - Parameter isWalk: Look at lists one after another instead of asking their index.
+    /// - Parameter isScan: Look at lists one after another instead of asking their index.
     /// - Returns: nil where too many lists name the user for their index.
     private func page(
-        of user: String, _ list: NotificationList, before: PushID, limit: Int, isWalk: Bool
+        of user: String, _ list: NotificationList, before: PushID, limit: Int, isScan: Bool
     ) throws -> NotificationList.Page? {
         let lowest = list.lowest
         let answers = try session.pipeline([
             named(user, before: before, lowest: lowest), reached(user, before: before, lowest: lowest),
-            isWalk ? listedWalked(user, before: before, lowest: lowest) : listed(user, before: before, lowest: lowest),
-            walkEnd(before: before, lowest: lowest),
+            isScan ? listedScanned(user, before: before, lowest: lowest) : listed(user, before: before, lowest: lowest),
+            scanEnd(before: before, lowest: lowest),
         ])
-        guard isWalk || answers[2].count <= Self.maximumListed else { return nil }
+        guard isScan || answers[2].count <= Self.maximumListed else { return nil }
         var ids: Set<PushID> = []
-        // Of a walk, where it ended; of the index all lists are known.
-        var horizon: PushID? = try isWalk ? answers[3].first?["id"] : nil
+        // Of a scan, where it ended; of the index all lists are known.
+        var horizon: PushID? = try isScan ? answers[3].first?["id"] : nil
         for (source, rows) in answers[0..<3].enumerated() {
             let found = (try rows.column("id") as [PushID?]).compactMap { $0 }
             ids.formUnion(found)
@@ -62,7 +62,7 @@ package struct NotificationReading {
         let known = ids.filter { $0 >= horizon ?? .lowest }.sorted(by: >)
         let found = try session.execute(summaries(of: known, state: list.state, limit: limit)).map { row in try NotificationSummary(row) }
         let next = found.count == limit ? found.last?.id : horizon
-        return .init(notifications: found, next: next.map { .init(before: $0, isWalk: isWalk) })
+        return .init(notifications: found, next: next.map { .init(before: $0, isScan: isScan) })
     }
 }
 

@@ -14,12 +14,12 @@ package struct InstallationList: Hashable, Sendable {
     /// Where a page begins: behind an installation.
     package struct Position: Hashable, Sendable {
         package var after: PushID
-        /// The tag turned out to be too common for its index: the list is walked in order of id.
-        package var isWalk: Bool
+        /// The tag turned out to be too common for its index: the list is scanned in order of id.
+        package var isScan: Bool
 
-        package init(after: PushID, isWalk: Bool) {
+        package init(after: PushID, isScan: Bool) {
             self.after = after
-            self.isWalk = isWalk
+            self.isScan = isScan
         }
     }
 

@@ -6,28 +6,28 @@ extension InstallationStore {
     /// How many installations a page with a filter looks at, at most. A filter that few pass gives short pages with a next position
     /// rather than one request that reads a million rows. The statements have the number as a literal: a planner that does not know the
     /// limit prefers to sort the whole app.
-    package static let walkedPerPage = 5000
+    package static let scannedPerPage = 5000
 
     /// One page. Several statements, so the transaction must be of isolation `.repeatableRead`, unless the list is a user's without filter.
     package func page(of list: InstallationList, from position: InstallationList.Position?, limit: Int) throws -> InstallationList.Page {
         let after = position?.after ?? .lowest
         if let user = list.user {
-            guard list.filter.isEmpty else { return try walk(of: user, list.filter, after: after, limit: limit) }
+            guard list.filter.isEmpty else { return try scan(of: user, list.filter, after: after, limit: limit) }
             let records = try page(ownedBy: user, after: after, limit: limit)
             let next = records.count == limit ? records.last : nil
-            return .init(records: records, next: next.map { .init(after: $0.id, isWalk: false) })
+            return .init(records: records, next: next.map { .init(after: $0.id, isScan: false) })
         }
-        if let tag = list.filter.tag, position?.isWalk != true, let page = try taggedPage(tag, list.filter, after: after, limit: limit) {
+        if let tag = list.filter.tag, position?.isScan != true, let page = try taggedPage(tag, list.filter, after: after, limit: limit) {
             return page
         }
-        return try walk(list.filter, after: after, limit: limit)
+        return try scan(list.filter, after: after, limit: limit)
     }
 
     /// Looks at the next installations in order of id, and returns how far it came when they did not fill the page.
-    private func walk(_ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
+    private func scan(_ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
         let found: [PushID] = try session.execute(
             """
-            SELECT id FROM (SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND id > \(after) ORDER BY id LIMIT 5000) AS walked
+            SELECT id FROM (SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND id > \(after) ORDER BY id LIMIT 5000) AS scanned
             WHERE is_listed(row, \(filter.state?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter), \(milliseconds: filter.seenBefore))
             ORDER BY id LIMIT \(limit)
             """
@@ -38,16 +38,16 @@ extension InstallationStore {
             : session.execute(
                 "SELECT id FROM installations WHERE app_id = \(app.id) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1"
             ).first?["id"]
-        return .init(records: try records(found), next: end.map { .init(after: $0, isWalk: true) })
+        return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
     }
 
-    private func walk(of user: String, _ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
+    private func scan(of user: String, _ filter: InstallationFilter, after: PushID, limit: Int) throws -> InstallationList.Page {
         let found: [PushID] = try session.execute(
             """
             SELECT id FROM (
                 SELECT id, i AS row FROM installations i WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after)
                 ORDER BY id LIMIT 5000
-            ) AS walked
+            ) AS scanned
             WHERE is_listed(row, \(filter.state?.rawValue), \(filter.tag), \(milliseconds: filter.seenAfter), \(milliseconds: filter.seenBefore))
             ORDER BY id LIMIT \(limit)
             """
@@ -58,7 +58,7 @@ extension InstallationStore {
             : session.execute(
                 "SELECT id FROM installations WHERE app_id = \(app.id) AND owner = \(user) AND id > \(after) ORDER BY id OFFSET 4999 LIMIT 1"
             ).first?["id"]
-        return .init(records: try records(found), next: end.map { .init(after: $0, isWalk: true) })
+        return .init(records: try records(found), next: end.map { .init(after: $0, isScan: true) })
     }
 
     /// By the index on tags, which knows tags of every app, in no order: as long as few installations have the tag; nil where more do than
@@ -68,7 +68,7 @@ extension InstallationStore {
     ) throws -> InstallationList.Page? {
         let tagged = try session.execute(
             "SELECT app_id, id FROM installations WHERE tags @> ARRAY[\(tag)] AND tags <> '{}' LIMIT 5001")
-        guard tagged.count <= Self.walkedPerPage else { return nil }
+        guard tagged.count <= Self.scannedPerPage else { return nil }
         let ours: [PushID] = try tagged.filter { row in try row["app_id"] == app.id }.map { row in try row["id"] }.filter { $0 > after }
         let found: [PushID] = try session.execute(
             """
@@ -78,6 +78,6 @@ extension InstallationStore {
             """
         ).column("id")
         let next = found.count == limit ? found.last : nil
-        return .init(records: try records(found), next: next.map { .init(after: $0, isWalk: false) })
+        return .init(records: try records(found), next: next.map { .init(after: $0, isScan: false) })
     }
 }

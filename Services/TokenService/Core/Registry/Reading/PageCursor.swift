@@ -49,13 +49,13 @@ package enum PageCursor {
 
 extension InstallationList {
     package func cursor(_ position: Position, app: App) -> String {
-        PageCursor.encode(position.after.bytes + [position.isWalk ? 1 : 0], list: identity(app))
+        PageCursor.encode(position.after.bytes + [position.isScan ? 1 : 0], list: identity(app))
     }
 
     package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
         let place = try PageCursor.decode(cursor, list: identity(app))
         guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
-        return Position(after: id, isWalk: place[16] == 1)
+        return Position(after: id, isScan: place[16] == 1)
     }
 
     private func identity(_ app: App) -> [String?] {

@@ -8,15 +8,15 @@ import TestBroker
 import Testing
 
 @Suite("A large audience survives kills of the service that expands it", .timeLimit(.minutes(10)))
-struct WalkKillTests {
+struct FanOutKillTests {
     private static let kills = 5
     private static let page = 500
 
-    /// Promises 1 and 2 (docs/promises.md), while the audience is walked. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
+    /// Promises 1 and 2 (docs/promises.md), while the audience is fanned out. `PUSH_TEST_AUDIENCE=1000000` for a long evening.
     @Test("kill -9 at any moment: no device is skipped, few get a second copy, with the same id, and the counters are exact")
     func killedWhileExpanding() async throws {
         let seed = TestParameters.seed
-        print("WalkKillTests: PUSH_TEST_SEED=\(seed)")
+        print("FanOutKillTests: PUSH_TEST_SEED=\(seed)")
         var random = SeededGenerator(state: seed)
         try await withPlatform { platform in
             let journal = "\(platform.folder)/journal"
@@ -35,7 +35,7 @@ struct WalkKillTests {
                     await tokenService.process.killAndWait()
                     let left = try await audience.progress(of: id)
                     let newer = left.unpublished.subtracting(doubtful)
-                    // One page that is being published and one that has just been committed (AudienceWalk), each ends with a job of its own.
+                    // One page that is being published and one that has just been committed (FanOut), each ends with a job of its own.
                     #expect(newer.count <= 2 * (Self.page / PushJob.maximumDeliveries), "seed \(seed)")
                     #expect(newer.allSatisfy { $0 >= left.jobs - 2 * (Self.page / PushJob.maximumDeliveries) }, "seed \(seed)")
                     doubtful.formUnion(left.unpublished)
@@ -53,13 +53,13 @@ struct WalkKillTests {
         }
     }
 
-    private static let settings = ["WALK_PAGE_INSTALLATIONS": "\(page)", "RELAY_INTERVAL_MS": "50"]
+    private static let settings = ["FAN_OUT_PAGE_INSTALLATIONS": "\(page)", "RELAY_INTERVAL_MS": "50"]
 
-    /// Until the walk has come so far.
+    /// Until fan-out has come so far.
     private static func wait(for job: Int, of id: String, _ audience: LargeAudience) async throws {
         _ = try await eventually("job \(job) is made", within: .seconds(120), pause: .milliseconds(2)) {
             let progress = try await audience.progress(of: id)
-            return progress.jobs > job || progress.isWalked ? true : nil
+            return progress.jobs > job || progress.isFannedOut ? true : nil
         }
     }
 
@@ -94,13 +94,13 @@ struct WalkKillTests {
         #expect(Set(arrivals.keys.map(\.apnsID)).count == audience.count)
         let again = Set(arrivals.filter { $0.value > 1 }.keys.map { Self.job(of: $0.apnsID) })
         #expect(again.isSubset(of: doubtful), "seed \(seed): sent twice beyond what was under way at a kill")
-        print("WalkKillTests: \(again.count) of \(doubtful.count) doubtful jobs were sent twice")
+        print("FanOutKillTests: \(again.count) of \(doubtful.count) doubtful jobs were sent twice")
 
         let counts = try await audience.counts(of: id)
         #expect(counts.total == audience.count && counts.pending == 0, "seed \(seed): \(counts)")
         #expect(counts.byClass == ["accepted": audience.count], "seed \(seed): \(counts)")
     }
 
-    /// A walked delivery's id ends with its place: the job in 32 bits, the position in 16.
+    /// A delivery's id ends with its place: the job in 32 bits, the position in 16.
     private static func job(of apnsID: String) -> Int { Int(PushID(apnsID).map { UInt32(truncatingIfNeeded: $0.low >> 16) } ?? .max) }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// How the walks of this process are doing, and which unfinished one of the fleet has been due for longest.
-package final class WalkWatch: Sendable {
+/// How the fan-outs of this process are doing, and which unfinished one of the fleet has been due for longest.
+package final class FanOutWatch: Sendable {
     private struct State {
         var live = 0
         var oldestDue: Int64?
@@ -12,10 +12,10 @@ package final class WalkWatch: Sendable {
 
     package init(metrics: TokenServiceMetrics) { self.metrics = metrics }
 
-    /// Walks under way in this process.
+    /// Fan-outs under way in this process.
     package var live: Int { state.withLock { $0.live } }
 
-    /// How long the oldest unfinished walk of the fleet has been due, in seconds; 0 where there is none.
+    /// How long the oldest unfinished fan-out of the fleet has been due, in seconds; 0 where there is none.
     package func oldestAge(now: Int64) -> Double {
         state.withLock { state in state.oldestDue.map { Double(max(0, now - $0)) / 1000 } ?? 0 }
     }
@@ -24,7 +24,7 @@ package final class WalkWatch: Sendable {
     func ended() { state.withLock { $0.live -= 1 } }
 
     /// A page is committed.
-    func wrote(_ page: Audience.Page) { metrics.walked(read: page.read, jobs: page.jobs.count) }
+    func wrote(_ page: Audience.Page) { metrics.fannedOut(read: page.read, jobs: page.jobs.count) }
 
     /// - Parameter oldestDue: UNIX milliseconds.
     func measured(oldestDue: Int64?) { state.withLock { $0.oldestDue = oldestDue } }

@@ -7,8 +7,8 @@ import Testing
 import TokenService
 
 @Suite("Erasing a user from what is sent to many", .serialized, .timeLimit(.minutes(5)))
-struct WalkedPrivacyTests {
-    /// Nothing walks but what the test asks for.
+struct FanOutPrivacyTests {
+    /// No fan-out goes on but what the test asks for.
     private static let still = RunningService.Options(without: { $0 is Relay || $0 is Housekeeper })
 
     private static func send(_ to: String, with shop: APITestClient) async throws -> PushID {
@@ -52,7 +52,7 @@ struct WalkedPrivacyTests {
     }
 
     /// The places of the list stay, and one that has nothing to wait for at this moment is not over.
-    @Test func aWalkThatIsUnderWayGoesOn() async throws {
+    @Test func aFanOutThatIsUnderWayGoesOn() async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             for (number, user) in [(1, "ada"), (2, "grace")] {

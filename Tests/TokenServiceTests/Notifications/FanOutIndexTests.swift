@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("Walks by tags, and what the metrics say of walks", .serialized, .timeLimit(.minutes(5)))
-struct WalkIndexTests {
+@Suite("Fan-outs by tags, and what the metrics say of fan-outs", .serialized, .timeLimit(.minutes(5)))
+struct FanOutIndexTests {
     private static func tokens(_ expression: String, _ count: Int, _ running: RunningService, _ shop: APITestClient) async throws -> Set<
         String
     > {
@@ -22,7 +22,7 @@ struct WalkIndexTests {
         return Set(tokens)
     }
 
-    @Test("A rare tag is walked by its index, in whole; an expression that needs none, installation by installation") func rareTags()
+    @Test("A rare tag is fanned out by its index, in whole; an expression that needs none, installation by installation") func rareTags()
         async throws
     {
         try await RunningService.run { running in
@@ -37,16 +37,16 @@ struct WalkIndexTests {
             try await blog.register(installation(9), user: "ada", token: token(9), app: "blog", more: #","tags":["rare"]"#)
             let found = try await Self.tokens("rare AND NOT muted", 20, running, shop)
             #expect(!found.contains(token(9)))
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_installations_total 30") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_fan_out_installations_total 30") ? true : nil }
             #expect(try await Self.tokens("rare OR nothing", 30, running, shop).isSuperset(of: found))
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_installations_total 60") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_fan_out_installations_total 60") ? true : nil }
             _ = try await Self.tokens("NOT rare", count - 30, running, shop)
             _ = try await eventually {
-                running.metrics.render().contains("push_token_service_walk_installations_total \(60 + count)") ? true : nil
+                running.metrics.render().contains("push_token_service_fan_out_installations_total \(60 + count)") ? true : nil
             }
             let jobs = try await running.count("SELECT count(*) FROM jobs")
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walk_jobs_total \(jobs)") ? true : nil }
-            _ = try await eventually { running.metrics.render().contains("push_token_service_walks_live 0") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_fan_out_jobs_total \(jobs)") ? true : nil }
+            _ = try await eventually { running.metrics.render().contains("push_token_service_fan_outs_live 0") ? true : nil }
         }
     }
 
@@ -65,7 +65,7 @@ struct WalkIndexTests {
         }
     }
 
-    @Test("The oldest walk that is due and not over shows its age; what is scheduled does not") func oldest() async throws {
+    @Test("The oldest fan-out that is due and not over shows its age; what is scheduled does not") func oldest() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             func oldest() async throws -> Int64? {

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("A walk through a large audience", .serialized, .timeLimit(.minutes(5)))
-struct WalkTests {
+@Suite("A fan-out through a large audience", .serialized, .timeLimit(.minutes(5)))
+struct FanOutTests {
     /// Promise 1 for large audiences: the first process makes a page and dies before it publishes; the second goes on.
     @Test func anotherProcessGoesOnFromTheCheckpoint() async throws {
         // Two pages and a bit.
@@ -67,7 +67,7 @@ struct WalkTests {
                 }
             }
             try await makePage()
-            await #expect(throws: WalkedElsewhere.self) { try await makePage() }
+            await #expect(throws: FanOutTakenOver.self) { try await makePage() }
             #expect(try await running.count("SELECT count(*) FROM jobs") == 1)
         }
     }
@@ -144,8 +144,8 @@ struct WalkTests {
         }
     }
 
-    /// Promise 1: the token's second place is not a second delivery, and does not stop the walk.
-    @Test func aTokenThatMovesAheadOfTheWalkGetsOneDelivery() async throws {
+    /// Promise 1: the token's second place is not a second delivery, and does not stop fan-out.
+    @Test func aTokenThatMovesAheadOfTheFanOutGetsOneDelivery() async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let count = AudienceStore.entriesOfPage + 1
@@ -180,7 +180,7 @@ struct WalkTests {
             try await running.report(.accepted, of: job, status: 200)
             _ = try await eventually {
                 let isReported = try await running.count("SELECT pending::bigint FROM notifications") == 1
-                // Or else the walk's own mark comes behind the update.
+                // Or else fan-out's own mark comes behind the update.
                 let isMarked = try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0
                 return isReported && isMarked ? true : nil
             }
@@ -229,7 +229,7 @@ struct WalkTests {
             let page = try await running.pool.session { session in
                 let store = AudienceStore(session: session)
                 let audience = try #require(try store.audience(of: id))
-                // Long before the database's clock: what is due now is due at the walk's now.
+                // Long before the database's clock: what is due now is due at fan-out's now.
                 return try store.page(of: audience, names: DeliveryNames(id), now: 1)
             }
             #expect(page.jobs.map(\.job.dueAt) == [1])
@@ -278,7 +278,8 @@ struct WalkTests {
     }
 
     @Test(
-        "A walk that is late makes nothing live longer than from its local moment, with quiet hours or without", arguments: [false, true])
+        "A fan-out that is late makes nothing live longer than from its local moment, with quiet hours or without",
+        arguments: [false, true])
     func aLifetimeCountsFromTheLocalMoment(hasQuietHours: Bool) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
@@ -294,7 +295,7 @@ struct WalkTests {
             let date = String(RFC3339.text(milliseconds: UnixClock.now() + 86_400_000).prefix(10))
             let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00","ttl_seconds":7200"#)
             let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
-            // The walk should have come an hour ago.
+            // Fan-out should have come an hour ago.
             try await running.execute(
                 "UPDATE notifications SET local_time = now() AT TIME ZONE 'UTC' - interval '1 hour', accepted_at = now() - interval '1 day'"
             )
@@ -315,7 +316,7 @@ struct WalkTests {
 
     /// Hours from now. Quiet hours last six hours from their beginning.
     @Test(
-        "A late walk finds the moment that a walk in time would have found, and waits for the end of quiet hours that have begun",
+        "A late fan-out finds the moment that a fan-out in time would have found, and waits for the end of quiet hours that have begun",
         arguments: [
             // Within them, and they are over: it counts from their end.
             (local: -9.0, quiet: -10.0, lifetime: 1.0, due: -4.0),

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import TokenService
 
-/// What a walk goes by: the order in which installations were made, which nothing that happens to them changes.
-@Suite("A walk goes in the order in which installations were made, and stays in it", .serialized, .timeLimit(.minutes(5)))
-struct WalkOrderTests {
+/// What a fan-out goes by: the order in which installations were made, which nothing that happens to them changes.
+@Suite("A fan-out goes in the order in which installations were made, and stays in it", .serialized, .timeLimit(.minutes(5)))
+struct FanOutOrderTests {
     /// Every way in which a page is read.
     enum Way: String, CaseIterable {
         case inColumns = #"{"all":true}"#
@@ -21,7 +21,7 @@ struct WalkOrderTests {
     /// Their ids go the other way round than the order in which they register.
     private static let audience = Array(stride(from: 8, through: 1, by: -1))
 
-    /// One step of a walk that looks at two installations; nil when it is over.
+    /// One step of a fan-out that looks at two installations; nil when it is over.
     private func page(_ id: PushID, _ running: RunningService) async throws -> [String]? {
         try await running.pool.transaction(isolation: .repeatableRead) { session in
             let store = AudienceStore(session: session)

@@ -5,10 +5,10 @@ import PushModel
 import StrictJSON
 import Testing
 
-@Suite("A hold stops the walk through a large audience, and the rest goes on when it is over", .timeLimit(.minutes(10)))
-struct WalkHoldTests {
-    /// Small pages: the walk is long enough to be met on its way.
-    private static let settings = ["WALK_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
+@Suite("A hold stops fan-out through a large audience, and the rest goes on when it is over", .timeLimit(.minutes(10)))
+struct FanOutHoldTests {
+    /// Small pages: fan-out is long enough to be met on its way.
+    private static let settings = ["FAN_OUT_PAGE_INSTALLATIONS": "100", "RELAY_INTERVAL_MS": "50"]
     /// So many jobs are made before it is held.
     private static let begun = 10
 
@@ -42,17 +42,17 @@ struct WalkHoldTests {
             return "\(path)/\(try #require(hold["id"]?.stringValue))"
         }
 
-        /// Until the walk has made some jobs.
+        /// Until fan-out has made some jobs.
         func begun(_ id: String) async throws {
-            _ = try await eventually("the walk is under way", pause: .milliseconds(2)) {
-                try await audience.progress(of: id).jobs >= WalkHoldTests.begun ? true : nil
+            _ = try await eventually("fan-out is under way", pause: .milliseconds(2)) {
+                try await audience.progress(of: id).jobs >= FanOutHoldTests.begun ? true : nil
             }
         }
 
-        /// Until the walk is put aside because of a hold.
+        /// Until fan-out is put aside because of a hold.
         func stopped(_ id: String) async throws -> LargeAudience.Progress {
             let notification = try #require(PushID(id))
-            _ = try await eventually("the walk is put aside") {
+            _ = try await eventually("fan-out is put aside") {
                 try await platform.database.session { session in
                     try session.execute(
                         "SELECT held_by IS NOT NULL FROM notifications WHERE id = $1",
@@ -61,7 +61,7 @@ struct WalkHoldTests {
                 } ? true : nil
             }
             let progress = try await audience.progress(of: id)
-            try #require(!progress.isWalked, "it was held too late to say anything")
+            try #require(!progress.isFannedOut, "it was held too late to say anything")
             return progress
         }
 
@@ -121,7 +121,7 @@ struct WalkHoldTests {
             let arrivals = try world.arrivals().filter { $0.key.token != ada[0].token }
             let tokens = try await world.audience.tokens().subtracting([ada[0].token])
             let met = Set(arrivals.keys.map(\.token))
-            // Whoever registers ahead of the walk is met as well: Ada may be.
+            // Whoever registers ahead of fan-out is met as well: Ada may be.
             #expect(met == tokens, "skipped: \(tokens.subtracting(met).count)")
             #expect(arrivals.values.allSatisfy { $0 == 1 }, "sent twice: \(arrivals.values.count { $0 > 1 })")
             let counts = try await world.audience.counts(of: id)
@@ -131,7 +131,7 @@ struct WalkHoldTests {
         }
     }
 
-    @Test("A hold that ends by itself midway: the walk goes on") func endsByItself() async throws {
+    @Test("A hold that ends by itself midway: fan-out goes on") func endsByItself() async throws {
         try await Self.with { world, _, _ in
             let id = try await world.client.sendToAll("to everybody")
             try await world.begun(id)

@@ -5,7 +5,7 @@ import ServiceLifecycle
 
 /// Fan-out of one notification: reads a page, commits its jobs with the checkpoint, hands them to the broker, and so on. If the process dies,
 /// another one goes on from the checkpoint, and a relay publishes the jobs.
-package struct AudienceWalk: Sendable {
+package struct FanOut: Sendable {
     /// Pages that are committed and not written down as published: bounds memory whatever the audience, and what a kill sends twice.
     private static let pagesUnderWay = 2
 
@@ -14,11 +14,11 @@ package struct AudienceWalk: Sendable {
     private let holds: HoldCache
     private let installationsOfPage: Int
     private let lease: Duration
-    private let watch: WalkWatch
+    private let watch: FanOutWatch
     private let logger: Logger
 
     package init(
-        pool: PostgresPool, jobs: JobPublisher, holds: HoldCache, page: Int, lease: Duration, watch: WalkWatch, logger: Logger
+        pool: PostgresPool, jobs: JobPublisher, holds: HoldCache, page: Int, lease: Duration, watch: FanOutWatch, logger: Logger
     ) {
         self.pool = pool
         self.jobs = jobs
@@ -29,22 +29,22 @@ package struct AudienceWalk: Sendable {
         self.logger = logger
     }
 
-    /// Walks until the end, until a hold, the broker's absence or its refusals stop it, or until the task is cancelled. What is left has its
+    /// Goes on until the end, until a hold, the broker's absence or its refusals stop it, or until the task is cancelled. What is left has its
     /// lease and is taken up again. One page is made in any case: it asks the broker.
     package func run(_ notification: PushID) async {
         watch.began()
         defer { watch.ended() }
         do {
-            try await walk(notification)
-        } catch is WalkedElsewhere {
-            logger.info("A walk was taken over or stopped", metadata: [LogKey.notification: "\(notification)"])
+            try await makePages(of: notification)
+        } catch is FanOutTakenOver {
+            logger.info("A fan-out was taken over or stopped", metadata: [LogKey.notification: "\(notification)"])
         } catch {
-            logger.failed("A walk was interrupted", error, [LogKey.notification: "\(notification)"])
+            logger.failed("A fan-out was interrupted", error, [LogKey.notification: "\(notification)"])
             await release(notification)
         }
     }
 
-    private func walk(_ notification: PushID) async throws {
+    private func makePages(of notification: PushID) async throws {
         guard var audience = try await pool.session({ session in try AudienceStore(session: session).audience(of: notification) }) else {
             return
         }
@@ -67,7 +67,7 @@ package struct AudienceWalk: Sendable {
                 let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publishAndWait(due) }
                 switch try await following {
-                case .nothing: return jobs.walked()
+                case .nothing: return jobs.fannedOut()
                 case .reading(let next): reading = next
                 case .afterThis: reading = try await read(audience, after: page, names)
                 }
@@ -159,7 +159,7 @@ package struct AudienceWalk: Sendable {
         do {
             try await pool.session { session in try OutboxStore(session: session).release([notification]) }
         } catch {
-            logger.info("A walk's lease runs on", metadata: [LogKey.error: "\(String(describing: error))"])
+            logger.info("A fan-out's lease runs on", metadata: [LogKey.error: "\(String(describing: error))"])
         }
     }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Many threads and tasks put things in; one task takes them out, all at once. A wake-up is one signal however much was put in since.
-package final class Basket<Element: Sendable>: Sendable {
+package final class BatchQueue<Element: Sendable>: Sendable {
     private let elements = Mutex<[Element]>([])
     private let signal: AsyncStream<Void>.Continuation
     /// Yields when there may be something to take; ends after ``close()``. For one task.

@@ -2,7 +2,7 @@ import RabbitMQ
 import Synchronization
 
 /// Where a connection's thread says that it still goes round, and where the watchdog looks.
-final class LoopPulse: Sendable {
+final class LoopLiveness: Sendable {
     private struct State {
         var last = ContinuousClock.now
         var breaker: SocketBreaker?
@@ -10,7 +10,7 @@ final class LoopPulse: Sendable {
 
     private let state = Mutex(State())
 
-    func beat() { state.withLock { $0.last = .now } }
+    func passed() { state.withLock { $0.last = .now } }
 
     /// From now on the watchdog may cut this connection.
     func connected(_ breaker: SocketBreaker) {

@@ -2,7 +2,7 @@ package import Broker
 package import PushModel
 
 /// Messages that nobody can do anything with go to the dead-letter queue with their reason, where an operator finds them.
-package struct Graveyard: Sendable {
+package struct DeadLetterPublisher: Sendable {
     /// The header that says why.
     package static let reasonHeader = "push-reason"
     /// The header that says where the message came from.
@@ -20,11 +20,11 @@ package struct Graveyard: Sendable {
 
     /// - Parameter part: Of the message's outcomes, the only one that is meant; nil for the whole message.
     /// - Returns: whether the broker has it there; only then may it be acknowledged here.
-    package func bury(_ message: ReceivedMessage, part: OutcomeEvent? = nil, reason: String) async -> Bool {
-        let buried = OutgoingMessage(
+    package func deadLetter(_ message: ReceivedMessage, part: OutcomeEvent? = nil, reason: String) async -> Bool {
+        let letter = OutgoingMessage(
             exchange: topology.deadExchange, routingKey: message.routingKey, messageID: part?.id ?? message.messageID ?? .random(),
             contentType: message.contentType.isEmpty ? "application/octet-stream" : message.contentType,
             headers: [Self.reasonHeader: reason, Self.sourceHeader: message.queue], body: part?.encoded() ?? message.body)
-        return await publisher.publish([buried], deadline: Self.patience).allSatisfy(\.isConfirmed)
+        return await publisher.publish([letter], deadline: Self.patience).allSatisfy(\.isConfirmed)
     }
 }
