@@ -162,7 +162,7 @@ struct ExplanationTests {
             _ = try await running.completed(job.notification, shop)
             let told = try await eventually {
                 let told = try await Self.why(job.notification.description, "ada", shop)
-                return told.step("fenced")?.text("why")?.hasPrefix("The dispatchers were told") == true ? told : nil
+                return told.step("fenced")?.text("why")?.hasPrefix("The dispatchers know that") == true ? told : nil
             }
             #expect(told.conclusion == "not_sent")
             #expect(told.explanation.contains("the user's time on this device was over"))
