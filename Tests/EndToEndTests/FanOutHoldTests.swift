@@ -121,7 +121,7 @@ struct FanOutHoldTests {
             let arrivals = try world.arrivals().filter { $0.key.token != ada[0].token }
             let tokens = try await world.audience.tokens().subtracting([ada[0].token])
             let met = Set(arrivals.keys.map(\.token))
-            // Whoever registers ahead of fan-out is met as well: Ada may be.
+            // Fan-out also meets a user that registers ahead of it: Ada may be one.
             #expect(met == tokens, "skipped: \(tokens.subtracting(met).count)")
             #expect(arrivals.values.allSatisfy { $0 == 1 }, "sent twice: \(arrivals.values.count { $0 > 1 })")
             let counts = try await world.audience.counts(of: id)

@@ -61,7 +61,7 @@ struct PartitionTests {
             for (family, state) in try await Self.states(running) {
                 #expect(state.restRows > 0 && state.ahead(now: UnixClock.now()) == 0, "\(family)")
             }
-            // Each period once, whoever makes it.
+            // Four tasks make them at the same time. Each period is made once.
             let made = try await withThrowingTaskGroup(of: [String].self) { group in
                 for _ in 1...4 { group.addTask { try await Self.make(.notifications, days: 4, running) } }
                 return try await group.reduce(into: [String]()) { $0 += $1 }

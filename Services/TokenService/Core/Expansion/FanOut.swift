@@ -76,7 +76,7 @@ package struct FanOut: Sendable {
         }
     }
 
-    /// The rest is put aside by whoever takes it over. What has expired comes to its end, held or not.
+    /// The process that takes it over puts the rest aside. What has expired comes to its end, held or not.
     private func isHeld(_ audience: Audience) -> Bool {
         let (template, now) = (audience.template, UnixTime.milliseconds())
         return template.expiresAt > now
@@ -154,7 +154,7 @@ package struct FanOut: Sendable {
         }
     }
 
-    /// For the next who looks.
+    /// Lets any process go on with it.
     private func release(_ notification: PushID) async {
         do {
             try await pool.session { session in try OutboxStore(session: session).release([notification]) }
