@@ -55,7 +55,7 @@ struct FanOutHoldTests {
             _ = try await eventually("fan-out is put aside") {
                 try await platform.database.session { session in
                     try session.execute(
-                        "SELECT held_by IS NOT NULL FROM notifications WHERE id = $1",
+                        "SELECT held_by IS NOT NULL FROM fan_outs WHERE notification = $1",
                         [.uuid(high: notification.high, low: notification.low)]
                     ).only().bool(0)
                 } ? true : nil

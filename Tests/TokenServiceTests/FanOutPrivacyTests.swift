@@ -29,8 +29,7 @@ struct FanOutPrivacyTests {
                 #"{"installations":["\#(installation(1))"]}"#, #"{"tokens":["\#(token(1))","\#(token(98))"]}"#,
             ] { _ = try await Self.send(to, with: shop) }
             #expect(
-                try await running.count("SELECT count(*) FROM notifications, unnest(target_tokens) AS t (token) WHERE token IS NOT NULL")
-                    == 3,
+                try await running.count("SELECT count(*) FROM targets WHERE token IS NOT NULL") == 3,
                 "what nobody holds is not stored")
             let erased = try await running.client.erase("ada").json["erased"]
             #expect(erased?.number("quiet_hours") == 1)
@@ -39,10 +38,7 @@ struct FanOutPrivacyTests {
             #expect(
                 try await running.count(
                     """
-                    SELECT count(*) FROM notifications n, unnest(target_users, target_installations, target_tokens, target_holders, target_epochs)
-                        WITH ORDINALITY AS e (name, installation, token, holder, epoch, place)
-                    WHERE num_nonnulls(name, installation, token, holder, epoch) > 0
-                        AND place <> cardinality(coalesce(target_users, target_installations::text[], target_tokens::text[]))
+                    SELECT count(*) FROM targets t JOIN fan_outs f USING (notification) WHERE t.place <> f.entries
                     """) == 0, "only the last place of each list is somebody's")
             try await running.another { other in
                 let jobs = try await other.jobs(.soon) { signal in try await signal.next(3).map { try PushJob(decoding: $0.body) } }
@@ -91,12 +87,11 @@ struct FanOutPrivacyTests {
             }
             _ = try await running.client.erase("ada")
             let left: PostgresStatement = """
-                SELECT count(*) FROM notifications WHERE target_installations[1] IS NULL AND target_tokens[1] IS NULL
-                    AND target_holders[1] IS NULL AND target_epochs[1] IS NULL
+                SELECT count(*) FROM fan_outs f WHERE NOT EXISTS (SELECT FROM targets t WHERE t.notification = f.notification AND place = 1)
                 """
             #expect(try await running.count(left) == 2)
-            #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_epochs[1] IS NOT NULL") == 4)
-            #expect(try await running.count("SELECT count(*) FROM notifications WHERE target_epochs[2] IS NOT NULL") == 6)
+            #expect(try await running.count("SELECT count(*) FROM targets WHERE place = 1 AND owner_epoch IS NOT NULL") == 4)
+            #expect(try await running.count("SELECT count(*) FROM targets WHERE place = 2 AND owner_epoch IS NOT NULL") == 6)
         }
     }
 

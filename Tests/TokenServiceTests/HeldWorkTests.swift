@@ -11,7 +11,7 @@ struct HeldWorkTests {
     /// Jobs and fan-outs that a hold keeps.
     private static let heldBy: PostgresStatement = """
         SELECT (SELECT count(*) FROM jobs WHERE held_by = $1::text::uuid AND published_at IS NULL)
-            + (SELECT count(*) FROM notifications WHERE held_by = $1::text::uuid AND expanded_at IS NULL)
+            + (SELECT count(*) FROM fan_outs WHERE held_by = $1::text::uuid AND free_from IS NOT NULL)
         """
 
     @Test func jobsAndFanOutsWaitUntilTheHoldIsLifted() async throws {
@@ -134,7 +134,8 @@ struct HeldWorkTests {
             let hold = try await chief.setHold(#"{"lane":"soon","reason":"r"}"#)
             let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
             _ = try await eventually { try await running.count(Self.heldBy, [.text(hold)]) == 1 ? true : nil }
-            try await running.execute("UPDATE notifications SET expires_at = now(), free_from = now()")
+            try await running.execute("UPDATE notifications SET expires_at = now()")
+            try await running.execute("UPDATE fan_outs SET free_from = now()")
             let status = try await eventually {
                 let status = try await shop.status(id)
                 return status.text("completed_at") == nil ? nil : status

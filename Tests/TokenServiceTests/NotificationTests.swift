@@ -133,8 +133,7 @@ struct NotificationTests {
             #expect(Set(deliveries.map(\.token)).count == 250)
             #expect(messages.map(\.deliveries.count).sorted() == [50, 100, 100])
             let complete: PostgresStatement = """
-                SELECT count(*) FROM notifications WHERE jobs = 3 AND total = 250 AND pending = 250 AND NOT is_fanned_out
-                    AND expanded_at = accepted_at AND free_from IS NULL
+                SELECT count(*) FROM notification_records WHERE jobs = 3 AND total = 250 AND pending = 250 AND NOT is_fanned_out
                 """
             #expect(try await running.count(complete) == 1)
         }

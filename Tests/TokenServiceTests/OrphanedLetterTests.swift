@@ -202,7 +202,7 @@ struct OrphanedLetterTests {
         try await RunningService.run { running in
             var (shop, job) = try await Self.send(running, devices: 1, receipts: "all")
             try await running.sending(job.notification, shop)
-            try await running.execute("UPDATE notifications SET lifetime_ms = 3600000")
+            try await running.execute("UPDATE fan_outs SET lifetime_ms = 3600000")
             let whole = job.expiresAt
             job.expiresAt = UnixClock.now()
             try await Self.orphan(job, running)

@@ -12,7 +12,7 @@ import Testing
 
 @Suite("A job waits to be published until the broker has confirmed it", .serialized, .timeLimit(.minutes(5)))
 struct OutboxTests {
-    private static let waitingFanOuts: PostgresStatement = "SELECT count(*) FROM notifications WHERE free_from IS NOT NULL"
+    private static let waitingFanOuts: PostgresStatement = "SELECT count(*) FROM fan_outs WHERE free_from IS NOT NULL"
 
     /// It neither runs out nor is renewed while a test runs.
     private static let longLease = ["RELAY_LEASE_SECONDS": "3600"]
@@ -130,7 +130,7 @@ struct OutboxTests {
                 return NotificationStore.Item(notification: notification, app: app, idempotency: nil, leaseSeconds: 0)
             }
             _ = try await running.pool.transaction { session in try NotificationStore(session: session).insert(items) }
-            #expect(try await running.count("SELECT count(*) FROM notifications WHERE free_from <= now() AND state = 'accepted'") == 1)
+            #expect(try await running.count("SELECT count(*) FROM fan_outs WHERE free_from <= now() AND due_at <= now()") == 1)
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE free_from <= now()") == 1)
         }
     }

@@ -110,7 +110,7 @@ struct PublishRefusalTests {
             try await TestBroker.withConnection(running.broker) { try running.topology.declare(on: $0) }
             // A fan-out has come to its end with its last page, whose jobs are still to be confirmed then.
             _ = try await eventually {
-                let isExpanded = try await running.count("SELECT count(*) FROM notifications WHERE expanded_at IS NULL") == 0
+                let isExpanded = try await running.count("SELECT count(*) FROM fan_outs WHERE ended_at IS NULL") == 0
                 let isPublished = try await running.count(RunningService.unpublishedJobs) == 0
                 return isExpanded && isPublished ? true : nil
             }

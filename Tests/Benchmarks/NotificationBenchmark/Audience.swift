@@ -89,9 +89,9 @@ struct Audience {
         try platform.wait("everything is expanded", seconds: 600) {
             let text = try platform.database.psql(
                 """
-                SELECT CASE WHEN n.expanded_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs WHERE published_at IS NULL) THEN
+                SELECT CASE WHEN f.ended_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs WHERE published_at IS NULL) THEN
                     extract(epoch FROM (SELECT max(published_at) FROM jobs WHERE notification = n.id) - n.accepted_at) END
-                FROM notifications n WHERE n.id = '\(notification)'
+                FROM notifications n JOIN fan_outs f ON f.notification = n.id WHERE n.id = '\(notification)'
                 """)
             guard let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) else { return nil }
             let total = try platform.database.integer("SELECT total FROM notifications WHERE id = '\(notification)'")

@@ -52,7 +52,8 @@ struct LargeAudience {
         let id = try #require(PushID(notification))
         return try await platform.database.session { session in
             let row = try session.execute(
-                "SELECT jobs, expanded_at IS NOT NULL FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)]
+                "SELECT jobs, ended_at IS NOT NULL FROM notifications JOIN fan_outs ON notification = id WHERE id = $1",
+                [.uuid(high: id.high, low: id.low)]
             ).only()
             let unpublished = try session.execute(
                 "SELECT number FROM jobs WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
@@ -66,7 +67,7 @@ struct LargeAudience {
     func expireLeases() async throws {
         try await platform.database.transaction { session in
             try session.execute("UPDATE jobs SET free_from = now() WHERE published_at IS NULL")
-            try session.execute("UPDATE notifications SET free_from = now() WHERE expanded_at IS NULL")
+            try session.execute("UPDATE fan_outs SET free_from = now() WHERE free_from IS NOT NULL")
         }
     }
 

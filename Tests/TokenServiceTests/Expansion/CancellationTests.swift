@@ -90,7 +90,7 @@ struct CancellationTests {
             let answer = try await shop.delete("/v1/apps/shop/notifications/\(id)")
             #expect(answer.json.text("state") == "cancelled")
             #expect(answer.json["not_expanded"]?.boolValue == true)
-            try await running.execute("UPDATE notifications SET free_from = now(), not_before = now()")
+            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE free_from IS NOT NULL")
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             #expect(job.notification.description != id)
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(id)]) == 0)
@@ -180,8 +180,8 @@ struct CancellationTests {
             _ = try await eventually { try await cancelled(running).map(\.description) == [older] ? true : nil }
             let order = try await running.count(
                 """
-                SELECT count(*) FROM notifications o, jobs j
-                WHERE o.cancel_published_at <= j.published_at AND o.id = $1::text::uuid AND j.notification = $2::text::uuid
+                SELECT count(*) FROM cancellations o, jobs j
+                WHERE o.published_at <= j.published_at AND o.notification = $1::text::uuid AND j.notification = $2::text::uuid
                 """, [.text(older), .text(newer)])
             #expect(order == 1)
         }

@@ -140,7 +140,7 @@ struct DeliveryListTests {
                 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.is_settled
                 """)
             try await running.execute(
-                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990, expanded_at = now() WHERE id = $1::text::uuid",
+                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990 WHERE id = $1::text::uuid",
                 [.text(id)])
             let status = try await shop.status(id)
             let states = status["deliveries"]?.arrayValue?.map { $0.text("state") }

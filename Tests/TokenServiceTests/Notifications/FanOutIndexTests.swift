@@ -78,10 +78,9 @@ struct FanOutIndexTests {
             let sent = try await shop.send(#"{"all":true}"#)
             #expect(try await oldest() == sent.json.text("accepted_at").flatMap { RFC3339.milliseconds($0) })
             // As if somebody had it.
-            try await running.execute(
-                "UPDATE notifications SET free_from = now() + interval '20 seconds', state = 'expanding' WHERE target_all")
+            try await running.execute("UPDATE fan_outs SET free_from = now() + interval '20 seconds' WHERE target = 'all'")
             #expect(try await oldest() != nil)
-            try await running.execute("UPDATE notifications SET expanded_at = now(), free_from = NULL WHERE target_all")
+            try await running.execute("UPDATE fan_outs SET ended_at = now(), free_from = NULL WHERE target = 'all'")
             #expect(try await oldest() == nil)
         }
     }

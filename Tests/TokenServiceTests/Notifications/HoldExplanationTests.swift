@@ -31,7 +31,7 @@ struct HoldExplanationTests {
             let fannedOut = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
             _ = try await eventually {
                 let jobs = try await running.count("SELECT count(*) FROM jobs WHERE held_by IS NOT NULL")
-                let fanOuts = try await running.count("SELECT count(*) FROM notifications WHERE held_by IS NOT NULL")
+                let fanOuts = try await running.count("SELECT count(*) FROM fan_outs WHERE held_by IS NOT NULL")
                 return jobs == 1 && fanOuts == 1 ? true : nil
             }
             let one = try await chief.setHold(#"{"notification":"\#(resolved)","reason":"a typo"}"#)

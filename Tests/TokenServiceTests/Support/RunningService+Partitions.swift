@@ -51,10 +51,10 @@ extension RunningService {
             try session.pipeline([
                 """
                 INSERT INTO notifications (id, app_id, target_user, lane, push_type, topic, priority, on_unknown, payload, traceparent,
-                    accepted_at, expires_at, state, total, pending, jobs, expanded_at)
+                    accepted_at, expires_at, state, total, pending, jobs)
                 SELECT \(id), a.id, 'ada', 'now', 'alert', 'com.example.shop', 10, 'resend', '{}', '',
                     \(milliseconds: now - acceptedDaysAgo * day)::timestamptz, \(milliseconds: now + expiresInDays * day)::timestamptz,
-                    \(state), t.count, t.count, 1, now()
+                    \(state), t.count, t.count, 1
                 FROM apps a, (SELECT count(*)::int AS count FROM tokens) AS t
                 """,
                 """
@@ -67,6 +67,9 @@ extension RunningService {
                 """,
                 "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES (\(id), 'accepted', 200, '', 1)",
                 "INSERT INTO notification_variants (notification, locale, payload) VALUES (\(id), 'de', '{}')",
+                "INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at) VALUES (\(id), 'now', 'user', 1, now(), now())",
+                "INSERT INTO targets (notification, place, app_id, owner) VALUES (\(id), 1, 1, 'grace')",
+                "INSERT INTO cancellations (notification, at, reason) VALUES (\(id), now(), 'cancelled')",
             ])
         }
         return id

@@ -37,7 +37,7 @@ extension RunningService {
         #expect(try await count("SELECT count(*) FROM installations WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM notifications WHERE target_user = $1", parameters) == 0)
-        #expect(try await count("SELECT count(*) FROM notifications WHERE target_users @> ARRAY[$1::text]", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM targets WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM quiet_hours WHERE owner = $1", parameters) == 0)
         #expect(try await count("SELECT count(*) FROM erasures") == 0)
         #expect(
@@ -50,7 +50,7 @@ extension RunningService {
             "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM receipts r JOIN installations i ON i.id = r.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'",
-            "SELECT count(*) FROM notifications n JOIN installations i ON i.id = n.target_installation WHERE i.signed_out_reason = 'erased'",
+            "SELECT count(*) FROM addressees a JOIN installations i ON i.id = a.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM idempotency_records r LEFT JOIN notifications n ON n.id = r.notification WHERE n.id IS NULL",
         ]
         for statement in leftOvers { #expect(try await count(statement) == 0) }
@@ -66,7 +66,7 @@ extension RunningService {
                     SELECT count(*) AS total, count(*) FILTER (WHERE class IS NULL) AS pending FROM deliveries WHERE notification = n.id
                 ) AS d ON true
                 WHERE n.receipts = 'all' AND (n.total <> d.total OR n.pending <> d.pending
-                    OR n.expanded_at IS NOT NULL AND (n.pending = 0) <> (n.completed_at IS NOT NULL))
+                    OR n.state NOT IN ('accepted', 'scheduled', 'expanding') AND (n.pending = 0) <> (n.completed_at IS NOT NULL))
                 """) == 0)
     }
 }

@@ -34,13 +34,13 @@ extension DeadLetterStore {
             SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
                 coalesce(r.is_open, false) AS is_open, n.state = 'cancelled' AS is_cancelled, n.expires_at,
-                n.lifetime_ms IS NOT NULL AS has_own_ends, n.jobs, e.installation, i.owner_epoch, live.id AS live_id, live.token,
+                f.lifetime_ms IS NOT NULL AS has_own_ends, n.jobs, e.installation, i.owner_epoch, live.id AS live_id, live.token,
                 live.environment, live.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                 delivery_id(o.notification, o.number, o.position) AS other, o.attempts AS other_attempts, o.is_open AS is_other_open
             FROM unnest(\(Array(ids.indices))::bigint[], \(ids)::uuid[], \(numbers)::bigint[], \(positions)::bigint[],
                     \(deliveries.map(\.installation))::uuid[])
                 AS e (index, notification, number, position, installation)
-            JOIN notifications n ON n.id = e.notification
+            JOIN notifications n ON n.id = e.notification LEFT JOIN fan_outs f ON f.notification = n.id
             JOIN apps a ON a.id = n.app_id
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             JOIN LATERAL member_at(j.members, e.position::int) AS m (token) ON m.token IS NOT NULL

@@ -59,8 +59,10 @@ struct EventStore {
     private func notifications(after position: Int64, upTo end: Int64, apps: [App.ID], limit: Int) throws -> [Entry] {
         let rows = try session.execute(
             """
-            SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total, n.is_fanned_out
+            SELECT e.id, e.app_id, a.slug, e.notification, e.event, e.at, n.lane, n.push_type, n.accepted_at, n.expires_at, n.total,
+                f.notification IS NOT NULL AS is_fanned_out
             FROM notification_events e JOIN apps a ON a.id = e.app_id JOIN notifications n ON n.id = e.notification
+            LEFT JOIN fan_outs f ON f.notification = e.notification
             WHERE e.id > \(position) AND e.id <= \(end) AND e.app_id = ANY (\(apps)) ORDER BY e.id LIMIT \(limit)
             """)
         let counts = try counts(of: rows.filter { try NotificationChange.isLast($0["event"]) }.map { try $0["notification"] })

@@ -10,7 +10,7 @@ package struct Audience: Sendable {
     package var lifetime: Int64?
     package var mayTryOtherEnvironment: Bool
     /// How many entries the target lists; nil where it is found among all installations of the app.
-    package var listed: Int?
+    package var entries: Int64?
     /// Tags of which everybody who is meant has one, where so few installations have them that their index is the shorter way.
     package var rareTags: [String]?
     /// Every installation of the app, whatever its tags.
@@ -20,10 +20,8 @@ package struct Audience: Sendable {
     package var checkpoint: Checkpoint
 
     package struct Checkpoint: Equatable, Sendable {
-        /// Of the app's installations, in the order in which they were made, the last one that was looked at.
-        package var ordinal: Int64
-        /// Entries of the list that were looked at.
-        package var entries: Int
+        /// Of a list: the last place that was looked at. Of the app's installations: the last ordinal.
+        package var position: Int64
         /// Jobs that were made.
         package var jobs: Int
     }

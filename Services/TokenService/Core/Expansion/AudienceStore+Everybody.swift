@@ -47,16 +47,17 @@ extension AudienceStore {
         let row = try session.execute(
             """
             SELECT n.is_timed, i.last, i.ids, i.epochs FROM (
-                SELECT app_id, local_time IS NOT NULL
-                    OR NOT is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = notifications.app_id) AS is_timed
-                FROM notifications WHERE id = \(audience.template.notification) OFFSET 0
+                SELECT n.app_id, f.local_time IS NOT NULL
+                    OR NOT n.is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = n.app_id) AS is_timed
+                FROM notifications n JOIN fan_outs f ON f.notification = n.id
+                WHERE n.id = \(audience.template.notification) OFFSET 0
             ) AS n
             CROSS JOIN LATERAL (
                 SELECT max(ordinal) AS last, array_agg(id) AS ids,
                     array_agg(CASE WHEN deregistered_at IS NULL THEN owner_epoch ELSE 0 END) AS epochs
                 FROM (
                     SELECT ordinal, id, owner_epoch, deregistered_at FROM installations
-                    WHERE app_id = n.app_id AND ordinal > \(audience.checkpoint.ordinal) AND NOT n.is_timed ORDER BY ordinal LIMIT \(count)
+                    WHERE app_id = n.app_id AND ordinal > \(audience.checkpoint.position) AND NOT n.is_timed ORDER BY ordinal LIMIT \(count)
                 ) AS page
             ) AS i
             """
@@ -80,7 +81,7 @@ extension AudienceStore {
                 coalesce(array_agg(id) FILTER (WHERE proven_at IS NULL), '{}') AS unproven
             FROM (
                 SELECT id, token, environment, installation, proven_at, registered_at FROM tokens
-                WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.ordinal) AND ordinal <= \(last)
+                WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position) AND ordinal <= \(last)
                     AND purpose = \(audience.template.pushType.purpose) AND state = 'active'
                 ORDER BY ordinal, purpose, environment
             ) AS page
@@ -100,7 +101,7 @@ extension Audience {
         guard let last = columns.end else { return Page(end: checkpoint, isLast: true, jobs: []) }
         let (owners, tokens) = (columns.owners, columns.tokens)
         var page = Page(end: checkpoint, isLast: false, jobs: [], read: owners.ids.count)
-        page.end.ordinal = last
+        page.end.position = last
         var draft = Draft(number: page.end.jobs, dueAt: now)
         var owner = 0
         var (sandbox, unproven) = (tokens.inSandbox[...], tokens.unproven[...])

@@ -6,12 +6,10 @@ import PushModel
 extension AudienceStore {
     static func select(_ notification: PushID) -> PostgresQuery {
         """
-        SELECT n.app_id, n.lifetime_ms, cardinality(a.environments) > 1 AS may_try, n.fan_out_ordinal,
-            n.fan_out_entries, n.jobs, n.target_tags, n.target_all IS TRUE AS is_everybody,
-            CASE WHEN n.target_all OR n.target_query IS NOT NULL THEN NULL ELSE coalesce(cardinality(n.target_users),
-                cardinality(n.target_installations), cardinality(n.target_tokens), 1) END AS listed,
-            greatest(n.accepted_at, n.not_before, n.local_time AT TIME ZONE 'Etc/GMT-14') - interval '10 seconds' AS began_at
-        FROM notifications n JOIN apps a ON a.id = n.app_id WHERE n.id = \(notification) AND n.expanded_at IS NULL
+        SELECT n.app_id, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try, f.checkpoint, n.jobs, f.entries, f.tags,
+            f.target = 'all' AS is_everybody, greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
+        FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
+        WHERE f.notification = \(notification) AND f.ended_at IS NULL AND n.state <> 'cancelled'
         """
     }
 
@@ -19,7 +17,7 @@ extension AudienceStore {
     static func pageEnd(of audience: Audience, installations: Int) -> PostgresQuery {
         """
         SELECT ordinal, count(*) OVER () AS read FROM (
-            SELECT ordinal FROM installations WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.ordinal)
+            SELECT ordinal FROM installations WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position)
             ORDER BY ordinal LIMIT \(installations)
         ) AS page ORDER BY ordinal DESC LIMIT 1
         """
@@ -34,16 +32,16 @@ extension AudienceStore {
         let began = audience.beganAt
         return """
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
+                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
                 t.registered_at >= \(milliseconds: began) AND EXISTS (
                     SELECT FROM installation_history h
                     WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
-            FROM notifications n
+            FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-                WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.ordinal) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
-                    AND array_to_tsvector(i.tags) @@ n.target_query
+                WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
+                    AND array_to_tsvector(i.tags) @@ f.query
                 ORDER BY i.ordinal OFFSET 0
             ) AS i
             CROSS JOIN LATERAL (
@@ -52,7 +50,7 @@ extension AudienceStore {
                 OFFSET 0
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
             WHERE n.id = \(audience.template.notification) ORDER BY i.ordinal
             """
     }
@@ -66,7 +64,7 @@ extension AudienceStore {
     static func taggedInstallations(of audience: Audience, tags: [String], count: Int) -> PostgresQuery {
         """
         WITH found AS MATERIALIZED (SELECT app_id, id, ordinal FROM installations WHERE tags && \(tags) AND tags <> '{}')
-        SELECT id, ordinal FROM found WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.ordinal)
+        SELECT id, ordinal FROM found WHERE app_id = \(audience.app) AND ordinal > \(audience.checkpoint.position)
         ORDER BY ordinal LIMIT \(count)
         """
     }
@@ -75,17 +73,17 @@ extension AudienceStore {
         let began = audience.beganAt
         return """
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
+                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
                 t.registered_at >= \(milliseconds: began) AND EXISTS (
                     SELECT FROM installation_history h
                     WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
-            FROM notifications n
+            FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
                 FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS tagged (id, place)
                 CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
-                WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ n.target_query
+                WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ f.query
                 ORDER BY place OFFSET 0
             ) AS i
             CROSS JOIN LATERAL (
@@ -94,7 +92,7 @@ extension AudienceStore {
                 OFFSET 0
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
             WHERE n.id = \(audience.template.notification) ORDER BY i.place
             """
     }
@@ -103,13 +101,13 @@ extension AudienceStore {
     static func installationsOfEverybody(_ audience: Audience, through last: Int64) -> PostgresQuery {
         """
         SELECT i.id AS installation, i.owner_epoch, i.locale, i.ordinal,
-            CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at,
+            CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at,
                     coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')) END AS due
-        FROM notifications n
+        FROM notifications n JOIN fan_outs f ON f.notification = n.id
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.ordinal) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
+            WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
             ORDER BY i.ordinal OFFSET 0
         ) AS i
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
@@ -126,38 +124,33 @@ extension AudienceStore {
                     SELECT FROM installation_history h
                     WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
             FROM tokens t
-            WHERE t.app_id = \(audience.app) AND t.ordinal > \(audience.checkpoint.ordinal) AND t.ordinal <= \(last)
+            WHERE t.app_id = \(audience.app) AND t.ordinal > \(audience.checkpoint.position) AND t.ordinal <= \(last)
                 AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
             ORDER BY t.ordinal
             """
     }
 
-    /// Of a list: its entries after those of the checkpoint, up to that one.
-    static func pageOfList(_ audience: Audience, through end: Int) -> PostgresQuery {
-        let (began, first) = (audience.beganAt, audience.checkpoint.entries + 1)
+    /// Of a list: its places after the checkpoint's, up to that one.
+    static func pageOfList(_ audience: Audience, through end: Int64) -> PostgresQuery {
+        let (began, notification) = (audience.beganAt, audience.template.notification)
         return """
+            WITH named AS (
+                SELECT * FROM addressees
+                WHERE notification = \(notification) AND place > \(audience.checkpoint.position) AND place <= \(end)
+            )
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN n.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(n.local_time, n.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
+                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
                 t.registered_at >= \(milliseconds: began) AND EXISTS (
                     SELECT FROM installation_history h
                     WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
-            FROM notifications n
+            FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
-                FROM unnest((coalesce(n.target_users, ARRAY[n.target_user]))[\(first)::int:\(end)::int]) AS named (owner)
-                JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
-                UNION ALL
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL
-                FROM unnest((coalesce(n.target_installations, ARRAY[n.target_installation]))[\(first)::int:\(end)::int],
-                    n.target_epochs[\(first)::int:\(end)::int]) AS named (id, epoch)
-                JOIN installations i ON i.app_id = n.app_id AND i.id = named.id AND i.owner_epoch = named.epoch
+                FROM named JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
                 UNION ALL
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
-                FROM unnest(n.target_tokens[\(first)::int:\(end)::int], n.target_holders[\(first)::int:\(end)::int],
-                    n.target_epochs[\(first)::int:\(end)::int]) AS named (token, holder, epoch)
-                JOIN installations i ON i.app_id = n.app_id AND i.id = named.holder AND i.owner_epoch = named.epoch
-                WHERE n.target_tokens IS NOT NULL
+                FROM named JOIN installations i ON i.app_id = n.app_id AND i.id = named.installation AND i.owner_epoch = named.owner_epoch
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
@@ -166,8 +159,8 @@ extension AudienceStore {
                 OFFSET 0
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (n.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-            WHERE n.id = \(audience.template.notification)
+            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
+            WHERE n.id = \(notification)
             """
     }
 
@@ -179,21 +172,24 @@ extension AudienceStore {
         """
     }
 
-    /// Moves the checkpoint from where this fan-out has seen it. Nothing is changed where another process has gone on, or where the
-    /// notification was stopped.
+    /// Moves the checkpoint from where this fan-out has seen it. Where another process has gone on, or the notification was stopped, it moves
+    /// no checkpoint, and the transaction has to be rolled back.
     static func advance(_ page: Audience.Page, of audience: Audience, leaseSeconds: Double) -> PostgresQuery {
         let (from, count, isLast) = (audience.checkpoint, page.count, page.isLast)
         return """
-            UPDATE notifications SET fan_out_ordinal = \(page.end.ordinal), fan_out_entries = \(page.end.entries), jobs = \(page.end.jobs),
-                total = total + \(count)::bigint, pending = pending + \(count)::bigint,
-                state = CASE WHEN NOT \(isLast) THEN 'expanding' WHEN pending + \(count)::bigint > 0 THEN 'sending'
-                    WHEN total + \(count)::bigint > 0 THEN CASE WHEN expires_at <= now() AND expired_unsent(id) THEN 'expired' ELSE 'completed' END
-                    WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
-                expanded_at = CASE WHEN \(isLast) THEN now() END,
-                completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END,
+            WITH counted AS (
+                UPDATE notifications SET jobs = \(page.end.jobs), total = total + \(count)::bigint, pending = pending + \(count)::bigint,
+                    state = CASE WHEN NOT \(isLast) THEN 'expanding' WHEN pending + \(count)::bigint > 0 THEN 'sending'
+                        WHEN total + \(count)::bigint > 0 THEN
+                            CASE WHEN expires_at <= now() AND expired_unsent(id) THEN 'expired' ELSE 'completed' END
+                        WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
+                    completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END
+                WHERE id = \(audience.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)
+                RETURNING id
+            )
+            UPDATE fan_outs f SET checkpoint = \(page.end.position), ended_at = CASE WHEN \(isLast) THEN now() END,
                 free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
-            WHERE id = \(audience.template.notification) AND expanded_at IS NULL AND fan_out_ordinal = \(from.ordinal)
-                AND fan_out_entries = \(from.entries) AND jobs = \(from.jobs)
+            FROM counted c WHERE f.notification = c.id AND f.checkpoint = \(from.position)
             """
     }
 

@@ -7,7 +7,7 @@ package struct AudienceStore {
     /// however few are meant.
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page looks at.
-    package static let entriesOfPage = 100
+    package static let entriesOfPage: Int64 = 1000
 
     /// Of an expression's tags: with more installations of all apps together, fan-out goes through the app's installations instead.
     package static let maximumRare = 50_000
@@ -25,13 +25,13 @@ package struct AudienceStore {
         let answers = try session.pipeline([Self.select(notification), JobStore.variants(of: [notification])])
         guard let row = answers[0].first, let template = try JobTemplate.load([notification], in: session).first else { return nil }
         let variants = try answers[1].map { row in NotificationContent.Variant(locale: try row["locale"], payload: try row["payload"]) }
-        let (listed, entries, jobs): (Int32?, Int32, Int32) = (try row["listed"], try row["fan_out_entries"], try row["jobs"])
+        let (entries, jobs): (Int32?, Int32) = (try row["entries"], try row["jobs"])
         return Audience(
             template: template, app: try row["app_id"], content: NotificationContent(payload: template.payload, variants: variants),
             lifetime: try row["lifetime_ms"], mayTryOtherEnvironment: try row["may_try"],
-            listed: listed.map(Int.init), rareTags: try rareTags(of: row["target_tags"]), isEverybody: try row["is_everybody"],
+            entries: entries.map(Int64.init), rareTags: try rareTags(of: row["tags"]), isEverybody: try row["is_everybody"],
             beganAt: try row.milliseconds("began_at"),
-            checkpoint: Audience.Checkpoint(ordinal: try row["fan_out_ordinal"], entries: Int(entries), jobs: Int(jobs)))
+            checkpoint: Audience.Checkpoint(position: try row["checkpoint"], jobs: Int(jobs)))
     }
 
     private func rareTags(of text: String?) throws -> [String]? {
@@ -98,25 +98,26 @@ package struct AudienceStore {
     /// - Returns: nil where there is nobody left.
     private func part(of audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
-        if let listed = audience.listed {
-            let from = end.entries
-            end.entries = min(listed, from + Self.entriesOfPage)
-            let rows = try session.execute(Self.pageOfList(audience, through: end.entries))
-            return Part(found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.entries == listed, read: end.entries - from)
+        if let entries = audience.entries {
+            end.position = min(entries, end.position + Self.entriesOfPage)
+            let rows = try session.execute(Self.pageOfList(audience, through: end.position))
+            return Part(
+                found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries,
+                read: Int(end.position - audience.checkpoint.position))
         }
         if let tags = audience.rareTags {
             let found = try session.execute(Self.taggedInstallations(of: audience, tags: tags, count: installations))
             guard let last = found.last else { return nil }
-            end.ordinal = try last["ordinal"]
+            end.position = try last["ordinal"]
             let rows = try session.execute(Self.pageOfTagged(audience, installations: found.column("id")))
             return Part(found: try rows.map { try Audience.Found($0) }, end: end, read: found.count)
         }
         guard let last = try session.execute(Self.pageEnd(of: audience, installations: installations)).first else { return nil }
-        end.ordinal = try last["ordinal"]
+        end.position = try last["ordinal"]
         let found =
             audience.isEverybody
-            ? try everybody(audience, through: end.ordinal)
-            : try session.execute(Self.pageOfApp(audience, through: end.ordinal)).map { try Audience.Found($0) }
+            ? try everybody(audience, through: end.position)
+            : try session.execute(Self.pageOfApp(audience, through: end.position)).map { try Audience.Found($0) }
         return Part(found: found, end: end, read: try last["read"])
     }
 

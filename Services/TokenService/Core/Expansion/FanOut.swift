@@ -123,7 +123,7 @@ package struct FanOut: Sendable {
             return .reading(try await read(audience, after: page, names))
         case .columns(let columns):
             guard let end = columns.end else { return .nothing }
-            audience.checkpoint.ordinal = end
+            audience.checkpoint.position = end
             let (ahead, size, now) = (audience, installationsOfPage, UnixTime.milliseconds())
             let columns = try await pool.transaction(isolation: .repeatableRead) { session in
                 try AudienceStore(session: session).columns(of: ahead, installations: size, now: now)

@@ -15,20 +15,20 @@ extension HoldStore {
         guard !fanOuts.isEmpty else { return [] }
         let held: [PushID] = try session.execute(
             """
-            UPDATE notifications n SET held_by = h.id, free_from = least(n.expires_at, h.ends_at)
+            UPDATE fan_outs f SET held_by = h.id, free_from = least(h.expires_at, h.ends_at)
             FROM (
-                SELECT m.id AS notification, o.id, o.ends_at
+                SELECT m.id AS notification, m.expires_at, o.id, o.ends_at
                 FROM unnest(\(fanOuts)::uuid[]) AS e (id) JOIN notifications m ON m.id = e.id CROSS JOIN LATERAL (
                     SELECT h.id, h.ends_at FROM holds h
                     WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = m.app_id)
                         AND (h.lane IS NULL OR h.lane = m.lane) AND (h.notification IS NULL OR h.notification = m.id)
                     ORDER BY h.ends_at DESC, h.id LIMIT 1
                 ) AS o
-                WHERE m.cancelled_at IS NULL AND m.completed_at IS NULL AND m.expires_at > now()
+                WHERE m.expires_at > now()
             ) AS h
-            WHERE n.id = h.notification RETURNING n.id
+            WHERE f.notification = h.notification AND f.free_from IS NOT NULL RETURNING f.notification
             """
-        ).column("id")
+        ).column("notification")
         return Set(held)
     }
 
@@ -42,11 +42,11 @@ extension HoldStore {
                 FROM (
                     SELECT d.notification, d.number, d.expiry, o.id, o.ends_at FROM (
                         SELECT e.notification, k.number, n.app_id, n.lane,
-                            least(n.expires_at, k.due_at + n.lifetime_ms * interval '1 millisecond') AS expiry
+                            least(n.expires_at, k.due_at + f.lifetime_ms * interval '1 millisecond') AS expiry
                         FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
                         JOIN jobs k ON k.notification = e.notification AND k.number = e.number
-                        JOIN notifications n ON n.id = e.notification
-                        WHERE n.cancelled_at IS NULL
+                        JOIN notifications n ON n.id = e.notification LEFT JOIN fan_outs f ON f.notification = e.notification
+                        WHERE n.state <> 'cancelled'
                     ) AS d CROSS JOIN LATERAL (
                         SELECT h.id, h.ends_at FROM holds h
                         WHERE h.lifted_at IS NULL AND h.ends_at > now() AND (h.app_id IS NULL OR h.app_id = d.app_id)
@@ -69,10 +69,10 @@ extension HoldStore {
         let answers = try session.pipeline([
             """
             WITH locked AS (
-                SELECT id FROM notifications WHERE held_by = \(hold) AND expanded_at IS NULL
-                ORDER BY id LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
+                SELECT notification FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL
+                ORDER BY notification LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED
             )
-            UPDATE notifications n SET held_by = NULL, free_from = now() FROM locked WHERE n.id = locked.id
+            UPDATE fan_outs f SET held_by = NULL, free_from = now() FROM locked l WHERE f.notification = l.notification
             """,
             """
             WITH locked AS (
@@ -85,7 +85,7 @@ extension HoldStore {
             """
             UPDATE holds SET released_at = now()
             WHERE id = \(hold) AND lifted_at IS NOT NULL AND released_at IS NULL
-                AND NOT EXISTS (SELECT FROM notifications WHERE held_by = \(hold) AND expanded_at IS NULL)
+                AND NOT EXISTS (SELECT FROM fan_outs WHERE held_by = \(hold) AND free_from IS NOT NULL)
                 AND NOT EXISTS (SELECT FROM jobs WHERE held_by = \(hold) AND published_at IS NULL)
             """,
         ])

@@ -2,7 +2,7 @@ import Postgres
 
 /// The tables that are partitioned by time, by the first table of each family: a family's tables have the same periods.
 package enum PartitionFamily: String, CaseIterable, PostgresEncodable, PostgresDecodable, Sendable {
-    /// Also `notification_variants`, `jobs`, `receipts` and `notification_counts`.
+    /// And all tables whose rows belong to a notification.
     case notifications
     case history = "installation_history"
     case idempotencyRecords = "idempotency_records"

@@ -346,22 +346,15 @@ RETURN (
 
 -- MARK: Notifications
 
--- One accepted request. Its target is of one kind; the columns of the others are NULL.
+-- One accepted request: what was asked, and what became of it. target_user and target_installation are NULL where it is meant for more than one:
+-- `targets` or the expression in `fan_outs` say for whom.
 CREATE TABLE notifications (
     id uuid PRIMARY KEY,
     app_id bigint NOT NULL,
     target_user text,
-    target_users text[],
     target_installation uuid,
-    target_installations uuid[],
-    target_tokens bytea[],
-    -- The canonical text of the tag expression, and the query that it makes.
-    target_tags text,
-    target_query tsquery,
-    target_all boolean CHECK (target_all),
-    -- Of installations and tokens: the owner epochs at acceptance, and who held the tokens. Another owner is another addressee.
-    target_epochs bigint[],
-    target_holders uuid[],
+    -- Of the installation: its owner epoch at acceptance. Another owner is another addressee.
+    target_epoch bigint,
     lane text NOT NULL CHECK (lane IN ('now', 'soon', 'bulk')),
     push_type text NOT NULL,
     topic text NOT NULL,
@@ -372,55 +365,104 @@ CREATE TABLE notifications (
     payload bytea NOT NULL CHECK (octet_length(payload) <= 5120),
     traceparent text NOT NULL,
     receipts text NOT NULL DEFAULT 'all' CHECK (receipts IN ('all', 'failures')),
+    is_urgent boolean NOT NULL DEFAULT false,
     accepted_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
-    -- A notification is due at not_before; with local_time each delivery is due when it is that time where the device is.
-    not_before timestamptz,
-    local_time timestamp,
-    -- Of each delivery, from the moment at which it is due; never beyond expires_at.
-    lifetime_ms bigint CHECK (lifetime_ms > 0),
-    is_urgent boolean NOT NULL DEFAULT false,
     supersede_key text CHECK (octet_length(supersede_key) BETWEEN 1 AND 64),
     state text NOT NULL
         CHECK (state IN ('accepted', 'scheduled', 'expanding', 'sending', 'completed', 'cancelled', 'expired', 'no_targets')),
     total integer NOT NULL CHECK (total >= 0),
     pending integer NOT NULL CHECK (pending BETWEEN 0 AND total),
-    -- Fan-out finds its targets, page by page: each page is one transaction that moves these and makes jobs. Of a list: how many of
-    -- its entries are done. Of an app's installations: the last one that was looked at.
-    is_fanned_out boolean NOT NULL DEFAULT false,
-    fan_out_entries integer NOT NULL DEFAULT 0,
-    fan_out_ordinal bigint NOT NULL DEFAULT 0,
+    -- How many were made.
     jobs integer NOT NULL DEFAULT 0,
-    -- Of fan-out: from then on any process may go on with it. NULL where all jobs are made.
-    free_from timestamptz,
-    held_by uuid,
-    -- All of its jobs are made: at acceptance where the acceptance makes them.
-    expanded_at timestamptz,
     completed_at timestamptz,
-    cancelled_at timestamptz,
-    cancel_reason text CHECK (cancel_reason IN ('cancelled', 'superseded')),
-    -- When the control stream got it.
-    cancel_published_at timestamptz,
     -- Whether somebody wanted to be told of its state changes when it was accepted.
     is_reported boolean NOT NULL DEFAULT false,
-    CONSTRAINT notifications_one_target CHECK (
-        num_nonnulls(target_user, target_users, target_installation, target_installations, target_tokens, target_tags, target_all) = 1),
-    CONSTRAINT notifications_one_time CHECK (num_nonnulls(not_before, local_time) <= 1)
+    CHECK (num_nonnulls(target_user, target_installation) <= 1)
 ) PARTITION BY RANGE (id);
 CREATE INDEX notifications_by_app ON notifications (app_id, id);
 CREATE INDEX notifications_by_user ON notifications (app_id, target_user, id) WHERE target_user IS NOT NULL;
 CREATE INDEX notifications_by_installation ON notifications (app_id, target_installation, id) WHERE target_installation IS NOT NULL;
-CREATE INDEX notifications_by_listed_user ON notifications USING gin (target_users) WHERE target_users IS NOT NULL;
--- An erased entry of a list becomes NULL and keeps its place: fan-out counts places.
-CREATE INDEX notifications_by_listed_installation ON notifications USING gin ((coalesce(target_installations, target_holders)))
-    WHERE target_installations IS NOT NULL OR target_holders IS NOT NULL;
-CREATE INDEX notifications_free ON notifications (lane, free_from) WHERE free_from IS NOT NULL;
-CREATE INDEX notifications_held ON notifications (held_by, id) WHERE held_by IS NOT NULL;
 CREATE INDEX notifications_superseding ON notifications (app_id, supersede_key, coalesce(target_user, target_installation::text))
     WHERE supersede_key IS NOT NULL AND completed_at IS NULL;
 -- As in in_use_until: those that are scheduled further ahead.
 CREATE INDEX notifications_lasting ON notifications (expires_at) WHERE expires_at - accepted_at > interval '4 days';
-CREATE INDEX notifications_cancel_unpublished ON notifications (cancelled_at) WHERE cancelled_at IS NOT NULL AND cancel_published_at IS NULL;
+
+-- The work of making a notification's jobs, where its acceptance does not make them. Each page is one transaction that makes jobs and moves the
+-- checkpoint.
+CREATE TABLE fan_outs (
+    notification uuid PRIMARY KEY,
+    lane text NOT NULL,
+    target text NOT NULL CHECK (target IN ('user', 'users', 'installation', 'installations', 'tokens', 'tags', 'all')),
+    -- How many a list names, known or not; NULL where the target is found among the app's installations.
+    entries integer CHECK (entries > 0),
+    -- The canonical text of a tag expression, and the query that it makes.
+    tags text,
+    query tsquery,
+    -- A notification is due at not_before; with local_time each delivery is due when it is that time where the device is.
+    not_before timestamptz,
+    local_time timestamp,
+    -- Of each delivery, from the moment at which it is due; never beyond expires_at.
+    lifetime_ms bigint CHECK (lifetime_ms > 0),
+    -- The first moment at which a delivery may be due.
+    due_at timestamptz NOT NULL,
+    -- Of a list: the last place that was looked at. Of an app's installations: the last ordinal.
+    checkpoint bigint NOT NULL DEFAULT 0,
+    -- From then on any process may go on with it. NULL where all jobs are made, or the notification was stopped.
+    free_from timestamptz,
+    held_by uuid,
+    -- All jobs are made. NULL for ever where the notification was stopped before.
+    ended_at timestamptz,
+    CHECK (num_nonnulls(not_before, local_time) <= 1),
+    CHECK ((target IN ('tags', 'all')) = (entries IS NULL) AND (target = 'tags') = (query IS NOT NULL)),
+    CHECK (num_nonnulls(free_from, ended_at) <= 1)
+) PARTITION BY RANGE (notification);
+CREATE INDEX fan_outs_free ON fan_outs (lane, free_from) WHERE free_from IS NOT NULL;
+CREATE INDEX fan_outs_held ON fan_outs (held_by, notification) WHERE held_by IS NOT NULL;
+
+-- Whom a list names: one row for each user, installation, or token with the installation that had it at acceptance. A token that nobody had has
+-- no row.
+CREATE TABLE targets (
+    notification uuid NOT NULL,
+    -- In the list, from 1.
+    place integer NOT NULL,
+    app_id bigint NOT NULL,
+    owner text,
+    installation uuid,
+    -- At acceptance; NULL where the installation was not known. Another owner is another addressee.
+    owner_epoch bigint,
+    token bytea,
+    PRIMARY KEY (notification, place),
+    CHECK (num_nonnulls(owner, installation) = 1)
+) PARTITION BY RANGE (notification);
+CREATE INDEX targets_by_owner ON targets (app_id, owner, notification) WHERE owner IS NOT NULL;
+CREATE INDEX targets_by_installation ON targets (app_id, installation, notification) WHERE installation IS NOT NULL;
+
+-- Whom a notification names, one or many.
+CREATE VIEW addressees AS
+SELECT id AS notification, 1 AS place, app_id, target_user AS owner, target_installation AS installation, target_epoch AS owner_epoch,
+    NULL::bytea AS token
+FROM notifications WHERE target_user IS NOT NULL OR target_installation IS NOT NULL
+UNION ALL
+SELECT notification, place, app_id, owner, installation, owner_epoch, token FROM targets;
+
+-- Notifications that a caller or a newer notification stopped.
+CREATE TABLE cancellations (
+    notification uuid PRIMARY KEY,
+    at timestamptz NOT NULL,
+    reason text NOT NULL CHECK (reason IN ('cancelled', 'superseded')),
+    -- When the control stream got it.
+    published_at timestamptz
+) PARTITION BY RANGE (notification);
+CREATE INDEX cancellations_unpublished ON cancellations (at) WHERE published_at IS NULL;
+
+-- A notification as a reader sees it. expanded_at: its jobs are made, or no more will be.
+CREATE VIEW notification_records AS
+SELECT n.*, f.target, f.entries, f.tags, f.not_before, to_char(f.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
+    f.notification IS NOT NULL AS is_fanned_out,
+    CASE WHEN f.notification IS NULL THEN n.accepted_at ELSE coalesce(f.ended_at, c.at) END AS expanded_at,
+    c.at AS cancelled_at, c.reason AS cancel_reason
+FROM notifications n LEFT JOIN fan_outs f ON f.notification = n.id LEFT JOIN cancellations c ON c.notification = n.id;
 
 -- The APNs body for installations of one locale.
 CREATE TABLE notification_variants (
@@ -446,7 +488,7 @@ CREATE TABLE idempotency_records (
 CREATE INDEX idempotency_records_by_notification ON idempotency_records (notification);
 
 -- One message in the broker: up to 100 deliveries of one notification, which have the moment and the payload in common. The acceptance makes
--- the jobs of a small target, fan-out those of any other. No foreign key: the triggers below remove a notification's jobs with it.
+-- the jobs of a small target, fan-out those of any other.
 CREATE TABLE jobs (
     notification uuid NOT NULL,
     -- From 0.
@@ -471,8 +513,8 @@ CREATE INDEX jobs_unpublished ON jobs (lane, free_from) WHERE published_at IS NU
 CREATE INDEX jobs_held ON jobs (held_by, notification, number) WHERE held_by IS NOT NULL AND published_at IS NULL;
 
 -- What became of one delivery: written when its outcome is applied, and before that when an attempt failed and another follows. Its key is its
--- delivery's place. Of a notification that keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. No
--- foreign key: the trigger below removes a notification's receipts with it, and a receipt outlives its token, which may be erased.
+-- delivery's place. Of a notification that keeps receipts of failures alone, a delivery that APNs accepted at the first attempt has none. A
+-- receipt outlives its token, which may be erased.
 CREATE TABLE receipts (
     notification uuid NOT NULL,
     number integer NOT NULL,
@@ -691,7 +733,7 @@ BEGIN
     END IF;
     INSERT INTO notification_events (app_id, notification, event, at)
     VALUES (NEW.app_id, NEW.id,
-        CASE WHEN NEW.state = 'cancelled' AND NEW.cancel_reason = 'superseded' THEN 'superseded' ELSE NEW.state END, now());
+        CASE WHEN NEW.state = 'cancelled' THEN (SELECT reason FROM cancellations WHERE notification = NEW.id) ELSE NEW.state END, now());
     RETURN NULL;
 END $$;
 CREATE TRIGGER notifications_reported_new AFTER INSERT ON notifications
@@ -712,7 +754,7 @@ SELECT log, sink, 0 FROM (VALUES ('notifications'), ('installations')) AS logs (
 -- MARK: Partitions
 
 -- The tables that grow with acceptance are partitioned by time, so that a whole period goes when its retention is over. Rows that belong to a
--- notification are partitioned by its id, which begins with the moment of its acceptance: the five tables have the same periods.
+-- notification are partitioned by its id, which begins with the moment of its acceptance: the eight tables have the same periods.
 --
 -- jobs_20261121_0000   One period. The housekeeper makes periods ahead of time and drops them.
 -- jobs_rest            Rows that came while their period was missing. They become a period of their own.
@@ -730,6 +772,8 @@ RETURN (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') 
 CREATE VIEW partitioned_tables AS
 SELECT * FROM (VALUES
     ('notifications', 'notifications', 'id'), ('notification_variants', 'notifications', 'notification'),
+    ('fan_outs', 'notifications', 'notification'), ('targets', 'notifications', 'notification'),
+    ('cancellations', 'notifications', 'notification'),
     ('jobs', 'notifications', 'notification'), ('receipts', 'notifications', 'notification'),
     ('notification_counts', 'notifications', 'notification'), ('installation_history', 'installation_history', 'at'),
     ('idempotency_records', 'idempotency_records', 'day')
@@ -756,7 +800,7 @@ DECLARE statement text;
 BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES) WITH (fillfactor = %s)', name, of_table,
         -- Room in every page for the versions that follow: published, then its outcomes.
-        CASE of_table WHEN 'notifications' THEN 50 WHEN 'jobs' THEN 70 ELSE 100 END);
+        CASE of_table WHEN 'notifications' THEN 50 WHEN 'jobs' THEN 70 WHEN 'fan_outs' THEN 70 ELSE 100 END);
     FOR statement IN
         SELECT format('GRANT %s ON %I TO %I', acl.privilege_type, name, r.rolname)
         FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS acl JOIN pg_roles r ON r.oid = acl.grantee

@@ -5,14 +5,7 @@ extension NotificationStatus {
     /// Several statements: the transaction must be of isolation `.repeatableRead`.
     /// - Returns: nil where the app has no such notification.
     package static func find(_ id: PushID, app: App, in session: PostgresSession) throws -> NotificationStatus? {
-        let found = try session.execute(
-            """
-            SELECT state, lane, push_type, total, pending, accepted_at, expires_at, completed_at, is_fanned_out, receipts,
-                target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
-                cardinality(target_tokens) AS tokens, target_tags, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
-                cancelled_at, cancel_reason
-            FROM notifications WHERE app_id = \(app.id) AND id = \(id)
-            """)
+        let found = try session.execute("SELECT * FROM notification_records WHERE app_id = \(app.id) AND id = \(id)")
         guard let row = found.first else { return nil }
         let (receipts, total, pending): (NotificationRequest.Receipts, Int, Int) = (
             try row["receipts"], try row["total"], try row["pending"]

@@ -37,8 +37,8 @@ extension NotificationStore {
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
-            n.not_before IS NOT NULL OR n.local_time IS NOT NULL AS is_scheduled, r.warnings
-        FROM idempotency_records r JOIN notifications n ON n.id = r.notification
+            n.not_before IS NOT NULL OR n.local_text IS NOT NULL AS is_scheduled, r.warnings
+        FROM idempotency_records r JOIN notification_records n ON n.id = r.notification
         WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
             AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
         """
@@ -97,19 +97,22 @@ extension NotificationStore {
             ), counted AS (
                 SELECT notification, total::int, is_fanned_out, epoch FROM found WHERE place = 0
             ), made AS (
-                INSERT INTO notifications (id, app_id, target_user, target_installation, lane, push_type, topic, priority, collapse_id,
-                    apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
-                    state, total, pending, free_from, expanded_at, completed_at, is_fanned_out, jobs, target_epochs, is_reported)
-                SELECT item.id, app_id, target_user, target_installation, lane, push_type, topic, priority::smallint, collapse_id,
-                    apns_expiration, on_unknown, payload, traceparent, accepted_at, expires_at, is_urgent,
+                INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, topic, priority,
+                    collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent, accepted_at, expires_at,
+                    state, total, pending, jobs, completed_at, is_reported)
+                SELECT item.id, app_id, target_user, target_installation, CASE WHEN target_installation IS NOT NULL THEN epoch END, lane,
+                    push_type, topic, priority::smallint, collapse_id, apns_expiration, on_unknown, payload, traceparent, is_urgent,
+                    accepted_at, expires_at,
                     CASE WHEN total IS NULL THEN 'no_targets' WHEN is_fanned_out THEN 'accepted' ELSE 'sending' END,
                     CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END, CASE WHEN is_fanned_out THEN 0 ELSE coalesce(total, 0) END,
-                    CASE WHEN is_fanned_out THEN now() END, CASE WHEN is_fanned_out IS NOT TRUE THEN accepted_at END,
-                    CASE WHEN total IS NULL THEN accepted_at END, coalesce(is_fanned_out, false),
                     CASE WHEN is_fanned_out THEN 0 ELSE (coalesce(total, 0) + \(PushJob.maximumDeliveries) - 1) / \(PushJob.maximumDeliveries) END,
-                    CASE WHEN target_installation IS NOT NULL THEN ARRAY[epoch] END,
+                    CASE WHEN total IS NULL THEN accepted_at END,
                     (SELECT a.reports_notifications FROM apps a WHERE a.id = item.app_id)
                 FROM item LEFT JOIN counted ON counted.notification = item.id
+            ), left_to_fan_out AS (
+                INSERT INTO fan_outs (notification, lane, target, entries, due_at, free_from)
+                SELECT item.id, lane, CASE WHEN target_user IS NULL THEN 'installation' ELSE 'user' END, 1, least(accepted_at, now()), now()
+                FROM item JOIN counted ON counted.notification = item.id WHERE is_fanned_out
             ), jobs_made AS (
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, sandbox, free_from)
                 SELECT notification, number, lane, '', accepted_at, string_agg(int8send(id), ''::bytea ORDER BY place),
@@ -125,62 +128,42 @@ extension NotificationStore {
     }
 
     /// Fan-out finds its targets later, page by page. Any process may begin with it when it is due. What is due at once does not wait for the
-    /// accepting process's clock. A token that belongs to no installation reaches no device: its place in the list is kept and the token is
-    /// not, because nothing would tell whose it was when that user asks to be erased.
+    /// accepting process's clock.
     static func insertForFanOut(_ item: Item) -> [PostgresQuery] {
         let notification = item.notification
         let request = notification.request
-        let (installations, tokens) = (request.target.installations, request.target.tokens.map(\.bytes))
+        let (id, app, target, size) = (notification.id, item.app.id, request.target, request.target.size)
         let (notBefore, localTime) = (request.timing.notBefore, request.timing.localTime?.description)
-        let expression = request.target.tags
         var queries: [PostgresQuery] = [
             """
-            INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, collapse_id, apns_expiration, on_unknown, payload,
-                traceparent, accepted_at, expires_at, target_user, target_users, target_installation, target_installations, target_tokens,
-                target_tags, target_query, target_all, not_before, local_time, lifetime_ms, is_urgent, supersede_key,
-                receipts, state, total, pending, is_fanned_out, free_from, target_epochs, target_holders, is_reported)
-            SELECT \(notification.id), \(item.app.id), \(request.lane), \(request.pushType), \(notification.topic),
-                \(request.priority)::bigint::smallint, \(request.collapseID), \(request.apnsExpiration), \(request.onUnknown.rawValue),
-                \(request.content.payload), \(notification.traceparent), accepted_at, \(milliseconds: request.expiresAt),
-                \(request.target.user), nullif(\(request.target.users)::text[], '{}'), \(request.target.installation),
-                nullif(\(installations)::uuid[], '{}'), CASE WHEN names_tokens THEN known.tokens END, \(expression?.description),
-                \(expression?.searchText)::text::tsquery, \(request.target == .all ? true : nil), not_before, local_time,
-                \(request.timing.lifetime), \(request.timing.isUrgent), \(request.supersedeKey), \(request.keptReceipts.rawValue),
-                CASE WHEN due > accepted_at THEN 'scheduled' ELSE 'accepted' END, 0, 0, true, due, known.epochs,
-                CASE WHEN names_tokens THEN known.holders END, (SELECT a.reports_notifications FROM apps a WHERE a.id = \(item.app.id))
-            FROM (
-                SELECT *, coalesce(not_before, local_time AT TIME ZONE 'Etc/GMT-14', least(accepted_at, now())) AS due
+            WITH moment AS (
+                SELECT *, coalesce(not_before, local_time AT TIME ZONE 'Etc/GMT-14', least(accepted_at, now())) AS due_at
                 FROM (
                     SELECT \(milliseconds: notification.acceptedAt)::timestamptz AS accepted_at,
-                        \(milliseconds: notBefore)::timestamptz AS not_before, \(localTime)::text::timestamp AS local_time,
-                        \(!tokens.isEmpty)::bool AS names_tokens
+                        \(milliseconds: notBefore)::timestamptz AS not_before, \(localTime)::text::timestamp AS local_time
                 ) AS asked
-            ) AS moment,
-            LATERAL (
-                SELECT array_agg(owner_epoch ORDER BY place) AS epochs, array_agg(holder ORDER BY place) AS holders,
-                    array_agg(CASE WHEN holder IS NOT NULL THEN token END ORDER BY place) AS tokens
-                FROM (
-                    SELECT place, i.owner_epoch, i.id AS holder, NULL::bytea AS token
-                    FROM unnest(coalesce(nullif(\(installations)::uuid[], '{}'), ARRAY[\(request.target.installation)::uuid]))
-                        WITH ORDINALITY AS named (id, place)
-                    LEFT JOIN installations i ON i.app_id = \(item.app.id) AND i.id = named.id
-                    WHERE named.id IS NOT NULL
-                    UNION ALL
-                    SELECT place, held.owner_epoch, held.id, named.token
-                    FROM unnest(\(tokens)::bytea[]) WITH ORDINALITY AS named (token, place) LEFT JOIN LATERAL (
-                        SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                        -- IS TRUE: by the token, of all indexes that begin with the app.
-                        WHERE t.app_id = \(item.app.id) AND t.token = named.token
-                            AND (t.purpose = \(request.pushType.purpose) AND t.state = 'active') IS TRUE
-                        ORDER BY t.registered_at DESC LIMIT 1
-                    ) AS held ON true
-                ) AS named
-                WHERE \(request.target.installation)::uuid IS NOT NULL OR \(installations)::uuid[] <> '{}' OR names_tokens
-            ) AS known
+            ), left_to_fan_out AS (
+                INSERT INTO fan_outs (notification, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
+                SELECT \(id), \(request.lane), \(size.kind), \(size.entries)::bigint, \(target.tags?.description),
+                    \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime), due_at, due_at
+                FROM moment
+            )
+            INSERT INTO notifications (id, app_id, target_user, target_installation, target_epoch, lane, push_type, topic, priority,
+                collapse_id, apns_expiration, on_unknown, payload, traceparent, receipts, is_urgent, accepted_at, expires_at, supersede_key,
+                state, total, pending, is_reported)
+            SELECT \(id), \(app), \(target.user), \(target.installation),
+                (SELECT owner_epoch FROM installations WHERE app_id = \(app) AND id = \(target.installation)),
+                \(request.lane), \(request.pushType), \(notification.topic), \(request.priority)::bigint::smallint, \(request.collapseID),
+                \(request.apnsExpiration), \(request.onUnknown.rawValue), \(request.content.payload), \(notification.traceparent),
+                \(request.keptReceipts.rawValue), \(request.timing.isUrgent), accepted_at, \(milliseconds: request.expiresAt),
+                \(request.supersedeKey), CASE WHEN due_at > accepted_at THEN 'scheduled' ELSE 'accepted' END, 0, 0,
+                (SELECT reports_notifications FROM apps WHERE id = \(app))
+            FROM moment
             """
         ]
+        if let targets = insertTargets(of: item) { queries.append(targets) }
         if let supersession = supersession(of: item) {
-            queries.append(CancellationStore.supersede(supersession, with: notification.id))
+            queries.append(CancellationStore.supersede(supersession, with: id))
             queries.append(CancellationStore.hastenSuperseded(supersession))
         }
         let variants = request.content.variants
@@ -188,10 +171,43 @@ extension NotificationStore {
             queries.append(
                 """
                 INSERT INTO notification_variants (notification, locale, payload)
-                SELECT \(notification.id), * FROM unnest(\(variants.map(\.locale))::text[], \(variants.map(\.payload))::bytea[])
+                SELECT \(id), * FROM unnest(\(variants.map(\.locale))::text[], \(variants.map(\.payload))::bytea[])
                 """)
         }
         return queries
+    }
+
+    /// Whom a list names, as they are now: with the owners' epochs, and tokens with their installations. A token that belongs to no
+    /// installation is left out: it reaches no device, and nothing would tell whose it was when that user asks to be erased.
+    private static func insertTargets(of item: Item) -> PostgresQuery? {
+        let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
+        switch request.target {
+        case .users(let users):
+            return """
+                INSERT INTO targets (notification, place, app_id, owner)
+                SELECT \(id), place, \(app), owner FROM unnest(\(users)::text[]) WITH ORDINALITY AS named (owner, place)
+                """
+        case .installations(let installations):
+            return """
+                INSERT INTO targets (notification, place, app_id, installation, owner_epoch)
+                SELECT \(id), place, \(app), named.id, i.owner_epoch
+                FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS named (id, place)
+                LEFT JOIN installations i ON i.app_id = \(app) AND i.id = named.id
+                """
+        case .tokens(let tokens):
+            return """
+                INSERT INTO targets (notification, place, app_id, installation, owner_epoch, token)
+                SELECT \(id), place, \(app), held.id, held.owner_epoch, named.token
+                FROM unnest(\(tokens.map(\.bytes))::bytea[]) WITH ORDINALITY AS named (token, place) CROSS JOIN LATERAL (
+                    SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+                    -- IS TRUE: by the token, of all indexes that begin with the app.
+                    WHERE t.app_id = \(app) AND t.token = named.token
+                        AND (t.purpose = \(request.pushType.purpose) AND t.state = 'active') IS TRUE
+                    ORDER BY t.registered_at DESC LIMIT 1
+                ) AS held
+                """
+        case .user, .installation, .tags, .all: return nil
+        }
     }
 
     /// Older notifications in the same app with the same key and target.
@@ -246,9 +262,19 @@ extension NotificationRequest {
 
 extension NotificationRequest.Target {
     fileprivate var user: String? { if case .user(let name) = self { name } else { nil } }
-    fileprivate var users: [String] { if case .users(let names) = self { names } else { [] } }
     fileprivate var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
-    fileprivate var installations: [PushID] { if case .installations(let ids) = self { ids } else { [] } }
-    fileprivate var tokens: [DeviceToken] { if case .tokens(let tokens) = self { tokens } else { [] } }
     fileprivate var tags: TagExpression? { if case .tags(let expression) = self { expression } else { nil } }
+
+    /// How many it names; nil where it is found among the app's installations.
+    fileprivate var size: (kind: NotificationAddress.Kind, entries: Int?) {
+        switch self {
+        case .user: (.user, 1)
+        case .users(let users): (.users, users.count)
+        case .installation: (.installation, 1)
+        case .installations(let installations): (.installations, installations.count)
+        case .tokens(let tokens): (.tokens, tokens.count)
+        case .tags: (.tags, nil)
+        case .all: (.all, nil)
+        }
+    }
 }

@@ -22,8 +22,8 @@ extension ErasureStore {
                     \(milliseconds: ended.map(\.beganAt))::timestamptz[], \(milliseconds: ended.map(\.at))::timestamptz[])
                 AS e (installation, epochs_from, epochs_below, began_at, ended_at)
             JOIN notifications n ON n.app_id = \(app.id) AND n.target_installation = e.installation
-            WHERE n.target_epochs[1] >= e.epochs_from AND n.target_epochs[1] < e.epochs_below
-                OR n.target_epochs[1] IS NULL AND n.accepted_at BETWEEN e.began_at AND e.ended_at
+            WHERE n.target_epoch >= e.epochs_from AND n.target_epoch < e.epochs_below
+                OR n.target_epoch IS NULL AND n.accepted_at BETWEEN e.began_at AND e.ended_at
             ORDER BY n.id LIMIT \(Self.notificationBatch)
             """
         ).column("id")

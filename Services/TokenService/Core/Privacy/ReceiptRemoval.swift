@@ -71,9 +71,12 @@ package struct ReceiptRemoval {
             "DELETE FROM receipts r USING unnest(\(notifications)::uuid[]) AS e (id) WHERE r.notification = e.id",
             "DELETE FROM notification_counts c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
             "DELETE FROM notification_variants v USING unnest(\(notifications)::uuid[]) AS e (id) WHERE v.notification = e.id",
+            "DELETE FROM fan_outs f USING unnest(\(notifications)::uuid[]) AS e (id) WHERE f.notification = e.id",
+            "DELETE FROM targets t USING unnest(\(notifications)::uuid[]) AS e (id) WHERE t.notification = e.id",
+            "DELETE FROM cancellations c USING unnest(\(notifications)::uuid[]) AS e (id) WHERE c.notification = e.id",
             "DELETE FROM idempotency_records WHERE notification = ANY (\(notifications))",
         ]).map(\.affected)
-        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[5], isDone: true)
+        return Count(notifications: removed[0], deliveries: gone.deliveries, idempotencyRecords: removed[8], isDone: true)
     }
 
     /// Removes receipts, wherever they belong.
@@ -155,10 +158,10 @@ package struct ReceiptRemoval {
             """
             UPDATE notifications n SET total = n.total - e.waiting - CASE n.receipts WHEN 'all' THEN e.ended ELSE 0 END,
                 pending = n.pending - e.waiting,
-                state = CASE WHEN e.is_last AND n.state IN ('accepted', 'expanding', 'sending') THEN 'completed' ELSE n.state END,
+                state = CASE WHEN e.is_last AND n.state = 'sending' THEN 'completed' ELSE n.state END,
                 completed_at = CASE WHEN e.is_last THEN coalesce(n.completed_at, now()) ELSE n.completed_at END
             FROM (
-                SELECT e.*, e.waiting > 0 AND m.pending = e.waiting AND m.expanded_at IS NOT NULL AS is_last
+                SELECT e.*, e.waiting > 0 AND m.pending = e.waiting AND m.state NOT IN ('accepted', 'scheduled', 'expanding') AS is_last
                 FROM unnest(\(notifications)::uuid[], \(notifications.map { gone.ended[$0] ?? 0 })::bigint[],
                     \(notifications.map { gone.waiting[$0] ?? 0 })::bigint[]) AS e (id, ended, waiting)
                 JOIN notifications m ON m.id = e.id

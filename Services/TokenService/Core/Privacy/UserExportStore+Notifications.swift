@@ -90,17 +90,14 @@ extension UserExportStore {
     func notificationLists(after cursor: PushID, limit: Int) -> [PostgresQuery] {
         [
             "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",
-            // Found first and put in order then: a plan must not read all notifications in the order of their ids.
             """
-            WITH found AS MATERIALIZED (
-                SELECT id FROM notifications WHERE target_users @> ARRAY[\(user)] AND app_id = \(app.id) AND id > \(cursor)
-            )
-            SELECT n.* FROM (SELECT id FROM found ORDER BY id LIMIT \(limit)) AS page JOIN notifications n ON n.id = page.id ORDER BY n.id
+            SELECT n.* FROM targets t JOIN notifications n ON n.id = t.notification
+            WHERE t.app_id = \(app.id) AND t.owner = \(user) AND t.notification > \(cursor) ORDER BY t.notification LIMIT \(limit)
             """,
             """
             SELECT n.* FROM installations i
             JOIN notifications n ON n.app_id = i.app_id AND n.target_installation = i.id AND n.id > \(cursor)
-            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND n.target_epochs[1] = i.owner_epoch
+            WHERE i.app_id = \(app.id) AND i.owner = \(user) AND n.target_epoch = i.owner_epoch
             ORDER BY n.id LIMIT \(limit)
             """,
             """
@@ -108,7 +105,7 @@ extension UserExportStore {
                 SELECT DISTINCT n.id FROM ended_stays s
                 JOIN notifications n ON n.app_id = s.app_id AND n.target_installation = s.installation AND n.id > \(cursor)
                 WHERE s.app_id = \(app.id) AND s.owner = \(user)
-                    AND n.target_epochs[1] >= s.epochs_from AND n.target_epochs[1] < s.epochs_below
+                    AND n.target_epoch >= s.epochs_from AND n.target_epoch < s.epochs_below
                 ORDER BY n.id LIMIT \(limit)
             ) AS page JOIN notifications n ON n.id = page.id
             ORDER BY n.id

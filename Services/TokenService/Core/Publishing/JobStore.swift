@@ -117,9 +117,9 @@ package struct JobStore {
         var terms: [PushID: Terms] = [:]
         let rows = try session.execute(
             """
-            SELECT n.id, n.lifetime_ms, n.state = 'cancelled' AS is_cancelled, n.is_fanned_out,
-                n.target_all IS TRUE OR n.target_query IS NOT NULL AS is_audience
-            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id
+            SELECT n.id, f.lifetime_ms, n.state = 'cancelled' AS is_cancelled, f.notification IS NOT NULL AS is_fanned_out,
+                f.notification IS NOT NULL AND f.entries IS NULL AS is_audience
+            FROM unnest(\(notifications)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id LEFT JOIN fan_outs f ON f.notification = n.id
             """)
         for row in rows { terms[try row["id"]] = try Terms(row) }
         for row in try session.execute(Self.variants(of: notifications)) {
@@ -205,13 +205,13 @@ package struct JobStore {
                 SELECT t.id, t.token, t.environment, t.state = 'active' AS is_active, i.id AS installation, i.owner_epoch, n.id AS notification,
                     t.proven_at IS NULL AND cardinality(a.environments) > 1 AS may_try,
                     (i.deregistered_at IS NULL AND (
-                        n.target_all OR array_to_tsvector(i.tags) @@ n.target_query
-                        OR i.owner = n.target_user OR i.owner = ANY (n.target_users)
-                        OR i.owner_epoch = n.target_epochs[
-                            array_position(coalesce(n.target_installations, ARRAY[n.target_installation]), i.id)]
-                        OR i.id = n.target_holders[array_position(n.target_tokens, t.token)]
-                            AND i.owner_epoch = n.target_epochs[array_position(n.target_tokens, t.token)])) IS TRUE AS is_meant
-                FROM notifications n JOIN apps a ON a.id = n.app_id
+                        f.target = 'all' OR array_to_tsvector(i.tags) @@ f.query
+                        OR EXISTS (
+                            SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.owner = i.owner)
+                        OR EXISTS (
+                            SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.installation = i.id
+                                AND x.owner_epoch = i.owner_epoch AND (x.token IS NULL OR x.token = t.token)))) IS TRUE AS is_meant
+                FROM notifications n JOIN apps a ON a.id = n.app_id LEFT JOIN fan_outs f ON f.notification = n.id
                 CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) OFFSET 0) AS t
                 JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                 WHERE n.id = \(notification) AND t.app_id = n.app_id
@@ -221,17 +221,16 @@ package struct JobStore {
                     SELECT array_agg(h.installation) || m.installation AS ids FROM installation_history h
                     WHERE h.token_id = m.id AND h.event = 'token_moved_away' AND h.at >= n.accepted_at - interval '10 seconds'
                 ) AS holders, LATERAL (
-                    SELECT target.installation, target.epoch
-                    FROM unnest(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), n.target_epochs)
-                        WITH ORDINALITY AS target (installation, epoch, place)
-                    WHERE CASE WHEN n.target_tokens IS NULL THEN target.installation = ANY (holders.ids)
-                        ELSE target.place = array_position(n.target_tokens, m.token) END
+                    SELECT x.installation, x.owner_epoch AS epoch FROM addressees x
+                    WHERE x.app_id = n.app_id AND x.notification = n.id AND x.installation = ANY (holders.ids)
+                        AND (x.token IS NULL OR x.token = m.token)
                     UNION ALL (
                         -- OFFSET 0: found first and put in order then. Otherwise PostgreSQL reads the history in the order of its ids.
                         SELECT h.installation, h.owner_epoch FROM (
-                            SELECT * FROM installation_history
-                            WHERE app_id = n.app_id AND owner = ANY (coalesce(n.target_users, ARRAY[n.target_user]))
-                                AND installation = ANY (holders.ids) AND owner_epoch IS NOT NULL OFFSET 0
+                            SELECT * FROM installation_history o
+                            WHERE o.app_id = n.app_id AND o.installation = ANY (holders.ids) AND o.owner_epoch IS NOT NULL AND EXISTS (
+                                SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.owner = o.owner)
+                            OFFSET 0
                         ) AS h ORDER BY h.id DESC LIMIT 1)
                 ) AS named
                 WHERE n.id = m.notification LIMIT 1

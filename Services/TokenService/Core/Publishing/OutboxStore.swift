@@ -16,12 +16,13 @@ package struct OutboxStore {
         return try session.execute(
             """
             WITH found AS (
-                SELECT id FROM notifications WHERE lane = \(lane) AND free_from <= now()
+                SELECT notification FROM fan_outs WHERE lane = \(lane) AND free_from <= now()
                 ORDER BY free_from LIMIT \(count) FOR NO KEY UPDATE SKIP LOCKED
             )
-            UPDATE notifications n SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM found f WHERE n.id = f.id RETURNING n.id
+            UPDATE fan_outs o SET free_from = now() + make_interval(secs => \(leaseSeconds)) FROM found f
+            WHERE o.notification = f.notification RETURNING o.notification
             """
-        ).column("id")
+        ).column("notification")
     }
 
     /// Any process may go on with these fan-outs, a moment later.
@@ -30,9 +31,10 @@ package struct OutboxStore {
         try session.execute(
             """
             WITH locked AS (
-                SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+                SELECT f.notification FROM unnest(\(ids)::uuid[]) AS e (id) JOIN fan_outs f ON f.notification = e.id
+                WHERE f.free_from IS NOT NULL ORDER BY f.notification FOR NO KEY UPDATE OF f
             )
-            UPDATE notifications n SET free_from = now() + interval '1 second' FROM locked WHERE n.id = locked.id AND n.expanded_at IS NULL
+            UPDATE fan_outs f SET free_from = now() + interval '1 second' FROM locked l WHERE f.notification = l.notification
             """)
     }
 
@@ -47,14 +49,13 @@ package struct OutboxStore {
     }
 
     /// Since when the oldest fan-out that is due has not come to its end, in UNIX milliseconds. One that is under way is free within
-    /// `leaseSeconds`; one that is scheduled for later is free then, or its state says so.
+    /// `leaseSeconds`.
     package func oldestFanOut(leaseSeconds: Double) throws -> Int64? {
         try session.execute(
             """
             SELECT min(due) AS oldest FROM (
-                SELECT greatest(accepted_at, not_before, local_time AT TIME ZONE 'Etc/GMT-14') AS due FROM notifications
-                WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds))
-                    AND (state <> 'scheduled' OR free_from <= now())
+                SELECT due_at AS due FROM fan_outs
+                WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds)) AND due_at <= now()
                 LIMIT 1000
             ) AS unfinished
             """
@@ -91,9 +92,9 @@ package struct OutboxStore {
         try session.execute(
             """
             SELECT (SELECT count(*) FROM (
-                    SELECT FROM notifications
+                    SELECT FROM fan_outs
                     WHERE lane IN ('now', 'soon', 'bulk') AND free_from <= now() + make_interval(secs => \(leaseSeconds))
-                        AND (state <> 'scheduled' OR free_from <= now()) LIMIT \(limit)) AS waiting)
+                        AND due_at <= now() LIMIT \(limit)) AS waiting)
                 + (SELECT count(*) FROM (
                     SELECT FROM jobs
                     WHERE published_at IS NULL AND lane IN ('now', 'soon', 'bulk')

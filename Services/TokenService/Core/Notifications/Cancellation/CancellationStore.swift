@@ -24,10 +24,13 @@ package struct CancellationStore {
     package func cancel(_ id: PushID, app: App) throws -> Stopped? {
         let answers = try session.pipeline([
             """
-            UPDATE notifications SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'cancelled',
-                expanded_at = coalesce(expanded_at, now()), completed_at = CASE WHEN pending = 0 THEN now() END, free_from = NULL,
-                held_by = NULL
-            WHERE app_id = \(app.id) AND id = \(id) AND state IN ('accepted', 'scheduled', 'expanding', 'sending')
+            WITH stopped AS (
+                UPDATE notifications SET state = 'cancelled', completed_at = CASE WHEN pending = 0 THEN now() END
+                WHERE app_id = \(app.id) AND id = \(id) AND state IN ('accepted', 'scheduled', 'expanding', 'sending') RETURNING id
+            ), no_more_jobs AS (
+                UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
+            )
+            INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'cancelled' FROM stopped
             """,
             // A job that is due later or held is due now, to get its outcome. IS TRUE: not by the index on what is unpublished, of all
             // notifications.
@@ -36,9 +39,10 @@ package struct CancellationStore {
             WHERE notification = \(id) AND (published_at IS NULL) IS TRUE AND (due_at > now() OR held_by IS NOT NULL)
             """,
             """
-            SELECT state, pending, cancelled_at, cancel_published_at IS NOT NULL AS is_published,
-                coalesce(expanded_at = cancelled_at, false) AS is_cut_short
-            FROM notifications WHERE app_id = \(app.id) AND id = \(id)
+            SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,
+                c.notification IS NOT NULL AND f.notification IS NOT NULL AND f.ended_at IS NULL AS is_cut_short
+            FROM notifications n LEFT JOIN cancellations c ON c.notification = n.id LEFT JOIN fan_outs f ON f.notification = n.id
+            WHERE n.app_id = \(app.id) AND n.id = \(id)
             """,
         ])
         guard let row = answers[2].first else { return nil }
@@ -58,12 +62,13 @@ package struct CancellationStore {
     package func leftOver(limit: Int) throws -> [Unpublished] {
         try session.execute(
             """
-            SELECT n.id, a.slug, n.cancelled_at FROM notifications n JOIN apps a ON a.id = n.app_id
-            WHERE n.cancelled_at IS NOT NULL AND n.cancel_published_at IS NULL
-                AND (n.cancel_reason = 'superseded' OR n.cancelled_at < now() - interval '2 seconds')
-            ORDER BY n.cancelled_at LIMIT \(limit)
+            SELECT c.notification, c.at, a.slug
+            FROM (
+                SELECT * FROM cancellations
+                WHERE published_at IS NULL AND (reason = 'superseded' OR at < now() - interval '2 seconds') ORDER BY at LIMIT \(limit)
+            ) AS c JOIN notifications n ON n.id = c.notification JOIN apps a ON a.id = n.app_id
             """
-        ).map { row in Unpublished(id: try row["id"], app: try row["slug"], cancelledAt: try row.milliseconds("cancelled_at")) }
+        ).map { row in Unpublished(id: try row["notification"], app: try row["slug"], cancelledAt: try row.milliseconds("at")) }
     }
 
     package func markPublished(_ ids: [PushID]) throws {
@@ -71,9 +76,10 @@ package struct CancellationStore {
         try session.execute(
             """
             WITH locked AS (
-                SELECT n.id FROM unnest(\(ids)::uuid[]) AS e (id) JOIN notifications n ON n.id = e.id ORDER BY n.id FOR NO KEY UPDATE OF n
+                SELECT c.notification FROM unnest(\(ids)::uuid[]) AS e (id) JOIN cancellations c ON c.notification = e.id
+                ORDER BY c.notification FOR NO KEY UPDATE OF c
             )
-            UPDATE notifications n SET cancel_published_at = now() FROM locked WHERE n.id = locked.id AND n.cancel_published_at IS NULL
+            UPDATE cancellations c SET published_at = now() FROM locked l WHERE c.notification = l.notification AND c.published_at IS NULL
             """)
     }
 
@@ -83,13 +89,15 @@ package struct CancellationStore {
         WITH older AS (
             SELECT id FROM notifications
             WHERE app_id = \(older.app) AND supersede_key = \(older.key) AND coalesce(target_user, target_installation::text) = \(older.target)
-                AND completed_at IS NULL AND id <> \(newer) AND cancelled_at IS NULL
+                AND completed_at IS NULL AND id <> \(newer) AND state <> 'cancelled'
             ORDER BY id FOR NO KEY UPDATE
+        ), stopped AS (
+            UPDATE notifications n SET state = 'cancelled', completed_at = CASE WHEN n.pending = 0 THEN now() END
+            FROM older WHERE n.id = older.id RETURNING n.id
+        ), no_more_jobs AS (
+            UPDATE fan_outs f SET free_from = NULL, held_by = NULL FROM stopped s WHERE f.notification = s.id AND f.free_from IS NOT NULL
         )
-        UPDATE notifications n SET state = 'cancelled', cancelled_at = now(), cancel_reason = 'superseded',
-            expanded_at = coalesce(n.expanded_at, now()), completed_at = CASE WHEN n.pending = 0 THEN now() END, free_from = NULL,
-            held_by = NULL
-        FROM older WHERE n.id = older.id
+        INSERT INTO cancellations (notification, at, reason) SELECT id, now(), 'superseded' FROM stopped
         """
     }
 
@@ -99,7 +107,7 @@ package struct CancellationStore {
         UPDATE jobs j SET free_from = now() FROM notifications n
         WHERE n.app_id = \(older.app) AND n.supersede_key = \(older.key)
             AND coalesce(n.target_user, n.target_installation::text) = \(older.target)
-            AND n.completed_at IS NULL AND n.cancelled_at IS NOT NULL
+            AND n.completed_at IS NULL AND n.state = 'cancelled'
             AND j.notification = n.id AND (j.published_at IS NULL) IS TRUE AND (j.due_at > now() OR j.held_by IS NOT NULL)
         """
     }

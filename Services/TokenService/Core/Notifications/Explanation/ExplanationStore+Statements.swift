@@ -4,12 +4,9 @@ import PushModel
 extension ExplanationStore {
     func row(of notification: PushID, user: String) -> PostgresQuery {
         """
-        SELECT id, state, lane, push_type, receipts, accepted_at, not_before, to_char(local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
-            expires_at, is_urgent, is_fanned_out, expanded_at, completed_at, cancelled_at, cancel_reason, total, pending,
-            coalesce(target_user = \(user), false) OR coalesce(\(user) = ANY (target_users), false) AS names_user,
-            target_user, target_installation, cardinality(target_users) AS users, cardinality(target_installations) AS installations,
-            cardinality(target_tokens) AS tokens, target_tags
-        FROM notifications WHERE app_id = \(app.id) AND id = \(notification)
+        SELECT *, EXISTS (
+            SELECT FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND owner = \(user)) AS names_user
+        FROM notification_records WHERE app_id = \(app.id) AND id = \(notification)
         """
     }
 
@@ -44,15 +41,14 @@ extension ExplanationStore {
         """
         SELECT i.id, i.signed_out_reason, i.deregistered_at,
             CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
-            coalesce(i.id = n.target_installation, false) OR coalesce(i.id = ANY (n.target_installations), false)
-                OR coalesce(i.id = ANY (n.target_holders), false) AS is_named,
-            n.target_epochs[array_position(coalesce(n.target_installations, n.target_holders, ARRAY[n.target_installation]), i.id)]
-                AS named_epoch,
-            CASE WHEN n.target_query IS NOT NULL THEN array_to_tsvector(i.tags) @@ n.target_query END AS matches_tags,
-            i.ordinal > n.fan_out_ordinal AS is_ahead
-        FROM notifications n CROSS JOIN unnest(\(installations)::uuid[]) AS wanted (id)
+            x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch, array_to_tsvector(i.tags) @@ f.query AS matches_tags,
+            coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
+        FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id OFFSET 0) AS i
-        WHERE n.id = \(notification)
+        LEFT JOIN fan_outs f ON f.notification = \(notification)
+        LEFT JOIN LATERAL (
+            SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place LIMIT 1
+        ) AS x ON true
         """
     }
 

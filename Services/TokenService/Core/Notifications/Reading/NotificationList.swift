@@ -17,33 +17,18 @@ package struct NotificationList: Hashable, Sendable {
         self.until = until
     }
 
-    /// Where a page begins: behind, which is before in time, a notification.
-    package struct Position: Hashable, Sendable {
-        package var before: PushID
-        /// The user is in too many lists for their index: the app's notifications are scanned.
-        package var isScan: Bool
-
-        package init(before: PushID, isScan: Bool = false) {
-            self.before = before
-            self.isScan = isScan
-        }
-    }
-
     package struct Page: Sendable {
         /// May be fewer than the limit, even none, while there is a next page.
         package var notifications: [NotificationSummary]
-        /// Nil on the last page.
-        package var next: Position?
+        /// The next page begins behind this one, which is before it in time. Nil on the last page.
+        package var next: PushID?
     }
 
-    package func cursor(_ position: Position, app: App) -> String {
-        PageCursor.encode(position.before.bytes + [position.isScan ? 1 : 0], list: identity(app))
-    }
+    package func cursor(_ last: PushID, app: App) -> String { PageCursor.encode(last.bytes, list: identity(app)) }
 
-    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> Position {
-        let place = try PageCursor.decode(cursor, list: identity(app))
-        guard place.count == 17, place[16] <= 1, let id = PushID(bytes: place.prefix(16)) else { throw .unreadable }
-        return Position(before: id, isScan: place[16] == 1)
+    package func position(_ cursor: String, app: App) throws(PageCursor.Fault) -> PushID {
+        guard let id = PushID(bytes: try PageCursor.decode(cursor, list: identity(app))) else { throw .unreadable }
+        return id
     }
 
     private func identity(_ app: App) -> [String?] {

@@ -6,17 +6,13 @@ extension NotificationReading {
     /// Rows are compared as a whole, because otherwise the planner takes the primary key, which goes through every app's.
     func scan(of list: NotificationList, before: PushID, limit: Int) -> PostgresQuery {
         """
-        SELECT n.id, n.state, n.lane, n.push_type, n.receipts, n.accepted_at, n.not_before,
-            to_char(n.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text, n.expires_at, n.completed_at, n.cancelled_at, n.cancel_reason,
-            n.total, n.pending, n.target_user, n.target_installation, cardinality(n.target_users) AS users,
-            cardinality(n.target_installations) AS installations, cardinality(n.target_tokens) AS tokens, n.target_tags
-        FROM (
-            SELECT * FROM notifications
+        SELECT n.* FROM (
+            SELECT id, state FROM notifications
             WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(list.lowest))
             ORDER BY app_id DESC, id DESC LIMIT 5000
-        ) AS n
-        WHERE \(list.state)::text IS NULL OR n.state = \(list.state)
-        ORDER BY n.id DESC LIMIT \(limit)
+        ) AS scanned JOIN notification_records n ON n.id = scanned.id
+        WHERE \(list.state)::text IS NULL OR scanned.state = \(list.state)
+        ORDER BY scanned.id DESC LIMIT \(limit)
         """
     }
 
@@ -35,22 +31,11 @@ extension NotificationReading {
         """
     }
 
-    /// The index knows names of every app, in no order. What is not asked for stays as NULL, so that the caller sees when it is too much.
     func listed(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
         """
-        SELECT CASE WHEN n.app_id = \(app.id) AND n.id < \(before) AND n.id >= \(lowest) THEN n.id END AS id
-        FROM (SELECT app_id, id FROM notifications WHERE target_users @> ARRAY[\(user)] LIMIT 5001) AS n
-        """
-    }
-
-    /// The same without the index, as far as a scan comes.
-    func listedScanned(_ user: String, before: PushID, lowest: PushID) -> PostgresQuery {
-        """
-        SELECT id FROM (
-            SELECT id, target_users FROM notifications
-            WHERE (app_id, id) < (\(app.id), \(before)) AND (app_id, id) >= (\(app.id), \(lowest))
-            ORDER BY app_id DESC, id DESC LIMIT 5000
-        ) AS n WHERE \(user) = ANY (target_users)
+        SELECT notification AS id FROM targets
+        WHERE app_id = \(app.id) AND owner = \(user) AND notification < \(before) AND notification >= \(lowest)
+        ORDER BY notification DESC LIMIT 1000
         """
     }
 
@@ -75,7 +60,7 @@ extension NotificationReading {
                 ORDER BY notification DESC LIMIT 1000
             ) UNION ALL (
                 SELECT id FROM notifications
-                WHERE app_id = \(app.id) AND target_installation = s.installation AND target_epochs[1] = s.owner_epoch
+                WHERE app_id = \(app.id) AND target_installation = s.installation AND target_epoch = s.owner_epoch
                     AND id < \(before) AND id >= \(lowest)
                 ORDER BY id DESC LIMIT 1000
             )
@@ -85,12 +70,7 @@ extension NotificationReading {
 
     func summaries(of notifications: [PushID], state: NotificationState?, limit: Int) -> PostgresQuery {
         """
-        SELECT n.id, n.state, n.lane, n.push_type, n.receipts, n.accepted_at, n.not_before,
-            to_char(n.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text, n.expires_at, n.completed_at, n.cancelled_at, n.cancel_reason,
-            n.total, n.pending, n.target_user, n.target_installation, cardinality(n.target_users) AS users,
-            cardinality(n.target_installations) AS installations, cardinality(n.target_tokens) AS tokens, n.target_tags
-        FROM unnest(\(notifications)::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT * FROM notifications WHERE id = wanted.id OFFSET 0) AS n
+        SELECT n.* FROM unnest(\(notifications)::uuid[]) AS wanted (id) JOIN notification_records n ON n.id = wanted.id
         WHERE n.app_id = \(app.id) AND (\(state)::text IS NULL OR n.state = \(state))
         ORDER BY n.id DESC LIMIT \(limit)
         """
