@@ -12,11 +12,14 @@ import Testing
 @Suite("Old rows go with their partition", .serialized, .timeLimit(.minutes(5)))
 struct PartitionTests {
     private static let still = RunningService.Options(without: { $0 is Housekeeper })
-    private static let ofNotifications = ["jobs", "notification_counts", "notification_variants", "notifications", "receipts"]
+    private static let ofNotifications = [
+        "cancellations", "fan_outs", "jobs", "notification_counts", "notification_variants", "notifications", "receipts", "targets",
+    ]
     private static let rowsOfNotifications: [PostgresQuery] = [
         "SELECT notification AS id FROM jobs ORDER BY id", "SELECT notification AS id FROM notification_counts ORDER BY id",
         "SELECT notification AS id FROM notification_variants ORDER BY id", "SELECT id FROM notifications ORDER BY id",
-        "SELECT notification AS id FROM receipts ORDER BY id",
+        "SELECT notification AS id FROM receipts ORDER BY id", "SELECT notification AS id FROM cancellations ORDER BY id",
+        "SELECT notification AS id FROM fan_outs ORDER BY id", "SELECT notification AS id FROM targets ORDER BY id",
     ]
 
     // MARK: Making
@@ -39,7 +42,7 @@ struct PartitionTests {
                 #expect(state.restRows == 0 && state.overdue(now: now) == 0)
             }
             #expect(
-                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 7)
+                try await running.count("SELECT count(*) FROM partitions WHERE begins_at < date_trunc('day', now(), 'UTC')") == 10)
         }
     }
 
@@ -66,7 +69,7 @@ struct PartitionTests {
                 for _ in 1...4 { group.addTask { try await Self.make(.notifications, days: 4, running) } }
                 return try await group.reduce(into: [String]()) { $0 += $1 }
             }
-            #expect(made.count == 10 && Set(made).count == 10)
+            #expect(made.count == 2 * Self.ofNotifications.count && Set(made).count == made.count)
             for table in Self.ofNotifications { #expect(made.count { $0.hasPrefix(table + "_2") } == 2, "\(table)") }
             #expect(try await Self.make(.history, days: 12, running).count == 2)
             #expect(try await Self.make(.idempotencyRecords, days: 1, running).count == 2)
@@ -86,7 +89,7 @@ struct PartitionTests {
         try await RunningService.run(Self.still) { running in
             try await running.dropPeriods()
             try await running.another { other in
-                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 7 * 2 ? true : nil }
+                _ = try await eventually { try await running.count("SELECT count(*) FROM partitions") == 10 * 2 ? true : nil }
                 func gauge(_ name: String) -> Double? {
                     let series = "push_token_service_\(name){table=\"notifications\"} "
                     let line = other.metrics.render().split(separator: "\n").first { $0.hasPrefix(series) }
@@ -148,7 +151,7 @@ struct PartitionTests {
                 }
                 group.addTask {
                     let dropped = try await running.dropPassed(retentionDays: 5)
-                    #expect(dropped.count == 5)
+                    #expect(dropped.count == Self.ofNotifications.count)
                 }
                 try await group.waitForAll()
             }
@@ -212,17 +215,22 @@ struct PartitionTests {
             let caller: String = try await running.pool.session { session in
                 try session.execute("SELECT api_key_id FROM idempotency_records").only()["api_key_id"]
             }
-            let app = try await running.app().id
-            @Sendable func claim(_ key: String, at moment: Int64, _ session: PostgresSession) throws -> Int {
+            let app = try await running.app()
+            @Sendable func setClock(_ moment: Int64, _ session: PostgresSession) throws {
                 try session.execute(
                     """
                     SELECT set_config('clock.now', (\(milliseconds: moment)::timestamptz)::text, true),
                         set_config('search_path', 'clock, pg_catalog, public', true)
                     """
                 )
+            }
+            @Sendable func claim(
+                _ key: String, for notification: PushID = .random(), at moment: Int64, _ session: PostgresSession
+            ) throws -> Int {
+                try setClock(moment, session)
                 return try session.execute(
                     NotificationStore.claimKeys(
-                        apps: [app], callers: [caller], keys: [key], fingerprints: [Digest.sha256([1])], notifications: [.random()],
+                        apps: [app.id], callers: [caller], keys: [key], fingerprints: [Digest.sha256([1])], notifications: [notification],
                         warnings: ["[]"])
                 ).count
             }
@@ -246,6 +254,19 @@ struct PartitionTests {
                     let again = try await running.pool.transaction { session in try claim(key, at: midnight + hours * 3_600_000, session) }
                     #expect(again == 0, "\(key) after \(hours) hours")
                 }
+            }
+            // Whoever repeats a request of the day's first minutes finds it once.
+            let known: PushID = try await running.pool.session { session in
+                try session.execute("SELECT notification FROM idempotency_records WHERE key = 'any'").only()["notification"]
+            }
+            #expect(try await running.pool.transaction { session in try claim("early", for: known, at: midnight + 1, session) } == 1)
+            for hours in [1, 25] as [Int64] {
+                let found: [PushID] = try await running.pool.transaction { session in
+                    try setClock(midnight + hours * 3_600_000, session)
+                    let key = IdempotencyKey(caller: caller, key: "early", fingerprint: Digest.sha256([1]))
+                    return try session.execute(NotificationStore.selectKey(key, app: app)).column("id")
+                }
+                #expect(found == [known], "after \(hours) hours")
             }
             // Both are forgotten on the second day after their first use.
             for (key, days) in [("committed", 1), ("abandoned", 2)] as [(String, Int64)] {

@@ -296,11 +296,10 @@ struct FanOutTests {
             let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00","ttl_seconds":7200"#)
             let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
             // Fan-out should have come an hour ago.
-            try await running.execute(
-                "UPDATE notifications SET local_time = now() AT TIME ZONE 'UTC' - interval '1 hour', accepted_at = now() - interval '1 day'"
-            )
+            try await running.execute("UPDATE notifications SET accepted_at = now() - interval '1 day'")
+            try await running.execute("UPDATE fan_outs SET local_time = now() AT TIME ZONE 'UTC' - interval '1 hour'")
             let local = try await running.pool.session { session in
-                try session.execute("SELECT local_time AT TIME ZONE 'UTC' FROM notifications").only().timestampMilliseconds(0)
+                try session.execute("SELECT local_time AT TIME ZONE 'UTC' FROM fan_outs").only().timestampMilliseconds(0)
             }
             let (page, template) = try await running.pool.session { session in
                 let store = AudienceStore(session: session)

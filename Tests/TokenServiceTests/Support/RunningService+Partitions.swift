@@ -69,7 +69,10 @@ extension RunningService {
                 "INSERT INTO notification_variants (notification, locale, payload) VALUES (\(id), 'de', '{}')",
                 "INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at) VALUES (\(id), 'now', 'user', 1, now(), now())",
                 "INSERT INTO targets (notification, place, app_id, owner) VALUES (\(id), 1, 1, 'grace')",
-                "INSERT INTO cancellations (notification, at, reason) VALUES (\(id), now(), 'cancelled')",
+                """
+                INSERT INTO cancellations (notification, at, reason)
+                SELECT id, now(), 'cancelled' FROM notifications WHERE id = \(id) AND state <> 'scheduled'
+                """,
             ])
         }
         return id

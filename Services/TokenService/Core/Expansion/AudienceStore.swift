@@ -7,7 +7,7 @@ package struct AudienceStore {
     /// however few are meant.
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page looks at.
-    package static let entriesOfPage: Int64 = 1000
+    package static let entriesOfPage = 500
 
     /// Of an expression's tags: with more installations of all apps together, fan-out goes through the app's installations instead.
     package static let maximumRare = 50_000
@@ -99,7 +99,7 @@ package struct AudienceStore {
     private func part(of audience: Audience, installations: Int) throws -> Part? {
         var end = audience.checkpoint
         if let entries = audience.entries {
-            end.position = min(entries, end.position + Self.entriesOfPage)
+            end.position = min(entries, end.position + Int64(Self.entriesOfPage))
             let rows = try session.execute(Self.pageOfList(audience, through: end.position))
             return Part(
                 found: try rows.map { try Audience.Found($0) }, end: end, isLast: end.position == entries,

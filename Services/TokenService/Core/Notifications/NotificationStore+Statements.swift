@@ -34,6 +34,7 @@ extension NotificationStore {
         """
     }
 
+    /// What a key was used for. A key that was first used in the first minutes of a day has two records, of the same notification.
     static func selectKey(_ idempotency: IdempotencyKey, app: App) -> PostgresQuery {
         """
         SELECT r.fingerprint, n.id, n.lane, n.push_type, n.total, n.accepted_at, n.expires_at, n.is_fanned_out,
@@ -41,6 +42,7 @@ extension NotificationStore {
         FROM idempotency_records r JOIN notification_records n ON n.id = r.notification
         WHERE r.app_id = \(app.id) AND r.api_key_id = \(idempotency.caller) AND r.key = \(idempotency.key)
             AND r.day >= date_trunc('day', now(), 'UTC') - interval '24 hours'
+        ORDER BY r.day DESC LIMIT 1
         """
     }
 
