@@ -85,7 +85,7 @@ struct RetentionRounds {
                     $0 = Result {
                         let dropped = try database.integer(
                             "SELECT count(*) FROM drop_partitions('notifications', \(RetentionRounds.retention), now())")
-                        guard dropped == 5 else { throw BenchmarkError("\(dropped) partitions were dropped instead of 5") }
+                        guard dropped == 8 else { throw BenchmarkError("\(dropped) partitions were dropped instead of 8") }
                         return (ContinuousClock.now - start) / .seconds(1)
                     }
                 }
