@@ -77,7 +77,7 @@ struct AudienceTests {
             #expect(sent.json.text("state") == "scheduled", "\(sent.json)")
             let id = try #require(sent.json.text("id"))
             try await shop.register(installation(1), user: "grace", token: token(1))
-            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE free_from IS NOT NULL")
+            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now()")
             try await running.another(.init()) { _ in
                 let state = try await eventually { () -> String? in
                     let state = try await shop.status(id).text("state")

@@ -81,6 +81,36 @@ struct CancellationTests {
         }
     }
 
+    @Test("A fan-out that has read a page commits none of it once the notification is stopped, and nothing of it waits")
+    func stoppedBetweenReadingAndCommitting() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(3, app: try await running.app())
+            let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
+            let audience = try await running.pool.session { session in
+                try #require(try AudienceStore(session: session).audience(of: id))
+            }
+            let page = try await running.pool.session { session in
+                try AudienceStore(session: session).page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
+            }
+            #expect(page.count == 3)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").json["not_expanded"]?.boolValue == true)
+            await #expect(throws: FanOutTakenOver.self) {
+                try await running.pool.transaction { session in
+                    try AudienceStore(session: session).commit(page, of: audience, leaseSeconds: 60, now: UnixClock.now())
+                }
+            }
+            #expect(try await shop.status(id.description).text("state") == "cancelled")
+            let (waiting, claimed) = try await running.pool.session { session in
+                let store = OutboxStore(session: session)
+                return (
+                    try store.backlog(limit: 10, leaseSeconds: 60), try store.claimFanOuts(10, of: audience.template.lane, leaseSeconds: 60)
+                )
+            }
+            #expect(waiting == 0 && claimed.isEmpty)
+        }
+    }
+
     @Test func whatIsScheduledNeverBegins() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
@@ -90,7 +120,7 @@ struct CancellationTests {
             let answer = try await shop.delete("/v1/apps/shop/notifications/\(id)")
             #expect(answer.json.text("state") == "cancelled")
             #expect(answer.json["not_expanded"]?.boolValue == true)
-            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE free_from IS NOT NULL")
+            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now()")
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             #expect(job.notification.description != id)
             #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(id)]) == 0)
