@@ -51,14 +51,13 @@ struct FanOutHoldTests {
 
         /// Until fan-out is put aside because of a hold.
         func stopped(_ id: String) async throws -> LargeAudience.Progress {
-            let notification = try #require(PushID(id))
             _ = try await eventually("fan-out is put aside") {
-                try await platform.database.session { session in
+                let isHeld: Bool = try await platform.database.session { session in
                     try session.execute(
-                        "SELECT held_by IS NOT NULL FROM fan_outs WHERE notification = $1",
-                        [.uuid(high: notification.high, low: notification.low)]
-                    ).only().bool(0)
-                } ? true : nil
+                        "SELECT held_by IS NOT NULL AS is_held FROM fan_outs WHERE notification = \(id)::text::uuid"
+                    ).only()["is_held"]
+                }
+                return isHeld ? true : nil
             }
             let progress = try await audience.progress(of: id)
             try #require(!progress.isFannedOut, "it was held too late to say anything")

@@ -98,22 +98,22 @@ struct ServerOutageTests {
     private static func honoured(_ record: SteadyLoad.Record, _ device: Client.Device, _ client: Client, on platform: Platform) async throws
     {
         _ = try await eventually("everything that was accepted has its outcome", within: .seconds(180)) {
-            try await platform.texts("SELECT id::text FROM notifications WHERE state <> 'completed'").isEmpty ? true : nil
+            try await platform.texts("SELECT id::text AS text FROM notifications WHERE state <> 'completed'").isEmpty ? true : nil
         }
-        let notifications = try await platform.texts("SELECT id::text FROM notifications")
+        let notifications = try await platform.texts("SELECT id::text AS text FROM notifications")
         #expect(notifications.count == record.accepted.count, "one key, one notification")
         #expect(Set(notifications) == Set(record.accepted.values))
-        let outcomes = try await platform.texts("SELECT class FROM deliveries")
+        let outcomes = try await platform.texts("SELECT class AS text FROM deliveries")
         #expect(outcomes.count == record.accepted.count && Set(outcomes) == ["accepted"])
         let arrivals = try await client.arrivals()
-        #expect(Set(arrivals.map(\.apnsID)) == Set(try await platform.texts("SELECT id::text FROM deliveries")))
+        #expect(Set(arrivals.map(\.apnsID)) == Set(try await platform.texts("SELECT id::text AS text FROM deliveries")))
         #expect(arrivals.allSatisfy { $0.token == device.token })
     }
 }
 
 extension Platform {
-    /// The first column of what a query finds.
-    fileprivate func texts(_ query: PostgresStatement) async throws -> [String] {
-        try await database.session { session in try session.execute(query).map { row in try row.text(0) } }
+    /// The column `text` of what a query finds.
+    fileprivate func texts(_ query: PostgresQuery) async throws -> [String] {
+        try await database.session { session in try session.execute(query).column("text") }
     }
 }

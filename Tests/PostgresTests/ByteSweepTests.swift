@@ -48,7 +48,7 @@ struct ByteSweepTests {
                     link.set(Self.conditions(isTowardsServer, .ending(after: Int(bytes), .reset)))
                     do {
                         try await pool.transaction { session in
-                            try session.execute("INSERT INTO item VALUES ($1)", [.int64(bytes)])
+                            try session.execute("INSERT INTO item VALUES (\(bytes))")
                         }
                         committed.insert(bytes)
                     } catch let error as PostgresError {
@@ -57,8 +57,8 @@ struct ByteSweepTests {
                     }
                 }
             }
-            let there = try await database.pool.session { session in
-                Set(try session.execute("SELECT id FROM item").map { row in try row.int64(0) })
+            let there: Set<Int64> = try await database.pool.session { session in
+                Set(try session.execute("SELECT id FROM item").column("id"))
             }
             #expect(committed.isSubset(of: there), "reported as committed and lost")
             #expect(there.isSubset(of: committed.union(doubtful)), "reported as failed and committed")

@@ -5,19 +5,20 @@ import Testing
 
 @Suite("COMMIT may travel with the last statements", .timeLimit(.minutes(5)))
 struct CommitTests {
-    private static let insert: PostgresStatement = "INSERT INTO note (id) VALUES ($1) RETURNING id"
-    private static let count: PostgresStatement = "SELECT count(*) FROM note"
+    private static let count: PostgresQuery = "SELECT count(*) FROM note"
+
+    private static func insert(_ id: Int64) -> PostgresQuery { "INSERT INTO note (id) VALUES (\(id)) RETURNING id" }
 
     @Test(.database) func whatWasDoneBeforeAndWithItIsCommitted() async throws {
         try await withNotes { pool in
-            let answers = try await pool.transaction { session in
-                try session.execute(Self.insert, [.int64(1)])
-                return try session.commit(with: [(Self.insert, [.int64(2)]), (Self.insert, [.int64(3)])]).map { try $0.only().int64(0) }
+            let answers: [Int64] = try await pool.transaction { session in
+                try session.execute(Self.insert(1))
+                return try session.commit(with: [Self.insert(2), Self.insert(3)]).map { try $0.only()["id"] }
             }
             #expect(answers == [2, 3])
             #expect(try await count(pool) == 3)
             // And where nothing came before.
-            try await pool.transaction { session in _ = try session.commit(with: [(Self.insert, [.int64(4)])]) }
+            try await pool.transaction { session in _ = try session.commit(with: [Self.insert(4)]) }
             #expect(try await count(pool) == 4)
         }
     }
@@ -26,8 +27,8 @@ struct CommitTests {
         try await withNotes { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
-                    try session.execute(Self.insert, [.int64(1)])
-                    try session.commit(with: [(Self.insert, [.int64(2)]), (Self.insert, [.int64(2)])])
+                    try session.execute(Self.insert(1))
+                    try session.commit(with: [Self.insert(2), Self.insert(2)])
                 }
             }
             #expect(error.code == .sqlState(.uniqueViolation))
@@ -40,7 +41,7 @@ struct CommitTests {
         try await withNotes { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
-                    try session.execute(Self.insert, [.int64(1)])
+                    try session.execute(Self.insert(1))
                     #expect(throws: PostgresError.self) { try session.execute("SELECT 1 / 0") }
                     try session.commit(with: [])
                 }
@@ -54,8 +55,8 @@ struct CommitTests {
         try await withNotes { pool in
             let late = try await postgresError {
                 try await pool.transaction { session in
-                    try session.commit(with: [(Self.insert, [.int64(1)])])
-                    try session.execute(Self.insert, [.int64(2)])
+                    try session.commit(with: [Self.insert(1)])
+                    try session.execute(Self.insert(2))
                 }
             }
             #expect(late.code == .misuse)
@@ -67,7 +68,7 @@ struct CommitTests {
 
     @Test(.database) func aConflictThenRunsTheWholeBodyAgain() async throws {
         try await withNotes { pool in
-            try await pool.session { session in _ = try session.execute(Self.insert, [.int64(1)]) }
+            try await pool.session { session in _ = try session.execute(Self.insert(1)) }
             let attempts = Mutex(0)
             let (hasRead, mayWrite) = (Signal(), Signal())
             async let ours: Void = pool.transaction(isolation: .repeatableRead) { session in
@@ -79,14 +80,15 @@ struct CommitTests {
                     hasRead.send()
                     mayWrite.block()
                 }
-                _ = try session.commit(with: [("UPDATE note SET id = id + 10", [])])
+                _ = try session.commit(with: ["UPDATE note SET id = id + 10"])
             }
             await hasRead.wait()
             try await pool.session { session in _ = try session.execute("UPDATE note SET id = id + 1") }
             mayWrite.send()
             try await ours
             #expect(attempts.withLock { $0 } == 2)
-            #expect(try await pool.session { session in try session.execute("SELECT id FROM note").only().int64(0) } == 12)
+            let id: Int64 = try await pool.session { session in try session.execute("SELECT id FROM note").only()["id"] }
+            #expect(id == 12)
         }
     }
 
@@ -97,6 +99,6 @@ struct CommitTests {
     }
 
     private func count(_ pool: PostgresPool) async throws -> Int64 {
-        try await pool.session { session in try session.execute(Self.count).only().int64(0) }
+        try await pool.session { session in try session.count(Self.count) }
     }
 }

@@ -43,7 +43,7 @@ struct ConnectionTests {
     @Test(.database) func aServerThatTakesNoWritesIsPassedOver() async throws {
         let database = try #require(TestDatabase.current)
         try await database.pool.session { session in
-            let name = try session.execute("SELECT current_database()").only().text(0)
+            let name: String = try session.execute("SELECT current_database()").only()["current_database"]
             try session.simple("ALTER DATABASE \(name) SET default_transaction_read_only = on")
         }
         let server = try ServerURI(database.uri)
@@ -96,9 +96,11 @@ struct ConnectionTests {
         let configuration = try PostgresConfiguration(uri: uri)
         #expect(configuration.connectTimeout == .seconds(7))
         let pool = PostgresPool(configuration)
-        let settings = try await pool.session { session in
-            let row = try session.execute("SELECT current_setting('application_name'), current_setting('statement_timeout')").only()
-            return try [row.text(0), row.text(1)]
+        let settings: [String] = try await pool.session { session in
+            let row = try session.execute(
+                "SELECT current_setting('application_name') AS name, current_setting('statement_timeout') AS timeout"
+            ).only()
+            return [try row["name"], try row["timeout"]]
         }
         await pool.close()
         #expect(settings == ["told", "1234ms"])

@@ -44,12 +44,12 @@ struct FailureTests {
 
     @Test func aConnectionThatDiedWhileIdleIsNoticedAtCheckOut() async throws {
         try await withServer { pool in
-            let dead = try await pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+            let dead = try await pool.session { session in try session.processID() }
             try await withServer { other in
                 // Waits until the backend is gone.
-                _ = try await other.session { session in try session.execute("SELECT pg_terminate_backend($1, 10000)", [.int32(dead)]) }
+                _ = try await other.session { session in try session.execute("SELECT pg_terminate_backend(\(dead), 10000)") }
             }
-            let next = try await pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+            let next = try await pool.session { session in try session.processID() }
             #expect(next != dead)
         }
     }
@@ -69,13 +69,13 @@ struct FailureTests {
         try await withServer({ $0.lockTimeout = .milliseconds(50) }) { pool in
             let key = Int64.random(in: .min ... .max)
             try await pool.session { session in
-                try session.execute("SELECT pg_advisory_lock($1)", [.int64(key)])
+                try session.execute("SELECT pg_advisory_lock(\(key))")
                 session.discardConnection()
                 // Another connection of the same pool, from this one's thread.
                 let (done, code) = (Signal(), Recorder<PostgresError.Code>())
                 Task {
                     let error = await #expect(throws: PostgresError.self) {
-                        try await pool.transaction { session in try session.execute("SELECT pg_advisory_xact_lock($1)", [.int64(key)]) }
+                        try await pool.transaction { session in try session.execute("SELECT pg_advisory_xact_lock(\(key))") }
                     }
                     if let error { code.record(error.code) }
                     done.send()
@@ -90,12 +90,12 @@ struct FailureTests {
         let database = try #require(TestDatabase.current)
         let (first, error) = try await database.pool.session { session in
             try session.simple("CREATE TABLE a (n int4); SET default_transaction_read_only = on")
-            let pid = try session.execute("SELECT pg_backend_pid()").only().int32(0)
+            let pid = try session.processID()
             return (pid, #expect(throws: PostgresError.self) { try session.execute("INSERT INTO a VALUES (1)") })
         }
         #expect(error?.code == .sqlState(.readOnlyTransaction))
         #expect(error?.isRetriable == true)
-        let second = try await database.pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+        let second = try await database.pool.session { session in try session.processID() }
         #expect(second != first)
     }
 
@@ -105,13 +105,13 @@ struct FailureTests {
         try await pool.session { session in
             try session.simple("CREATE TABLE person (name text UNIQUE, age int4 CHECK (age > 0))")
             try session.execute("INSERT INTO person VALUES ('sesame', 1)")
-            let statements: [(PostgresStatement, [PostgresValue])] = [
-                ("INSERT INTO person VALUES ($1, 2)", [.text("sesame")]), ("INSERT INTO person VALUES ($1, -1)", [.text("sesame")]),
-                ("SELECT $1::int4", [.text("sesame")]), ("SELECT $1::text::uuid", [.text("sesame")]), ("SELECT $1", [.jsonb("{sesame")]),
-                ("SELECT $1::text::timestamptz", [.text("sesame")]),
+            let secret = "sesame"
+            let queries: [PostgresQuery] = [
+                "INSERT INTO person VALUES (\(secret), 2)", "INSERT INTO person VALUES (\(secret), -1)", "SELECT \(secret)::int4",
+                "SELECT \(secret)::text::uuid", "SELECT \(json: "{sesame")", "SELECT \(secret)::text::timestamptz",
             ]
-            for (statement, parameters) in statements {
-                let error = try #require(#expect(throws: PostgresError.self) { try session.execute(statement, parameters) })
+            for query in queries {
+                let error = try #require(#expect(throws: PostgresError.self) { try session.execute(query) })
                 #expect(!"\(error)".contains("sesame") && error.sqlState != nil)
             }
         }

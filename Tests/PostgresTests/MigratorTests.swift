@@ -14,10 +14,13 @@ struct MigratorTests {
         #expect(try await Migrator(migrations: [Self.second, Self.first]).migrate(pool) == [2])
         #expect(try await Migrator(migrations: [Self.first, Self.second]).migrate(pool) == [])
         let recorded = try await pool.session { session in
-            try session.execute("SELECT version, name, length(checksum), applied_at <= now() FROM schema_migrations ORDER BY version").map {
-                row in
-                try "\(row.int32(0)) \(row.text(1)) \(row.int32(2)) \(row.bool(3))"
-            }
+            let lines: [String] = try session.execute(
+                """
+                SELECT concat_ws(' ', version, name, length(checksum), (applied_at <= now())::text) AS line
+                FROM schema_migrations ORDER BY version
+                """
+            ).column("line")
+            return lines
         }
         #expect(recorded == ["1 create_a 64 true", "2 create_b 64 true"])
     }
@@ -50,7 +53,10 @@ struct MigratorTests {
         let edited = Migration(version: 1, name: Self.first.name, sql: Self.first.sql + " ")
         let error = await #expect(throws: MigrationError.self) { try await Migrator(migrations: [edited, Self.second]).migrate(pool) }
         #expect(error?.code == .edited(version: 1))
-        try await pool.session { session in try #expect(session.execute("SELECT to_regclass('b') IS NULL").only().bool(0)) }
+        let isMissing: Bool = try await pool.session { session in
+            try session.execute("SELECT to_regclass('b') IS NULL AS is_missing").only()["is_missing"]
+        }
+        #expect(isMissing)
     }
 
     @Test(.database) func aGapInWhatWasAppliedIsRefused() async throws {
@@ -94,11 +100,11 @@ struct MigratorTests {
         async let slow = withPool(uri, { $0.lockTimeout = .seconds(20) }) { pool in try await Migrator(migrations: [blocking]).migrate(pool)
         }
         try await pool.session { session in
-            let waits: PostgresStatement = """
+            let waits: PostgresQuery = """
                 SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
                 WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()
                 """
-            while try session.execute(waits).only().int64(0) == 0 {}
+            while try session.count(waits) == 0 {}
         }
         let error = await #expect(throws: MigrationError.self) {
             try await Migrator(migrations: [Self.first]).migrate(pool, lockWait: .milliseconds(50))

@@ -4,14 +4,15 @@ import Testing
 
 @Suite("A pipeline is one round trip and all or nothing", .timeLimit(.minutes(5)))
 struct PipelineTests {
-    private static let insert: PostgresStatement = "INSERT INTO item (id) VALUES ($1)"
-    private static let count: PostgresStatement = "SELECT count(*) FROM item"
+    private static let count: PostgresQuery = "SELECT count(*) FROM item"
+
+    private static func insert(_ id: Int64) -> PostgresQuery { "INSERT INTO item (id) VALUES (\(id))" }
 
     @Test(.database) func itsResultsComeInOrder() async throws {
         try await withTable { pool in
             let counts = try await pool.session { session in
-                try session.pipeline([(Self.count, []), (Self.insert, [.int64(1)]), (Self.insert, [.int64(2)]), (Self.count, [])])
-                    .map { rows in try rows.first?.int64(0) ?? Int64(rows.affected) }
+                try session.pipeline([Self.count, Self.insert(1), Self.insert(2), Self.count])
+                    .map { rows in try rows.first?["count"] ?? Int64(rows.affected) }
             }
             #expect(counts == [0, 1, 1, 2])
         }
@@ -22,15 +23,16 @@ struct PipelineTests {
             try await pool.session { session in
                 let error = #expect(throws: PostgresError.self) {
                     try session.pipeline([
-                        (Self.insert, [.int64(1)]), (Self.insert, [.int64(1)]), ("SELECT 1 / 0", []), (Self.insert, [.int64(2)]),
+                        Self.insert(1), Self.insert(1), "SELECT 1 / 0", Self.insert(2),
                     ])
                 }
                 #expect(error?.code == .sqlState(.uniqueViolation))
                 #expect(error?.constraint == "item_pkey")
                 #expect(error?.message == #"duplicate key value violates unique constraint "item_pkey""#)
-                try #expect(session.execute(Self.count).only().int64(0) == 0)
+                let count = try session.count(Self.count)
+                #expect(count == 0)
                 // Statements of the failed pipeline, prepared or not, work now.
-                try #expect(session.pipeline([(Self.insert, [.int64(1)]), ("SELECT 1 / 1", [])]).count == 2)
+                try #expect(session.pipeline([Self.insert(1), "SELECT 1 / 1"]).count == 2)
             }
         }
     }
@@ -39,10 +41,11 @@ struct PipelineTests {
         try await withTable { pool in
             try await pool.session { session in
                 let error = #expect(throws: PostgresError.self) {
-                    try session.pipeline([(Self.insert, [.int64(1)]), ("SELECT * FROM nowhere", []), (Self.count, [])])
+                    try session.pipeline([Self.insert(1), "SELECT * FROM nowhere", Self.count])
                 }
                 #expect(error?.code == .sqlState(.undefinedTable))
-                try #expect(session.execute(Self.count).only().int64(0) == 0)
+                let count = try session.count(Self.count)
+                #expect(count == 0)
             }
         }
     }
@@ -51,12 +54,13 @@ struct PipelineTests {
         try await withTable { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
-                    try session.pipeline([(Self.insert, [.int64(1)]), (Self.insert, [.int64(2)])])
-                    try session.pipeline([(Self.insert, [.int64(3)]), (Self.insert, [.int64(1)])])
+                    try session.pipeline([Self.insert(1), Self.insert(2)])
+                    try session.pipeline([Self.insert(3), Self.insert(1)])
                 }
             }
             #expect(error.code == .sqlState(.uniqueViolation))
-            try await pool.session { session in try #expect(session.execute(Self.count).only().int64(0) == 0) }
+            let count = try await pool.session { session in try session.count(Self.count) }
+            #expect(count == 0)
             #expect(pool.gauges == PostgresPool.Gauges(idle: 1, busy: 0, waiting: 0))
         }
     }
@@ -65,8 +69,11 @@ struct PipelineTests {
         try await withTable { pool in
             let text = String(repeating: "x", count: 100_000)
             let total = try await pool.session { session in
-                try session.pipeline([(PostgresStatement, [PostgresValue])](repeating: ("SELECT $1", [.text(text)]), count: 200))
-                    .reduce(0) { sum, rows in try sum + rows.only().text(0).utf8.count }
+                let answers = try session.pipeline(Array(repeating: "SELECT \(text) AS text", count: 200))
+                return try answers.reduce(0) { sum, rows in
+                    let answer: String = try rows.only()["text"]
+                    return sum + answer.utf8.count
+                }
             }
             #expect(total == 200 * 100_000)
         }

@@ -9,7 +9,7 @@ struct PlanTests {
         CREATE SEQUENCE plannings;
         CREATE FUNCTION planning() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN nextval('plannings'); END $$
         """
-    private static let use: PostgresStatement = "SELECT planning() + $1::bigint"
+    private static let use: PostgresQuery = "SELECT planning() + \(Int64(0))::bigint"
 
     @Test(.database, arguments: [(Duration.zero, Int64(3)), (nil, Int64(1))] as [(Duration?, Int64)])
     func aPlanIsMadeAnewWhenItsLifetimeIsOver(lifetime: Duration?, plannings: Int64) async throws {
@@ -22,9 +22,11 @@ struct PlanTests {
         try await withPool(uri, change) { pool in
             try await pool.session { session in try session.simple(Self.setUp) }
             for _ in 0..<3 {
-                try await pool.session { session in _ = try session.execute(Self.use, [.int64(0)]) }
+                try await pool.session { session in _ = try session.execute(Self.use) }
             }
-            let made = try await pool.session { session in try session.execute("SELECT last_value FROM plannings").only().int64(0) }
+            let made: Int64 = try await pool.session { session in
+                try session.execute("SELECT last_value FROM plannings").only()["last_value"]
+            }
             #expect(made == plannings)
         }
     }
@@ -32,7 +34,9 @@ struct PlanTests {
     @Test(.database) func sessionSettingsAreTheConfigurations() async throws {
         let uri = try #require(TestDatabase.current).uri
         try await withPool(uri, { $0.sessionSettings = ["enable_seqscan": "off"] }) { pool in
-            let shown = try await pool.session { session in try session.execute("SHOW enable_seqscan").only().text(0) }
+            let shown: String = try await pool.session { session in
+                try session.execute("SHOW enable_seqscan").only()["enable_seqscan"]
+            }
             #expect(shown == "off")
         }
     }

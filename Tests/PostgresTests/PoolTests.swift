@@ -18,7 +18,7 @@ struct PoolTests {
             let pids = try await withThrowingTaskGroup(of: Int32.self) { group in
                 for _ in 0..<200 {
                     group.addTask {
-                        try await pool.transaction { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+                        try await pool.transaction { session in try session.processID() }
                     }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
@@ -83,14 +83,13 @@ struct PoolTests {
 
     @Test func aConnectionLeftInATransactionIsNotUsedAgain() async throws {
         try await withPool({ $0.poolSize = 1 }) { pool in
-            let pid: PostgresStatement = "SELECT pg_backend_pid()"
             let left = try await pool.session { session in
                 try session.simple("BEGIN")
-                return try session.execute(pid).only().int32(0)
+                return try session.processID()
             }
-            let next = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            let next = try await pool.session { session in try session.processID() }
             #expect(next != left)
-            let again = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            let again = try await pool.session { session in try session.processID() }
             #expect(again == next)
         }
     }
@@ -100,9 +99,8 @@ struct PoolTests {
             $0.poolSize = 1
             $0.maximumLifetime = .zero
         }) { pool in
-            let pid: PostgresStatement = "SELECT pg_backend_pid()"
-            let first = try await pool.session { session in try session.execute(pid).only().int32(0) }
-            let second = try await pool.session { session in try session.execute(pid).only().int32(0) }
+            let first = try await pool.session { session in try session.processID() }
+            let second = try await pool.session { session in try session.processID() }
             #expect(first != second)
         }
     }
@@ -123,7 +121,7 @@ struct PoolTests {
         async let busy = pool.session { session in
             started.send()
             release.block()
-            return try session.execute("SELECT 7").only().int32(0)
+            return try session.execute("SELECT 7 AS number").only()["number"] as Int32
         }
         await started.wait()
         async let waiter = postgresError { try await pool.session { _ in } }
@@ -141,12 +139,13 @@ struct PoolTests {
 
     @Test func closingEndsTheConnections() async throws {
         let pool = try PostgresPool(configuration())
-        let pid = try await pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+        let pid = try await pool.session { session in try session.processID() }
         await pool.close()
         try await withPool { other in
             try await other.session { session in
-                let alive: PostgresStatement = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND application_name = 'push-tests'"
-                while try session.execute(alive, [.int32(pid)]).only().int64(0) > 0 {}
+                let alive: PostgresQuery =
+                    "SELECT count(*) FROM pg_stat_activity WHERE pid = \(pid) AND application_name = 'push-tests'"
+                while try session.count(alive) > 0 {}
             }
         }
     }

@@ -10,9 +10,9 @@ struct PrivateServerTests {
         try await PrivateServer.with { server in
             let (right, wrong) = (server.directory.appending(path: "ca.pem").path, server.directory.appending(path: "other-ca.pem").path)
 
-            let isEncrypted = try await withPool(server.uri("sslmode=verify-full&sslrootcert=\(right)")) { pool in
+            let isEncrypted: Bool = try await withPool(server.uri("sslmode=verify-full&sslrootcert=\(right)")) { pool in
                 try await pool.transaction { session in
-                    try session.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").only().bool(0)
+                    try session.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").only()["ssl"]
                 }
             }
             #expect(isEncrypted)
@@ -33,7 +33,7 @@ struct PrivateServerTests {
         try await PrivateServer.with { server in
             try await withPool(server.uri("sslmode=disable")) { pool in
                 // kill -9 of one backend takes every session down.
-                let victim = try await pool.session { session in try session.execute("SELECT pg_backend_pid()").only().int32(0) }
+                let victim = try await pool.session { session in try session.processID() }
                 let (started, killed) = (Signal(), Signal())
                 async let witness = postgresError {
                     try await pool.transaction { session in
@@ -46,7 +46,7 @@ struct PrivateServerTests {
                 await started.wait()
                 // The witness holds the first connection; the second is the victim.
                 let second = try await pool.session { session in
-                    let pid = try session.execute("SELECT pg_backend_pid()").only().int32(0)
+                    let pid = try session.processID()
                     kill(pid, SIGKILL)
                     let error = #expect(throws: PostgresError.self) { try session.execute("SELECT pg_sleep(30)") }
                     #expect(error?.code == .connectionLost(outcomeUnknown: true))
@@ -90,9 +90,9 @@ struct PrivateServerTests {
                     #expect(error.isUnavailable)
                     try await standby.promote()
                     while await !pool.isHealthy() {}
-                    let found = try await pool.transaction { session in
+                    let found: [Int32] = try await pool.transaction { session in
                         try session.execute("INSERT INTO item VALUES (3)")
-                        return try session.execute("SELECT id FROM item ORDER BY id").map { row in try row.int32(0) }
+                        return try session.execute("SELECT id FROM item ORDER BY id").column("id")
                     }
                     #expect(found == [1, 3])
                 }
@@ -113,13 +113,13 @@ struct PrivateServerTests {
                     try session.simple("ALTER SYSTEM SET synchronous_standby_names = 'absent'")
                     try session.simple("SELECT pg_reload_conf()")
                 }
-                let count = { try await pool.session { session in try session.execute("SELECT count(*) FROM item").only().int64(0) } }
+                let count = { try await pool.session { session in try session.count("SELECT count(*) FROM item") } }
                 var id: Int32 = 0
                 var failure: PostgresError?
                 while failure == nil {
                     id += 1
                     do {
-                        try await pool.transaction { [id] session in try session.execute("INSERT INTO item VALUES ($1)", [.int32(id)]) }
+                        try await pool.transaction { [id] session in try session.execute("INSERT INTO item VALUES (\(id))") }
                     } catch let error as PostgresError { failure = error }
                 }
                 #expect(failure?.code == .deadlineExceeded(outcomeUnknown: true))

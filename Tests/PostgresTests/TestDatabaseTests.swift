@@ -36,13 +36,13 @@ struct TestDatabaseTests {
         #expect(Set(names).count == 3)
         let left = try await withPool(TestServer.uri()) { [names] pool in
             try await pool.session { session in
-                try session.execute("SELECT datname::text FROM pg_database WHERE datname = ANY ($1)", [.textArray(names)]).count
+                try session.execute("SELECT datname::text FROM pg_database WHERE datname = ANY (\(names))").count
             }
         }
         #expect(left == 0)
     }
 
     private static func name(_ pool: PostgresPool) async throws -> String {
-        try await pool.session { session in try session.execute("SELECT current_database()").only().text(0) }
+        try await pool.session { session in try session.execute("SELECT current_database()").only()["current_database"] }
     }
 }

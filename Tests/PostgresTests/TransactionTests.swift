@@ -5,17 +5,23 @@ import Testing
 
 @Suite("A transaction is committed as a whole, or not at all", .timeLimit(.minutes(5)))
 struct TransactionTests {
-    private static let read: PostgresStatement = "SELECT balance FROM account WHERE id = $1"
-    private static let add: PostgresStatement = "UPDATE account SET balance = balance + $2 WHERE id = $1"
-    private static let write: PostgresStatement = "UPDATE account SET balance = $2 WHERE id = $1"
+    private static func read(_ id: Int64) -> PostgresQuery { "SELECT balance FROM account WHERE id = \(id)" }
+
+    private static func add(_ amount: Int64, to id: Int64) -> PostgresQuery {
+        "UPDATE account SET balance = balance + \(amount) WHERE id = \(id)"
+    }
+
+    private static func write(_ balance: Int64, to id: Int64) -> PostgresQuery {
+        "UPDATE account SET balance = \(balance) WHERE id = \(id)"
+    }
 
     private struct Refusal: Error, Equatable {}
 
     @Test(.database) func whatTheBodyDidIsCommittedWhenItReturns() async throws {
         try await withAccounts { pool in
             try await pool.transaction { session in
-                try session.execute(Self.add, [.int64(1), .int64(5)])
-                try session.execute(Self.add, [.int64(2), .int64(-5)])
+                try session.execute(Self.add(5, to: 1))
+                try session.execute(Self.add(-5, to: 2))
             }
             try await expect(pool, [105, 95])
         }
@@ -25,7 +31,7 @@ struct TransactionTests {
         try await withAccounts { pool in
             await #expect(throws: Refusal()) {
                 try await pool.transaction { session in
-                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    try session.execute(Self.add(5, to: 1))
                     throw Refusal()
                 }
             }
@@ -37,9 +43,9 @@ struct TransactionTests {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
-                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    try session.execute(Self.add(5, to: 1))
                     #expect(throws: PostgresError.self) { try session.execute("SELECT 1 / 0") }
-                    #expect(throws: PostgresError.self) { try session.execute(Self.read, [.int64(1)]) }
+                    #expect(throws: PostgresError.self) { try session.execute(Self.read(1)) }
                 }
             }
             #expect(error.sqlState == SQLState("22012"))
@@ -62,7 +68,7 @@ struct TransactionTests {
         try await withAccounts { pool in
             let error = try await postgresError {
                 try await pool.transaction { session in
-                    try session.execute(Self.add, [.int64(1), .int64(5)])
+                    try session.execute(Self.add(5, to: 1))
                     try session.transaction { _ in }
                 }
             }
@@ -93,8 +99,8 @@ struct TransactionTests {
                 (TransactionIsolation.readCommitted, "read committed"), (.repeatableRead, "repeatable read"),
                 (.serializable, "serializable"),
             ] {
-                let seen = try await pool.transaction(isolation: isolation) { session in
-                    try session.execute("SELECT current_setting('transaction_isolation')").only().text(0)
+                let seen: String = try await pool.transaction(isolation: isolation) { session in
+                    try session.execute("SELECT current_setting('transaction_isolation') AS level").only()["level"]
                 }
                 #expect(seen == name)
             }
@@ -109,15 +115,15 @@ struct TransactionTests {
                 let isFirst = attempts.withLock {
                     $0 += 1; return $0 == 1
                 }
-                let balance = try session.execute(Self.read, [.int64(1)]).only().int64(0)
+                let balance: Int64 = try session.execute(Self.read(1)).only()["balance"]
                 if isFirst {
                     hasRead.send()
                     mayWrite.block()
                 }
-                try session.execute(Self.write, [.int64(1), .int64(balance + 1)])
+                try session.execute(Self.write(balance + 1, to: 1))
             }
             await hasRead.wait()
-            try await pool.transaction { session in try session.execute(Self.add, [.int64(1), .int64(10)]) }
+            try await pool.transaction { session in try session.execute(Self.add(10, to: 1)) }
             mayWrite.send()
             try await ours
             #expect(attempts.withLock { $0 } == 2)
@@ -143,12 +149,12 @@ struct TransactionTests {
             let isFirst = attempts.withLock {
                 $0 += 1; return $0 == 1
             }
-            try session.execute(Self.add, [.int64(from), .int64(-1)])
+            try session.execute(Self.add(-1, to: from))
             if isFirst {
                 says.send()
                 waitsFor.block()
             }
-            try session.execute(Self.add, [.int64(to), .int64(1)])
+            try session.execute(Self.add(1, to: to))
         }
         return attempts.withLock { $0 }
     }
@@ -200,8 +206,8 @@ struct TransactionTests {
     }
 
     private func expect(_ pool: PostgresPool, _ balances: [Int64], sourceLocation: SourceLocation = #_sourceLocation) async throws {
-        let found = try await pool.session { session in
-            try session.execute("SELECT balance FROM account ORDER BY id").map { row in try row.int64(0) }
+        let found: [Int64] = try await pool.session { session in
+            try session.execute("SELECT balance FROM account ORDER BY id").column("balance")
         }
         #expect(found == balances, sourceLocation: sourceLocation)
     }

@@ -33,10 +33,12 @@ struct AuthorisationTests {
         try await RunningService.run { running in
             _ = try await running.client.makeApp()
             let key = try await running.client.makeKey(app: "shop", scopes: ["read"])
-            let secret = try #require(key.key).split(separator: "_")[2]
+            let secret = String(try #require(key.key).split(separator: "_")[2])
             let hits = try await running.count(
-                "SELECT count(*) FROM api_keys k WHERE position($1 in k::text) > 0 OR position(encode($1::text::bytea, 'hex') in k::text) > 0",
-                [.text(String(secret))])
+                """
+                SELECT count(*) FROM api_keys k
+                WHERE position(\(secret) in k::text) > 0 OR position(encode(\(secret)::text::bytea, 'hex') in k::text) > 0
+                """)
             #expect(hits == 0)
         }
     }

@@ -14,7 +14,7 @@ struct CancelledShutdownTests {
     private static let options = RunningService.Options(
         settings: ["POSTGRES_POOL_SIZE": "2"], without: { $0 is Relay }, shutdownDeadline: .milliseconds(300))
 
-    private static let waitingForLocks: PostgresStatement = """
+    private static let waitingForLocks: PostgresQuery = """
         SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
         WHERE NOT granted AND locktype = 'relation' AND datname = current_database()
         """

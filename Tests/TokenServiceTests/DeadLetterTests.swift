@@ -20,9 +20,12 @@ struct DeadLetterTests {
             try await running.report(outcome, of: job, status: 503, reason: "ServiceUnavailable", attempt: attempt)
             let ids = job.deliveries.map(\.id)
             _ = try await eventually {
-                try await running.count(
-                    "SELECT count(*) FROM deliveries WHERE notification = $1 AND id = ANY ($2::uuid[]) AND class IS NOT NULL",
-                    [.id(job.notification), .ids(ids)]) == ids.count ? true : nil
+                let applied = try await running.count(
+                    """
+                    SELECT count(*) FROM deliveries
+                    WHERE notification = \(job.notification) AND id = ANY (\(ids)::uuid[]) AND class IS NOT NULL
+                    """)
+                return applied == ids.count ? true : nil
             }
         }
         var given = job
@@ -167,8 +170,8 @@ struct DeadLetterTests {
             }
             #expect(published[0] == published[1])
             #expect(Set(published[0].map(\.token.hex)) == [token(71), token(72)])
-            #expect(try await running.count("SELECT total::bigint FROM notifications") == 4)
-            #expect(try await running.count("SELECT pending::bigint FROM notifications") == 2)
+            #expect(try await running.number("total", "SELECT total FROM notifications") == 4)
+            #expect(try await running.number("pending", "SELECT pending FROM notifications") == 2)
             #expect(try await running.count("SELECT count(*) FROM jobs") == 2)
             var again = job
             again.deliveries = published[0]
@@ -231,7 +234,7 @@ struct DeadLetterTests {
                 return try PushJob(decoding: try await signal.next().body)
             }
             #expect(again.deliveries == job.deliveries)
-            #expect(try await running.count("SELECT pending FROM notifications") == 1, "counted once")
+            #expect(try await running.number("pending", "SELECT pending FROM notifications") == 1, "counted once")
             #expect(try await Self.list(running).number("matched") == 0)
         }
     }

@@ -36,10 +36,10 @@ struct EnvironmentTests {
             try session.execute(
                 """
                 SELECT concat_ws(' ', environment, state, retired_reason, CASE WHEN proven_at IS NOT NULL THEN 'proven' END,
-                    right(installation::text, 3))
+                    right(installation::text, 3)) AS line
                 FROM tokens ORDER BY environment, id
                 """
-            ).map { row in try row.text(0) }
+            ).column("line")
         }
     }
 

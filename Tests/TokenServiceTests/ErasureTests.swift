@@ -121,7 +121,7 @@ struct ErasureTests {
             #expect(erased?.number("deliveries") == 0)
             #expect(try await shop.status(job.notification.description)["counts"]?.number("pending") == 2)
             let rows = try await running.count(
-                "SELECT count(*) FROM installation_history WHERE owner = 'grace' AND installation = $1", [.id(installation(1))])
+                "SELECT count(*) FROM installation_history WHERE owner = 'grace' AND installation = \(installation(1))")
             #expect(rows == 2)
         }
     }

@@ -86,7 +86,7 @@ struct FanOutPrivacyTests {
                 _ = try await Self.send(#"{"tokens":["\#(token(1))","\#(token(9))"]}"#, with: shop)
             }
             _ = try await running.client.erase("ada")
-            let left: PostgresStatement = """
+            let left: PostgresQuery = """
                 SELECT count(*) FROM fan_outs f WHERE NOT EXISTS (SELECT FROM targets t WHERE t.notification = f.notification AND place = 1)
                 """
             #expect(try await running.count(left) == 2)
@@ -127,15 +127,15 @@ struct FanOutPrivacyTests {
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
             let id = try await Self.send(#"{"all":true}"#, with: shop)
-            let parameters: [PostgresValue] = [.id(id), .int64(Int64(ReceiptRemoval.batch))]
+            let batch = ReceiptRemoval.batch
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from)
-                SELECT $1, number, 'bulk', '', now(), '\\x0000000000000001', now() FROM generate_series(0, $2) AS number
-                """, parameters)
-            try await running.execute("UPDATE notifications SET total = $2 + 1, pending = $2 + 1 WHERE id = $1", parameters)
-            try await running.execute("INSERT INTO notification_variants VALUES ($1, 'de', '{}')", [.id(id)])
-            try await running.execute("INSERT INTO notification_counts VALUES ($1, 'accepted', 200, '', 1)", [.id(id)])
+                SELECT \(id), number, 'bulk', '', now(), '\\x0000000000000001', now() FROM generate_series(0, \(batch)) AS number
+                """)
+            try await running.execute("UPDATE notifications SET total = \(batch) + 1, pending = \(batch) + 1 WHERE id = \(id)")
+            try await running.execute("INSERT INTO notification_variants VALUES (\(id), 'de', '{}')")
+            try await running.execute("INSERT INTO notification_counts VALUES (\(id), 'accepted', 200, '', 1)")
             func step() async throws -> ReceiptRemoval.Count {
                 try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
             }
@@ -144,7 +144,7 @@ struct FanOutPrivacyTests {
             #expect(try await running.count("SELECT count(*) FROM jobs") == 1)
             let last = try await step()
             #expect(last.isDone && last.notifications == 1)
-            for table: PostgresStatement in [
+            for table: PostgresQuery in [
                 "SELECT count(*) FROM jobs", "SELECT count(*) FROM notification_variants", "SELECT count(*) FROM notification_counts",
             ] { #expect(try await running.count(table) == 0) }
         }

@@ -9,10 +9,12 @@ import TokenService
 @Suite("Held work stays in the database, and goes when the hold is over", .serialized, .timeLimit(.minutes(5)))
 struct HeldWorkTests {
     /// Jobs and fan-outs that a hold keeps.
-    private static let heldBy: PostgresStatement = """
-        SELECT (SELECT count(*) FROM jobs WHERE held_by = $1::text::uuid AND published_at IS NULL)
-            + (SELECT count(*) FROM fan_outs WHERE held_by = $1::text::uuid AND free_from IS NOT NULL)
+    private static func held(by hold: String) -> PostgresQuery {
         """
+        SELECT (SELECT count(*) FROM jobs WHERE held_by = \(hold)::text::uuid AND published_at IS NULL)
+            + (SELECT count(*) FROM fan_outs WHERE held_by = \(hold)::text::uuid AND free_from IS NOT NULL) AS count
+        """
+    }
 
     @Test func jobsAndFanOutsWaitUntilTheHoldIsLifted() async throws {
         try await RunningService.run { running in
@@ -25,12 +27,12 @@ struct HeldWorkTests {
                 let resolved = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
                 let fannedOut = try #require(try await shop.send(#"{"users":["ada"]}"#, more: #","lane":"soon""#).json.text("id"))
                 _ = try await eventually {
-                    try await running.count(Self.heldBy, [.text(hold)]) == 2 ? true : nil
+                    try await running.count(Self.held(by: hold)) == 2 ? true : nil
                 }
                 // Nobody else's waits behind it.
                 let free = try #require(try await other.send(#"{"user":"ada"}"#, app: "other").json.text("id"))
                 #expect(try PushJob(decoding: try await jobs.next().body).notification.description == free)
-                let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(fannedOut)])
+                let made = try await running.count("SELECT count(*) FROM jobs WHERE notification = \(fannedOut)::text::uuid")
                 #expect(made == 0, "a held fan-out makes no jobs")
                 #expect(try await shop.status(resolved).text("state") == "sending")
                 #expect(try await shop.status(fannedOut).text("state") == "accepted")
@@ -116,13 +118,13 @@ struct HeldWorkTests {
                 #expect(try await shop.delete("/v1/apps/shop/notifications/\(id)").json.number("stoppable") == 1)
                 try await ended(id, as: "cancelled")
             }
-            let untilItsExpiry: PostgresStatement = """
+            let untilItsExpiry: PostgresQuery = """
                 SELECT count(*) FROM jobs j JOIN notifications n ON n.id = j.notification
-                WHERE n.id = $1::text::uuid AND j.held_by IS NOT NULL AND j.free_from = n.expires_at
+                WHERE n.id = \(ids[1])::text::uuid AND j.held_by IS NOT NULL AND j.free_from = n.expires_at
                 """
-            #expect(try await running.count(untilItsExpiry, [.text(ids[1])]) == 1)
-            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(ids[1])])
-            try await running.execute("UPDATE jobs SET free_from = now() WHERE notification = $1::text::uuid", [.text(ids[1])])
+            #expect(try await running.count(untilItsExpiry) == 1)
+            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = \(ids[1])::text::uuid")
+            try await running.execute("UPDATE jobs SET free_from = now() WHERE notification = \(ids[1])::text::uuid")
             try await ended(ids[1], as: "expired")
         }
     }
@@ -133,7 +135,7 @@ struct HeldWorkTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             let hold = try await chief.setHold(#"{"lane":"soon","reason":"r"}"#)
             let id = try #require(try await shop.send(#"{"users":["ada"]}"#).json.text("id"))
-            _ = try await eventually { try await running.count(Self.heldBy, [.text(hold)]) == 1 ? true : nil }
+            _ = try await eventually { try await running.count(Self.held(by: hold)) == 1 ? true : nil }
             try await running.execute("UPDATE notifications SET expires_at = now()")
             try await running.execute("UPDATE fan_outs SET free_from = now()")
             let status = try await eventually {
@@ -151,7 +153,7 @@ struct HeldWorkTests {
             let first = try await chief.setHold(#"{"lane":"now","reason":"first"}"#)
             let id = try #require(try await shop.send(#"{"user":"ada"}"#).json.text("id"))
             func held(by hold: String) async throws -> Int64 {
-                try await running.count(Self.heldBy, [.text(hold)])
+                try await running.count(Self.held(by: hold))
             }
             _ = try await eventually { try await held(by: first) == 1 ? true : nil }
             // More than one batch. They have expired and have their outcomes: each is over as soon as it is given back.
@@ -160,12 +162,12 @@ struct HeldWorkTests {
                 WITH expired AS (
                     INSERT INTO notifications SELECT (jsonb_populate_record(n, jsonb_build_object('id', gen_random_uuid(),
                         'expires_at', now(), 'total', 0, 'pending', 0))).*
-                    FROM notifications n WHERE n.id = $2::text::uuid RETURNING id
+                    FROM notifications n WHERE n.id = \(id)::text::uuid RETURNING id
                 )
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, held_by)
-                SELECT expired.id, made.number, j.lane, '', j.due_at, j.members, ~B'0'::bit(100), j.free_from, $1::text::uuid
-                FROM expired, jobs j, generate_series(0, 2499) AS made (number) WHERE j.notification = $2::text::uuid
-                """, [.text(first), .text(id)])
+                SELECT expired.id, made.number, j.lane, '', j.due_at, j.members, ~B'0'::bit(100), j.free_from, \(first)::text::uuid
+                FROM expired, jobs j, generate_series(0, 2499) AS made (number) WHERE j.notification = \(id)::text::uuid
+                """)
             let second = try await chief.setHold(#"{"all":true,"reason":"second"}"#)
             try await chief.liftHold(first)
             _ = try await eventually { try await held(by: first) == 0 ? true : nil }

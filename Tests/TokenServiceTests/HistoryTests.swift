@@ -53,10 +53,10 @@ extension RunningService {
         try await pool.session { session in
             try session.execute(
                 """
-                SELECT concat_ws(' ', event, coalesce(owner, '-'), owner_epoch, token_hint, reason, right(other_installation::text, 1))
-                FROM installation_history WHERE installation = $1 ORDER BY id
-                """, [.uuid(high: installation(number).high, low: installation(number).low)]
-            ).map { row in try row.text(0) }
+                SELECT concat_ws(' ', event, coalesce(owner, '-'), owner_epoch, token_hint, reason, right(other_installation::text, 1)) AS line
+                FROM installation_history WHERE installation = \(installation(number)) ORDER BY id
+                """
+            ).column("line")
         }
     }
 }

@@ -16,7 +16,7 @@ struct HousekeepingTests {
     }
 
     private static func age(_ running: RunningService, days: Int) async throws {
-        try await running.execute("UPDATE installations SET registered_at = now() - make_interval(days => $1)", [.int32(Int32(days))])
+        try await running.execute("UPDATE installations SET registered_at = now() - make_interval(days => \(Int32(days)))")
     }
 
     private static func flag(_ running: RunningService) async throws -> StaleInstallations.Page {
@@ -141,7 +141,7 @@ struct HousekeepingTests {
             try await shop.register(installation(2), user: "ada", token: token(2))
             #expect(try await Self.remove(removable, running).installations.count == 1)
             #expect(try await shop.record(installation(2)).tokenStates == ["\(hint(2)) active"])
-            #expect(try await running.count("SELECT owner_epoch FROM installations WHERE owner IS NOT NULL") == 1)
+            #expect(try await running.number("owner_epoch", "SELECT owner_epoch FROM installations WHERE owner IS NOT NULL") == 1)
         }
     }
 
@@ -197,8 +197,8 @@ struct HousekeepingTests {
             ("quarantined long ago", "UPDATE tokens SET quarantined_at = now() - interval '91 days'", false),
             ("with a late receipt", "UPDATE receipts SET class = 'accepted', updated_at = now()", false),
             ("with a pending delivery", "UPDATE receipts SET class = NULL", false),
-        ] as [(String, PostgresStatement, Bool)])
-    func onlyRetiredTokensPastTheirRetentionGo(_ name: String, change: PostgresStatement, goes: Bool) async throws {
+        ] as [(String, PostgresQuery, Bool)])
+    func onlyRetiredTokensPastTheirRetentionGo(_ name: String, change: PostgresQuery, goes: Bool) async throws {
         try await RunningService.run(Self.still) { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))

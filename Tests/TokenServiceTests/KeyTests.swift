@@ -73,10 +73,10 @@ struct KeyTests {
     @Test func aRememberedKeyEndsWhenItExpires() async throws {
         try await RunningService.run { running in
             let (key, id) = try await Self.makeKey(running)
-            try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 second' WHERE id = $1", [.text(id)])
+            try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 second' WHERE id = \(id)")
             #expect(try await key.get(Self.path).status == 200)
             _ = try await eventually {
-                let over = try await running.count("SELECT (expires_at <= now())::int::bigint FROM api_keys WHERE id = $1", [.text(id)])
+                let over = try await running.number("over", "SELECT (expires_at <= now())::int AS over FROM api_keys WHERE id = \(id)")
                 return over == 1 ? true : nil
             }
             #expect(try await key.get(Self.path).status == 401)
@@ -90,7 +90,7 @@ struct KeyTests {
         try await RunningService.run(.init(postgresPort: proxy.port)) { running in
             let (key, id) = try await Self.makeKey(running)
             #expect(try await key.get(Self.path).status == 200)
-            try await running.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", [.text(id)])
+            try await running.execute("UPDATE api_keys SET revoked_at = now() WHERE id = \(id)")
             proxy.set(.refusing)
             proxy.cut()
             #expect(try await running.client.call(method, "/v1/admin/keys/\(id)\(action)").status == 503)
@@ -107,7 +107,7 @@ struct KeyTests {
     @Test func anOverlapNeverMakesTheOldKeyLiveLonger() async throws {
         try await RunningService.run { running in
             let (_, id) = try await Self.makeKey(running)
-            try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 hour' WHERE id = $1", [.text(id)])
+            try await running.execute("UPDATE api_keys SET expires_at = now() + interval '1 hour' WHERE id = \(id)")
             let end = try await Self.listed(id, running)?.text("expires_at")
             let rotated = try await Self.rotate(id, running)
             #expect(end != nil && rotated.json["previous"]?.text("expires_at") == end)
@@ -126,7 +126,7 @@ struct KeyTests {
             #expect(try await Self.rotate(id, running).status == 201, "the answer with the secret was lost: revoke and try again")
             let revoked = try await Self.rotate(successor, running)
             #expect(revoked.status == 409 && revoked.code == "key_not_live")
-            try await running.execute("UPDATE api_keys SET expires_at = now() WHERE id = $1", [.text(id)])
+            try await running.execute("UPDATE api_keys SET expires_at = now() WHERE id = \(id)")
             let expired = try await Self.rotate(id, running)
             #expect(expired.status == 409 && expired.json.text("detail")?.contains("expired") == true)
             #expect(try await Self.rotate("0123456789abcdef", running).status == 404)

@@ -14,7 +14,7 @@ struct KeyUseTests {
             // The last but one, which the statement below locks.
             let locked = try await running.client.makeKey(app: "shop", scopes: ["read"])
             let free = try await running.client.makeKey(app: "shop", scopes: ["read"])
-            try await running.execute("UPDATE api_keys SET name = 'locked' WHERE id = $1", [.text(Self.id(locked))])
+            try await running.execute("UPDATE api_keys SET name = 'locked' WHERE id = \(Self.id(locked))")
             let (held, release) = (Signal<Void>(), Signal<Void>())
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -55,7 +55,7 @@ struct KeyUseTests {
     }
 
     private static func uses(_ client: APITestClient, _ running: RunningService) async throws -> Int64 {
-        try await running.count("SELECT count(last_used_at) FROM api_keys WHERE id = $1", [.text(id(client))])
+        try await running.count("SELECT count(last_used_at) FROM api_keys WHERE id = \(id(client))")
     }
 
     private static func id(_ client: APITestClient) throws -> String { String(try #require(client.key).split(separator: "_")[1]) }

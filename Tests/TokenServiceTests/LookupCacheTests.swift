@@ -157,7 +157,9 @@ struct LookupCacheTests {
     private static func scans(_ pool: PostgresPool) async throws -> Int64 {
         try await pool.session { session in
             try session.execute("SELECT pg_stat_force_next_flush()")
-            return try session.execute("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'api_keys'").only().int64(0)
+            return try session.execute(
+                "SELECT seq_scan + idx_scan AS scans FROM pg_stat_user_tables WHERE relname = 'api_keys'"
+            ).only()["scans"]
         }
     }
 }

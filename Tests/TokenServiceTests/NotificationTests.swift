@@ -2,6 +2,7 @@ import Broker
 import Postgres
 import PushModel
 import StrictJSON
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -113,12 +114,12 @@ struct NotificationTests {
                 let id = try #require(sent.json.text("id").flatMap { PushID($0) })
                 return (id, try await signal.next(3).map { try PushJob(decoding: $0.body) })
             }
-            let (ids, tokens, members) = try await running.pool.session { session in
+            let (ids, tokens, members): ([Int64], [[UInt8]], [[Int64]]) = try await running.pool.session { session in
                 let tokens = try session.execute("SELECT id, token FROM tokens ORDER BY id")
-                let jobs = try session.execute("SELECT members FROM jobs WHERE notification = $1 ORDER BY number", [.id(id)])
+                let jobs = try session.execute("SELECT members FROM jobs WHERE notification = \(id) ORDER BY number")
                 return (
-                    try tokens.map { row in try row.int64(0) }, try tokens.map { row in try row.bytes(1) },
-                    try jobs.map { row in Job.members(of: try row.bytes(0)) }
+                    try tokens.column("id"), try tokens.column("token"),
+                    try jobs.map { row in Job.members(of: try row["members"]) }
                 )
             }
             #expect(members.map(\.count) == [100, 100, 50])
@@ -132,7 +133,7 @@ struct NotificationTests {
             }
             #expect(Set(deliveries.map(\.token)).count == 250)
             #expect(messages.map(\.deliveries.count).sorted() == [50, 100, 100])
-            let complete: PostgresStatement = """
+            let complete: PostgresQuery = """
                 SELECT count(*) FROM notification_records WHERE jobs = 3 AND total = 250 AND pending = 250 AND NOT is_fanned_out
                 """
             #expect(try await running.count(complete) == 1)
@@ -212,7 +213,7 @@ struct NotificationTests {
                     SELECT app_id, api_key_id, 'busy', day, fingerprint, notification, warnings FROM idempotency_records
                     """)
                 claimed.send(())
-                while try session.execute("SELECT count(*) FROM notifications").only().int64(0) < 2 {
+                while try session.count("SELECT count(*) FROM notifications") < 2 {
                     try session.execute("SELECT pg_sleep(0.05)")
                 }
             }

@@ -50,28 +50,27 @@ struct OpenFenceTests {
 
     /// Alternating registration and logout: the tables that thousands of them leave, with one open fence of somebody else.
     private static func signOut(_ app: App, in session: PostgresSession, _ statistics: Statistics) throws {
-        let parameters: [PostgresValue] = [.int64(app.id), .id(installation(1)), .int32(signOuts)]
         try session.execute(
             """
             INSERT INTO installations (app_id, id, owner_epoch, registered_at, created_at)
-            SELECT $1, unnest($2::uuid[]), 1, now(), now()
-            """, [.int64(app.id), .ids([installation(1), installation(2)])])
+            SELECT \(app.id), unnest(\([installation(1), installation(2)])::uuid[]), 1, now(), now()
+            """)
         try session.execute(
             """
             INSERT INTO fences (app_id, installation, epochs_below, created_at)
-            SELECT $1, $2, n + 1, now() FROM generate_series(1, $3::int) AS n
-            """, parameters)
+            SELECT \(app.id), \(installation(1)), n + 1, now() FROM generate_series(1, \(signOuts)::int) AS n
+            """)
         if statistics == .whileOpen { try session.execute("ANALYZE fences") }
         try session.execute("UPDATE fences SET published_at = now()")
         try session.execute(
             """
             INSERT INTO installation_history (app_id, installation, at, event, owner_epoch, owner)
-            SELECT $1, $2, now(), event, n, 'ada' FROM generate_series(1, $3::int) AS n, unnest(ARRAY['signed_in', 'signed_out']) AS event
+            SELECT \(app.id), \(installation(1)), now(), event, n, 'ada'
+            FROM generate_series(1, \(signOuts)::int) AS n, unnest(ARRAY['signed_in', 'signed_out']) AS event
             ORDER BY n, event
-            """, parameters)
+            """)
         try session.execute(
-            "INSERT INTO fences (app_id, installation, epochs_below, created_at) VALUES ($1, $2, 2, now())",
-            [.int64(app.id), .id(installation(2))])
+            "INSERT INTO fences (app_id, installation, epochs_below, created_at) VALUES (\(app.id), \(installation(2)), 2, now())")
         if statistics == .whenPublished { try session.execute("ANALYZE") }
     }
 

@@ -51,20 +51,20 @@ struct OrphanedLetterTests {
                     #expect(try PushJob(decoding: message.body).deliveries == job.deliveries)
                     return try #require(message.header(PushJob.earlierAttemptsHeader).flatMap { Int($0) })
                 }
-                #expect(try await running.count("SELECT pending::bigint FROM notifications") == 2)
+                #expect(try await running.number("pending", "SELECT pending FROM notifications") == 2)
             }
             // Told late of the earlier life, before the end of one: one queue, one order.
             try await running.report(.accepted, of: untried, status: 200, attempt: 1)
             try await running.report(.accepted, of: tried, status: 200, attempt: earlier + 1)
             _ = try await eventually {
-                try await running.count("SELECT coalesce(sum(count), 0)::bigint FROM notification_counts") > 0 ? true : nil
+                try await running.count("SELECT coalesce(sum(count), 0)::bigint AS count FROM notification_counts") > 0 ? true : nil
             }
             let open = try await shop.status(job.notification.description)["counts"]
             try #require(open?.number("pending") == 1 && open?.number("accepted") == 1, "\(String(describing: open))")
             for _ in 1...2 { try await running.report(.failed, of: untried, status: 503, attempt: earlier + 1) }
             let counts = try await running.completed(job.notification, shop).json["counts"]
             #expect(counts?.number("accepted") == 1 && counts?.number("failed") == 1 && counts?.number("total") == 2)
-            #expect(try await running.count("SELECT sum(count)::bigint FROM notification_counts") == 2)
+            #expect(try await running.count("SELECT sum(count)::bigint AS count FROM notification_counts") == 2)
             #expect(try await DeadLetterTests.list(running).number("matched") == 0, "and no outcome was put aside")
         }
     }

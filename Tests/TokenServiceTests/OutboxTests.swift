@@ -12,7 +12,7 @@ import Testing
 
 @Suite("A job waits to be published until the broker has confirmed it", .serialized, .timeLimit(.minutes(5)))
 struct OutboxTests {
-    private static let waitingFanOuts: PostgresStatement = "SELECT count(*) FROM fan_outs WHERE free_from IS NOT NULL"
+    private static let waitingFanOuts: PostgresQuery = "SELECT count(*) FROM fan_outs WHERE free_from IS NOT NULL"
 
     /// It neither runs out nor is renewed while a test runs.
     private static let longLease = ["RELAY_LEASE_SECONDS": "3600"]
@@ -159,7 +159,7 @@ struct OutboxTests {
                     let job = PublishedJob(id: JobID(notification: id, number: 0), isPublished: isPublished, isFirst: true)
                     try JobStore(session: session).settle([job])
                 }
-                return try await running.count("SELECT (extract(epoch FROM published_at) * 1000000)::bigint FROM jobs")
+                return try await running.number("at", "SELECT (extract(epoch FROM published_at) * 1000000)::bigint AS at FROM jobs")
             }
             let noted = try await note(isPublished: true)
             #expect(try await note(isPublished: true) == noted)
@@ -186,14 +186,14 @@ struct OutboxTests {
                 let other = try #require(try await key.send(#"{"user":"ada"}"#).json.text("id").flatMap { PushID($0) })
                 try await living.sending(other, key)
                 #expect(try await dying.count(RunningService.unpublishedJobs) == 1)
-                let leased: PostgresStatement =
-                    "SELECT count(*) FROM jobs WHERE notification = $1 AND free_from > now() + interval '30 minutes'"
-                #expect(try await dying.count(leased, [.id(id)]) == 1)
+                let leased: PostgresQuery =
+                    "SELECT count(*) FROM jobs WHERE notification = \(id) AND free_from > now() + interval '30 minutes'"
+                #expect(try await dying.count(leased) == 1)
                 // Its lease has not run out: it is no other process's.
                 #expect(try await Self.claim(dying).isEmpty)
 
                 try await living.jobs { signal in
-                    try await dying.execute("UPDATE jobs SET free_from = now() WHERE notification = $1", [.id(id)])
+                    try await dying.execute("UPDATE jobs SET free_from = now() WHERE notification = \(id)")
                     while try PushJob(decoding: try await signal.next().body).notification != id {}
                 }
                 try await living.sending(id, key)

@@ -14,7 +14,7 @@ import Testing
 struct PublishRefusalTests {
     /// One row for each time that the relay took jobs over, with their number. A lease is much longer than ten seconds, and what the broker
     /// refuses is free a second later.
-    private static let countClaims: [PostgresStatement] = [
+    private static let countClaims: [PostgresQuery] = [
         "CREATE TABLE claims (number bigint)",
         """
         CREATE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -48,7 +48,7 @@ struct PublishRefusalTests {
             }
             for statement in Self.countClaims { try await running.execute(statement) }
             _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
-            #expect(try await running.count("SELECT max(number) FROM claims") == 1)
+            #expect(try await running.number("max", "SELECT max(number) FROM claims") == 1)
             #expect(try await running.count(RunningService.unpublishedJobs) > 10)
 
             try await TestBroker.withConnection(running.broker) { connection in
@@ -97,13 +97,13 @@ struct PublishRefusalTests {
             _ = try await eventually { running.metrics.render().contains(#"publish_refused{lane="bulk"} 1"#) ? true : nil }
             // It has given itself back.
             _ = try await eventually { running.metrics.render().contains("push_token_service_fan_outs_live 0") ? true : nil }
-            let jobs: PostgresStatement = "SELECT count(*) FROM jobs"
+            let jobs: PostgresQuery = "SELECT count(*) FROM jobs"
             let made = try await running.count(jobs)
             #expect(1..<10 ~= made)
             // While there are jobs to ask with, nothing more is made.
             for statement in Self.countClaims { try await running.execute(statement) }
             _ = try await eventually { try await running.count("SELECT count(*) FROM claims") >= 5 ? true : nil }
-            #expect(try await running.count("SELECT max(number) FROM claims") == 1)
+            #expect(try await running.number("max", "SELECT max(number) FROM claims") == 1)
             // But where the machine was so busy that nothing asked for five seconds.
             #expect(try await running.count(jobs) <= made + 4)
 

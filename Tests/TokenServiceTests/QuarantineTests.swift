@@ -67,14 +67,15 @@ struct QuarantineTests {
             let brake = try await Brake(running, count: 25)
             let ids = brake.job.deliveries[..<20].map(\.installation)
             try await running.pool.transaction(deadline: .seconds(60)) { session in
-                try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only().int64(0)])
+                try OutcomeStore(session: session).lockBrakes(of: [try session.execute("SELECT id FROM apps").only()["id"]])
                 try session.execute(
                     "INSERT INTO outcome_counts SELECT id, date_trunc('minute', now()) - interval '1 minute', 'token_rejected', 20 FROM apps"
                 )
                 try session.execute(
                     """
-                    UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'rejected' WHERE installation = ANY ($1::uuid[])
-                    """, [.ids(ids)])
+                    UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'rejected'
+                    WHERE installation = ANY (\(ids)::uuid[])
+                    """)
                 Self.report(brake, 20..<25)
                 try Self.waitForAWaiter(in: session)
             }
@@ -90,13 +91,13 @@ struct QuarantineTests {
     /// Until a batch waits for the brake, or has gone on without.
     private static func waitForAWaiter(in session: PostgresSession) throws {
         while true {
-            let seen = try session.execute(
+            let seen: Int64 = try session.execute(
                 """
                 SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
                         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-                    + (SELECT count(*) FROM deliveries WHERE class IS NOT NULL)
+                    + (SELECT count(*) FROM deliveries WHERE class IS NOT NULL) AS count
                 """
-            ).only().int64(0)
+            ).only()["count"]
             if seen > 0 { return }
         }
     }

@@ -67,10 +67,12 @@ struct QuietHoursTests {
             for to in [#"{"user":"ada"}"#, #"{"users":["ada"]}"#, #"{"installation":"\#(installation(1))"}"#] {
                 let sent = try await shop.send(to)
                 let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
-                let due = try await eventually {
+                let due: Int64 = try await eventually {
                     try await running.pool.session { session in
-                        try session.execute("SELECT due_at FROM jobs WHERE notification = $1 AND published_at IS NULL", [.id(id)]).first
-                            .map { row in try row.timestampMilliseconds(0) }
+                        let moments: [Int64] = try session.execute(
+                            "SELECT due_at FROM jobs WHERE notification = \(id) AND published_at IS NULL"
+                        ).map { row in try row.milliseconds("due_at") }
+                        return moments.first
                     }
                 }
                 #expect(due == now - now % 60_000 + Self.hour, "\(to)")
@@ -93,7 +95,7 @@ struct QuietHoursTests {
             let sent = try await shop.send(#"{"user":"ada"}"#, more: #","ttl_seconds":600"#)
             let id = try #require(sent.json.text("id"), "\(sent.json)")
             _ = try await eventually {
-                let waits: PostgresStatement = """
+                let waits: PostgresQuery = """
                     SELECT count(*) FROM jobs j, notifications n
                     WHERE j.notification = n.id AND j.due_at > n.expires_at AND j.free_from = n.expires_at AND j.published_at IS NULL
                     """

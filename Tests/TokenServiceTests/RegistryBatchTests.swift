@@ -134,8 +134,8 @@ struct RegistryBatchTests {
             _ = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
             let again = try await registry.apply([.put(1, "ada", token: 1, profile: profile)])
             #expect(try again[0].get().record.profile == profile)
-            let stored = try await registry.pool.session { session in
-                try session.execute("SELECT tags FROM installations").only().textArray(0)
+            let stored: [String] = try await registry.pool.session { session in
+                try session.execute("SELECT tags FROM installations").only()["tags"]
             }
             #expect(stored.map { Array($0.utf8) } == profile.tags.map { Array($0.utf8) })
         }
@@ -184,12 +184,12 @@ struct RegistryBatchTests {
                     """
                     WITH made AS (
                         INSERT INTO installations (app_id, id, owner, registered_at, created_at)
-                        SELECT $1, ('11111111-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'ada', now(), now()
+                        SELECT \(registry.app.id), ('11111111-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'ada', now(), now()
                         FROM generate_series(1, 2000) AS n RETURNING id
                     )
                     INSERT INTO token_moves (app_id, predecessor, successor, moved_at)
-                    SELECT $1, id, lead(id) OVER (ORDER BY id), now() FROM made ORDER BY id LIMIT 1999
-                    """, [.int64(registry.app.id)])
+                    SELECT \(registry.app.id), id, lead(id) OVER (ORDER BY id), now() FROM made ORDER BY id LIMIT 1999
+                    """)
                 let before = try session.entriesRead(of: "token_moves")
                 // Often enough for a plan that is kept. Each one takes its token from the one before.
                 for number in 1...20 { _ = try registry.apply([.put(number, "u\(number)", token: 1)], in: session) }
@@ -210,8 +210,9 @@ struct RegistryBatchTests {
                         try session.execute(
                             """
                             INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-                            SELECT $1, gen_random_uuid(), 2, now(), CASE WHEN $3 THEN now() END FROM generate_series(1, $2::int)
-                            """, [.int64(registry.app.id), .int32(count), .bool(isPublished)])
+                            SELECT \(registry.app.id), gen_random_uuid(), 2, now(), CASE WHEN \(isPublished) THEN now() END
+                            FROM generate_series(1, \(count)::int)
+                            """)
                     }
                 }
                 try makeFences(20_000, isPublished: true)
@@ -220,7 +221,7 @@ struct RegistryBatchTests {
                 let before = try session.entriesRead(of: "fences")
                 // Each of them signs another user in, where one was before.
                 for number in 1...20 { _ = try registry.apply([.put(1, "u\(number)", token: 1)], in: session) }
-                let made = try session.execute("SELECT id FROM fences ORDER BY id DESC LIMIT 19").map { row in try row.int64(0) }
+                let made: [Int64] = try session.execute("SELECT id FROM fences ORDER BY id DESC LIMIT 19").column("id")
                 let read = try session.entriesRead(of: "fences") - before
                 try OutboxStore(session: session).markPublished(fences: made)
                 return [read, try session.entriesRead(of: "fences") - before - read]
@@ -249,13 +250,13 @@ private struct Registry: Sendable {
 
     func installations() async throws -> [String] {
         try await texts(
-            "SELECT right(id::text, 1) || ' ' || coalesce(owner, 'nobody') || ' ' || owner_epoch FROM installations ORDER BY id")
+            "SELECT right(id::text, 1) || ' ' || coalesce(owner, 'nobody') || ' ' || owner_epoch AS text FROM installations ORDER BY id")
     }
 
     func tokens() async throws -> [String] {
         try await texts(
             """
-            SELECT get_byte(token, 31) || ' at ' || right(installation::text, 1) || ' ' || coalesce(retired_reason, state)
+            SELECT get_byte(token, 31) || ' at ' || right(installation::text, 1) || ' ' || coalesce(retired_reason, state) AS text
             FROM tokens ORDER BY token, environment DESC
             """)
     }
@@ -263,11 +264,12 @@ private struct Registry: Sendable {
     /// The newest of each installation.
     func fences() async throws -> [String] {
         try await texts(
-            "SELECT right(installation::text, 1) || ' ' || max(epochs_below) FROM fences GROUP BY installation ORDER BY installation")
+            "SELECT right(installation::text, 1) || ' ' || max(epochs_below) AS text FROM fences GROUP BY installation ORDER BY installation"
+        )
     }
 
-    private func texts(_ statement: PostgresStatement) async throws -> [String] {
-        try await pool.session { session in try session.execute(statement).map { row in try row.text(0) } }
+    private func texts(_ query: PostgresQuery) async throws -> [String] {
+        try await pool.session { session in try session.execute(query).column("text") }
     }
 }
 

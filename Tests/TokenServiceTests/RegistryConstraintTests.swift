@@ -78,11 +78,12 @@ struct RegistryConstraintTests {
     }
 
     private static func fingerprint(_ running: RunningService) async throws -> Int64 {
-        try await running.count(
+        try await running.number(
+            "hash",
             """
             SELECT hashtextextended((SELECT string_agg(t::text, '|' ORDER BY id) FROM tokens t)
                 || (SELECT string_agg(i::text, '|' ORDER BY id) FROM installations i)
-                || (SELECT string_agg(d.id::text, '|' ORDER BY id) FROM deliveries d), 0)
+                || (SELECT string_agg(d.id::text, '|' ORDER BY id) FROM deliveries d), 0) AS hash
             """)
     }
 }
@@ -91,7 +92,7 @@ struct RegistryConstraintTests {
 private struct Violation: Sendable {
     let name: String
     let constraint: String?
-    let statement: PostgresStatement
+    let statement: PostgresQuery
 
     static let all: [Violation] = tokens + installations + deliveries
 

@@ -56,7 +56,7 @@ struct SettlementTests {
         try await Self.run { running, settlements in
             let jobs = try await Self.jobs(20, running)
             let goesOn = Signal<Void>()
-            try await running.holding("SELECT FROM jobs WHERE notification = $1 FOR UPDATE", [.id(jobs[3].notification)]) {
+            try await running.holding("SELECT FROM jobs WHERE notification = \(jobs[3].notification) FOR UPDATE") {
                 Task {
                     await withCheckedContinuation { settlements.ended(Self.answers(jobs[..<18]), written: $0) }
                     goesOn.send()
@@ -86,13 +86,14 @@ struct SettlementTests {
         try await Self.run { running, settlements in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
+            let count = PublishSettlements.maximumBatch * 2 + 1
             try await running.execute(
                 """
                 INSERT INTO fences (app_id, installation, epochs_below, created_at)
-                SELECT app_id, id, 1, now() FROM installations CROSS JOIN generate_series(1, $1)
-                """, [.int32(Int32(PublishSettlements.maximumBatch * 2 + 1))])
-            let ids = try await running.pool.session { session in
-                try session.execute("SELECT id FROM fences ORDER BY id").map { row in try row.int64(0) }
+                SELECT app_id, id, 1, now() FROM installations CROSS JOIN generate_series(1, \(count))
+                """)
+            let ids: [Int64] = try await running.pool.session { session in
+                try session.execute("SELECT id FROM fences ORDER BY id").column("id")
             }
             settlements.published(fences: ids)
             _ = try await eventually {

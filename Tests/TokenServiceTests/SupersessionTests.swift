@@ -28,8 +28,9 @@ struct SupersessionTests {
             let told = try await running.count(
                 """
                 SELECT count(*) FROM installation_history
-                WHERE event = 'signed_out' AND reason = 'superseded' AND owner = 'ada' AND owner_epoch = 1 AND other_installation = $1
-                """, [.id(installation(1))])
+                WHERE event = 'signed_out' AND reason = 'superseded' AND owner = 'ada' AND owner_epoch = 1
+                    AND other_installation = \(installation(1))
+                """)
             #expect(told == 350)
             #expect(try await running.fences().count == 350)
         }
@@ -70,7 +71,7 @@ struct SupersessionTests {
             #expect(try await running.count("SELECT count(*) FROM installations WHERE owner IS NOT NULL") == 12)
             let largest = try await running.count(
                 """
-                SELECT max(n) FROM (SELECT count(*) AS n FROM installations WHERE signed_out_reason = 'superseded' GROUP BY xmin::text) AS t
+                SELECT max(n) AS count FROM (SELECT count(*) AS n FROM installations WHERE signed_out_reason = 'superseded' GROUP BY xmin::text) AS t
                 """)
             #expect(largest <= 1000)
         }

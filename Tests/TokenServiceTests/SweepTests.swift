@@ -6,51 +6,62 @@ import TokenService
 
 @Suite("What nothing refers to any more is swept in bounded steps", .serialized, .timeLimit(.minutes(5)))
 struct SweepTests {
-    private static let fill: [(Sweep, index: PostgresValue, PostgresStatement)] = [
+    /// A sweep, the index that it goes by, and what makes rows that are old enough to go, then rows that are not.
+    private static let fill: [(Sweep, index: String, @Sendable (_ old: Int32, _ young: Int32) -> PostgresQuery)] = [
         (
-            .outcomeCounts, .text("outcome_counts_by_minute"),
-            """
-            INSERT INTO outcome_counts
-            SELECT a.id, date_trunc('minute', now()) - CASE WHEN n > $1 THEN interval '23 hours' ELSE interval '25 hours' END, n::text, 1
-            FROM generate_series(1, $1 + $2) AS n, apps a
-            """
+            .outcomeCounts, "outcome_counts_by_minute",
+            { old, young in
+                """
+                INSERT INTO outcome_counts
+                SELECT a.id, date_trunc('minute', now()) - CASE WHEN n > \(old) THEN interval '23 hours' ELSE interval '25 hours' END, n::text, 1
+                FROM generate_series(1, \(old) + \(young)) AS n, apps a
+                """
+            }
         ),
         (
-            .tokenMoves, .text("token_moves_by_time"),
-            """
-            INSERT INTO token_moves
-            SELECT app_id, predecessor, successor, now() - CASE WHEN n > $1 THEN interval '95 hours' ELSE interval '97 hours' END
-            FROM (
-                SELECT i.app_id, i.id AS predecessor, j.id AS successor, row_number() OVER () AS n FROM installations i, installations j
-            ) AS pairs WHERE n <= $1 + $2
-            """
+            .tokenMoves, "token_moves_by_time",
+            { old, young in
+                """
+                INSERT INTO token_moves
+                SELECT app_id, predecessor, successor, now() - CASE WHEN n > \(old) THEN interval '95 hours' ELSE interval '97 hours' END
+                FROM (
+                    SELECT i.app_id, i.id AS predecessor, j.id AS successor, row_number() OVER () AS n FROM installations i, installations j
+                ) AS pairs WHERE n <= \(old) + \(young)
+                """
+            }
         ),
         (
-            .fences, .text("fences_by_publishing"),
-            """
-            INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
-            SELECT i.app_id, i.id, 1, now(), now() - CASE WHEN n > $1 THEN interval '167 hours' ELSE interval '169 hours' END
-            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
-            """
+            .fences, "fences_by_publishing",
+            { old, young in
+                """
+                INSERT INTO fences (app_id, installation, epochs_below, created_at, published_at)
+                SELECT i.app_id, i.id, 1, now(), now() - CASE WHEN n > \(old) THEN interval '167 hours' ELSE interval '169 hours' END
+                FROM generate_series(1, \(old) + \(young)) AS n, (SELECT app_id, id FROM installations LIMIT 1) AS i
+                """
+            }
         ),
         (
-            .quarantine, .text("tokens_by_quarantine"),
-            """
-            INSERT INTO tokens (app_id, installation, ordinal, token, environment, purpose, state, registered_at, retired_at, retired_reason,
-                quarantined_at)
-            SELECT i.app_id, i.id, i.ordinal, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
-                now() - CASE WHEN n > $1 THEN interval '719 hours' ELSE interval '721 hours' END
-            FROM generate_series(1, $1 + $2) AS n, (SELECT app_id, id, ordinal FROM installations LIMIT 1) AS i
-            """
+            .quarantine, "tokens_by_quarantine",
+            { old, young in
+                """
+                INSERT INTO tokens (app_id, installation, ordinal, token, environment, purpose, state, registered_at, retired_at, retired_reason,
+                    quarantined_at)
+                SELECT i.app_id, i.id, i.ordinal, decode(lpad(n::text, 64, '0'), 'hex'), 'production', 'alert', 'retired', now(), now(), 'rejected',
+                    now() - CASE WHEN n > \(old) THEN interval '719 hours' ELSE interval '721 hours' END
+                FROM generate_series(1, \(old) + \(young)) AS n, (SELECT app_id, id, ordinal FROM installations LIMIT 1) AS i
+                """
+            }
         ),
         (
-            .notificationEvents, .text("notification_events_pkey"),
-            """
-            WITH read AS (UPDATE event_feeds SET position = 1000000 WHERE log = 'notifications')
-            INSERT INTO notification_events (app_id, notification, event, at)
-            SELECT a.id, gen_random_uuid(), 'accepted', now() - CASE WHEN n > $1 THEN interval '23 hours' ELSE interval '25 hours' END
-            FROM generate_series(1, $1 + $2) AS n, apps a
-            """
+            .notificationEvents, "notification_events_pkey",
+            { old, young in
+                """
+                WITH read AS (UPDATE event_feeds SET position = 1000000 WHERE log = 'notifications')
+                INSERT INTO notification_events (app_id, notification, event, at)
+                SELECT a.id, gen_random_uuid(), 'accepted', now() - CASE WHEN n > \(old) THEN interval '23 hours' ELSE interval '25 hours' END
+                FROM generate_series(1, \(old) + \(young)) AS n, apps a
+                """
+            }
         ),
     ]
 
@@ -59,9 +70,7 @@ struct SweepTests {
         let shop = try await running.client.makeApp()
         #expect(try await shop.send(#"{"user":"nobody"}"#).status == 202)
         try await running.fill(user: "ada", count: 100)
-        for (_, _, statement) in Self.fill {
-            try await running.execute(statement, [.int32(Int32(old)), .int32(Int32(young))])
-        }
+        for (_, _, rows) in Self.fill { try await running.execute(rows(Int32(old), Int32(young))) }
     }
 
     @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
@@ -72,7 +81,9 @@ struct SweepTests {
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in
                     let steps = try (1...2).map { _ in try Retention(session: session).sweep(sweep) }
-                    let scans = try session.execute("SELECT pg_stat_get_xact_numscans($1::text::regclass)", [index]).only().int64(0)
+                    let scans: Int64 = try session.execute(
+                        "SELECT pg_stat_get_xact_numscans(\(index)::text::regclass) AS scans"
+                    ).only()["scans"]
                     #expect(scans == 2, "\(sweep.kind) does not go by its index")
                     return steps
                 }
@@ -117,10 +128,10 @@ struct SweepTests {
     @Test func theHousekeepingSweepsEverythingAndTheRelayNothing() async throws {
         try await RunningService.run(.init(without: { $0 is Housekeeper })) { running in
             try await Self.fill(running, old: 3, young: 2)
-            let left: PostgresStatement = """
+            let left: PostgresQuery = """
                 SELECT (SELECT count(*) FROM outcome_counts)
                     + (SELECT count(*) FROM token_moves) + (SELECT count(*) FROM fences)
-                    + (SELECT count(*) FROM tokens WHERE quarantined_at IS NOT NULL)
+                    + (SELECT count(*) FROM tokens WHERE quarantined_at IS NOT NULL) AS count
                 """
             let before = try await running.count(left)
             // A left-over fence is published: the relay has done its round.

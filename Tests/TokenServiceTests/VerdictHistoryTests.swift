@@ -9,7 +9,7 @@ import TokenService
 @Suite("What APNs says about tokens is done, and written down with its reason", .serialized, .timeLimit(.minutes(5)))
 struct VerdictHistoryTests {
     private static func registeredAt(_ running: RunningService) async throws -> Int64 {
-        try await running.count("SELECT (extract(epoch FROM registered_at) * 1000)::bigint FROM tokens")
+        try await running.number("at", "SELECT (extract(epoch FROM registered_at) * 1000)::bigint AS at FROM tokens")
     }
 
     @Test func aRetiredTokensHistorySaysWhoSaidSoWhyAndSinceWhen() async throws {
@@ -109,7 +109,8 @@ struct VerdictHistoryTests {
                 let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
                 try await running.report(.accepted, of: job, status: 200)
                 _ = try await running.completed(job.notification, shop)
-                writers.append(try await running.count("SELECT xmin::text::bigint FROM tokens WHERE proven_at IS NOT NULL"))
+                writers.append(
+                    try await running.number("xmin", "SELECT xmin::text::bigint AS xmin FROM tokens WHERE proven_at IS NOT NULL"))
             }
             #expect(writers[0] == writers[1], "the transaction that wrote the token's row is still the first outcome's")
         }

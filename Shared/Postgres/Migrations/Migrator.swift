@@ -54,11 +54,10 @@ package struct Migrator: Sendable {
 
 extension Migrator {
     private func takeLock(_ session: PostgresSession, wait: Duration) throws {
-        try session.execute(
-            "SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false)",
-            [.text("\(max(1, wait.milliseconds(rounding: .up)))ms")])
+        let lockTimeout = "\(max(1, wait.milliseconds(rounding: .up)))ms"
+        try session.execute("SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', \(lockTimeout), false)")
         do throws(PostgresError) {
-            try session.execute("SELECT pg_advisory_lock($1)", [.int64(Self.lockKey)])
+            try session.execute("SELECT pg_advisory_lock(\(Self.lockKey))")
         } catch {
             guard error.sqlState == .lockNotAvailable else { throw error }
             throw MigrationError(code: .lockTimedOut, message: "another instance has been migrating for too long; gave up waiting")
@@ -66,7 +65,8 @@ extension Migrator {
         // Short from here on: everyone else's statements queue up behind a migration that waits for a table.
         try session.simple("SET lock_timeout = '5s'")
         // An account that may not create tables may still find that there is nothing to do; IF NOT EXISTS would refuse it.
-        guard try session.execute("SELECT to_regclass('schema_migrations') IS NULL").only().bool(0) else { return }
+        let isMissing: Bool = try session.execute("SELECT to_regclass('schema_migrations') IS NULL AS is_missing").only()["is_missing"]
+        guard isMissing else { return }
         try session.simple(
             """
             CREATE TABLE schema_migrations (
@@ -88,11 +88,11 @@ extension Migrator {
 
     /// An applied migration must be one of ours, unchanged.
     private func check(_ row: PostgresRow, expected: Int, _ session: PostgresSession) throws {
-        let version = Int(try row.int32(0))
+        let version: Int = try row["version"]
         guard version <= migrations.count else {
-            let newest = try session.execute("SELECT max(version) FROM schema_migrations").only().int32(0)
+            let newest: Int = try session.execute("SELECT max(version) FROM schema_migrations").only()["max"]
             throw MigrationError(
-                code: .databaseIsNewer(database: Int(newest), program: migrations.count),
+                code: .databaseIsNewer(database: newest, program: migrations.count),
                 message: "the database has schema version \(newest), this program knows only \(migrations.count): start a newer program")
         }
         guard version == expected else {
@@ -101,7 +101,7 @@ extension Migrator {
                 message: "migration \(version) is applied but \(expected) is not: was schema_migrations edited?")
         }
         let migration = migrations[version - 1]
-        guard try checksum(migration, session) == row.text(2) else {
+        guard try checksum(migration, session) == row["checksum"] else {
             throw MigrationError(
                 code: .edited(version: version),
                 message: "migration \(version) (\(migration.name)) was changed after it was applied: restore the file and write a new one")
@@ -114,8 +114,10 @@ extension Migrator {
             try session.transaction { session in
                 try session.simple(migration.sql)
                 try session.execute(
-                    "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
-                    [.int32(Int32(clamping: migration.version)), .text(migration.name), .text(sum)])
+                    """
+                    INSERT INTO schema_migrations (version, name, checksum)
+                    VALUES (\(Int32(clamping: migration.version)), \(migration.name), \(sum))
+                    """)
             }
         } catch let error as PostgresError {
             throw Self.failed(migration.version, error)
@@ -124,6 +126,6 @@ extension Migrator {
 
     /// SHA-256 of the file's bytes; the server computes it, so that this module needs no cryptography.
     private func checksum(_ migration: Migration, _ session: PostgresSession) throws -> String {
-        try session.execute("SELECT encode(sha256($1), 'hex')", [.bytes(Array(migration.sql.utf8))]).only().text(0)
+        try session.execute("SELECT encode(sha256(\(Array(migration.sql.utf8))), 'hex') AS checksum").only()["checksum"]
     }
 }

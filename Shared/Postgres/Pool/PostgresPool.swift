@@ -49,7 +49,7 @@ package final class PostgresPool: Sendable {
     /// Whether the database answers within a second. A pool that is merely busy is healthy as long as answers come.
     package func isHealthy() async -> Bool {
         do {
-            return try await session(deadline: .seconds(1)) { session in try session.execute("SELECT 1").only().int32(0) == 1 }
+            return try await session(deadline: .seconds(1)) { session in try !session.execute("SELECT 1").isEmpty }
         } catch let error as PostgresError where error.code == .poolExhausted {
             return lastSuccess.withLock { $0 }.map { $0.duration(to: .now) < .seconds(3) } ?? false
         } catch {

@@ -36,7 +36,7 @@ struct LargeAudience {
     /// Every device's token, in hex.
     func tokens() async throws -> Set<String> {
         try await platform.database.session { session in
-            Set(try session.execute("SELECT encode(token, 'hex') FROM tokens").map { row in try row.text(0) })
+            Set(try session.execute("SELECT encode(token, 'hex') AS token FROM tokens").column("token"))
         }
     }
 
@@ -49,17 +49,17 @@ struct LargeAudience {
     }
 
     func progress(of notification: String) async throws -> Progress {
-        let id = try #require(PushID(notification))
         return try await platform.database.session { session in
             let row = try session.execute(
-                "SELECT jobs, ended_at IS NOT NULL FROM notifications JOIN fan_outs ON notification = id WHERE id = $1",
-                [.uuid(high: id.high, low: id.low)]
+                """
+                SELECT jobs, ended_at IS NOT NULL AS is_fanned_out FROM notifications JOIN fan_outs ON notification = id
+                WHERE id = \(notification)::text::uuid
+                """
             ).only()
-            let unpublished = try session.execute(
-                "SELECT number FROM jobs WHERE notification = $1 AND published_at IS NULL", [.uuid(high: id.high, low: id.low)])
-            return Progress(
-                jobs: Int(try row.int32(0)), unpublished: Set(try unpublished.map { row in Int(try row.int32(0)) }),
-                isFannedOut: try row.bool(1))
+            let unpublished: [Int] = try session.execute(
+                "SELECT number FROM jobs WHERE notification = \(notification)::text::uuid AND published_at IS NULL"
+            ).column("number")
+            return Progress(jobs: try row["jobs"], unpublished: Set(unpublished), isFannedOut: try row["is_fanned_out"])
         }
     }
 
@@ -91,18 +91,16 @@ extension LargeAudience {
     }
 
     func counts(of notification: String) async throws -> Counts {
-        let id = try #require(PushID(notification))
         return try await platform.database.session { session in
-            let row = try session.execute("SELECT total, pending FROM notifications WHERE id = $1", [.uuid(high: id.high, low: id.low)])
-                .only()
+            let row = try session.execute("SELECT total, pending FROM notifications WHERE id = \(notification)::text::uuid").only()
             var byClass: [String: Int] = [:]
-            for count in try session.execute(
-                "SELECT class, sum(count)::bigint FROM notification_counts WHERE notification = $1 GROUP BY class",
-                [.uuid(high: id.high, low: id.low)])
-            {
-                byClass[try count.text(0)] = Int(try count.int64(1))
-            }
-            return Counts(total: Int(try row.int32(0)), pending: Int(try row.int32(1)), byClass: byClass)
+            let counts = try session.execute(
+                """
+                SELECT class, sum(count)::bigint AS count FROM notification_counts
+                WHERE notification = \(notification)::text::uuid GROUP BY class
+                """)
+            for count in counts { byClass[try count["class"]] = try count["count"] as Int }
+            return Counts(total: try row["total"], pending: try row["pending"], byClass: byClass)
         }
     }
 }

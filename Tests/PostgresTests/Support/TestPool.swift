@@ -21,6 +21,11 @@ func withPool<R: Sendable>(
     return result
 }
 
+extension PostgresSession {
+    /// The server's process that this session talks to.
+    func processID() throws(PostgresError) -> Int32 { try execute("SELECT pg_backend_pid() AS pid").only()["pid"] }
+}
+
 /// The error that `body` must throw.
 func postgresError<R>(
     sourceLocation: SourceLocation = #_sourceLocation, _ body: () async throws -> R

@@ -39,7 +39,7 @@ actor MigratedTemplate {
 
     private static func exists(_ name: String) async throws -> Bool {
         try await TestDatabase.onServer { session in
-            try !session.execute("SELECT FROM pg_database WHERE datname = $1", [.text(name)]).isEmpty
+            try !session.execute("SELECT FROM pg_database WHERE datname = \(name)").isEmpty
         }
     }
 

@@ -6,6 +6,7 @@ import PushModel
 import RabbitMQ
 import StrictJSON
 import TestBroker
+import TestDatabase
 import TestSupport
 import Testing
 import TokenService
@@ -92,8 +93,10 @@ struct EventStreamTests {
                     return try PushJob(decoding: try await jobs.next().body)
                 }
                 try await running.execute(
-                    "INSERT INTO notification_counts (notification, class, status, reason, count) VALUES ($1, 'failed', 500, '', 0)",
-                    [.id(job.notification)])
+                    """
+                    INSERT INTO notification_counts (notification, class, status, reason, count)
+                    VALUES (\(job.notification), 'failed', 500, '', 0)
+                    """)
                 try await running.report(.accepted, of: job, status: 200)
                 let events = try await Self.events(["shop.notification.completed"], from: signal)
                 let counts = events["shop.notification.completed"]?["data"]?["counts"]
@@ -116,7 +119,7 @@ struct EventStreamTests {
                 // Its end is told in spite of the hold.
                 _ = try await shop.delete("/v1/apps/shop/notifications/\(stopped)")
                 _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
-                try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(late)])
+                try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = \(late)::text::uuid")
                 try await chief.liftHold(hold)
                 var told: [String: OutcomeEvent] = [:]
                 while told.count < users.count {
@@ -136,7 +139,7 @@ struct EventStreamTests {
                 #expect(event.deliveries.map(\.reason) == [reason])
                 _ = try await eventually { try await shop.status(id).text("completed_at") == nil ? nil : true }
             }
-            let left: PostgresStatement = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
+            let left: PostgresQuery = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
             _ = try await eventually { try await running.count(left) == 0 ? true : nil }
         }
     }
@@ -252,11 +255,11 @@ struct EventStreamTests {
                             try session.execute(
                                 """
                                 INSERT INTO installation_history (app_id, installation, at, event)
-                                SELECT id, $1, now(), 'stale' FROM apps
-                                """, [.id(installation(9))])
+                                SELECT id, \(installation(9)), now(), 'stale' FROM apps
+                                """)
                             inserted.send()
                             // Until the others are there, which have higher numbers, and a reader had time to see them.
-                            while try session.execute("SELECT count(*) FROM installation_history").only().int64(0) < 2 {
+                            while try session.count("SELECT count(*) FROM installation_history") < 2 {
                                 try session.execute("SELECT pg_sleep(0.05)")
                             }
                             try session.execute("SELECT pg_sleep(1.5)")

@@ -25,7 +25,7 @@ struct WebhookRetryTests {
                 let ping = try await world.ping()
                 _ = try await receiver.received.next()
                 // Without it the next attempt would be due at once.
-                let due: PostgresStatement =
+                let due: PostgresQuery =
                     "SELECT count(*) FROM webhook_messages WHERE last_status IS NOT NULL AND due_at > now() + interval '29 minutes'"
                 _ = try await eventually { try await running.count(due) == 1 ? true : nil }
                 #expect(try await world.message(ping, "pending").number("attempts") == 1)

@@ -15,8 +15,8 @@ struct AudienceTests {
         try await shop.register(installation(2), user: "ada", token: token(2))
         try await shop.register(installation(3), user: "grace", token: token(3))
         try await shop.register(installation(4), user: nil, token: token(4))
-        try await running.execute("UPDATE installations SET tags = ARRAY['beta', 'it''s', 'a b'] WHERE id = $1", [.id(installation(1))])
-        try await running.execute("UPDATE installations SET tags = ARRAY['beta', 'muted'] WHERE id = $1", [.id(installation(3))])
+        try await running.execute("UPDATE installations SET tags = ARRAY['beta', 'it''s', 'a b'] WHERE id = \(installation(1))")
+        try await running.execute("UPDATE installations SET tags = ARRAY['beta', 'muted'] WHERE id = \(installation(3))")
         return shop
     }
 
@@ -91,8 +91,8 @@ struct AudienceTests {
     @Test func eachLocaleGetsItsVariantAndEachDeliveryItsOwnId() async throws {
         try await RunningService.run { running in
             let shop = try await Self.people(running)
-            try await running.execute("UPDATE installations SET locale = 'de-AT' WHERE id = $1", [.id(installation(1))])
-            try await running.execute("UPDATE installations SET locale = 'fr' WHERE id = $1", [.id(installation(3))])
+            try await running.execute("UPDATE installations SET locale = 'de-AT' WHERE id = \(installation(1))")
+            try await running.execute("UPDATE installations SET locale = 'fr' WHERE id = \(installation(3))")
             let sent = try await shop.send(
                 #"{"all":true}"#, more: #","lane":"bulk","locales":{"de":{"payload":{"aps":{"alert":"Hallo"}}}}"#)
             #expect(sent.status == 202, "\(sent.json)")

@@ -123,7 +123,7 @@ struct CancellationTests {
             try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now()")
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
             #expect(job.notification.description != id)
-            #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = $1::text::uuid", [.text(id)]) == 0)
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = \(id)::text::uuid") == 0)
         }
     }
 
@@ -201,7 +201,7 @@ struct CancellationTests {
                     """)
             }
             _ = try await eventually {
-                let asleep: PostgresStatement =
+                let asleep: PostgresQuery =
                     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
                 return try await running.count(asleep) > 0 ? true : nil
             }
@@ -211,8 +211,8 @@ struct CancellationTests {
             let order = try await running.count(
                 """
                 SELECT count(*) FROM cancellations o, jobs j
-                WHERE o.published_at <= j.published_at AND o.notification = $1::text::uuid AND j.notification = $2::text::uuid
-                """, [.text(older), .text(newer)])
+                WHERE o.published_at <= j.published_at AND o.notification = \(older)::text::uuid AND j.notification = \(newer)::text::uuid
+                """)
             #expect(order == 1)
         }
     }

@@ -12,7 +12,7 @@ struct EverybodyTests {
         let shop = try await running.client.makeApp()
         let app = try await running.app()
         try await running.fill(250, app: app)
-        let changes: [PostgresStatement] = [
+        let changes: [PostgresQuery] = [
             "UPDATE installations SET owner_epoch = 2 + get_byte(uuid_send(id), 15) % 5",
             "UPDATE installations SET deregistered_at = now() WHERE get_byte(uuid_send(id), 15) % 7 = 0",
             "UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'gone' WHERE id % 11 = 0",

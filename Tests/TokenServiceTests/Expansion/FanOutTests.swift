@@ -93,7 +93,7 @@ struct FanOutTests {
                     if round == 1 { told += Int64(job.deliveries.count) }
                     let pending = 250 - told
                     _ = try await eventually {
-                        try await running.count("SELECT min(pending)::bigint FROM notifications") == pending ? true : nil
+                        try await running.number("pending", "SELECT min(pending) AS pending FROM notifications") == pending ? true : nil
                     }
                 }
             }
@@ -129,8 +129,7 @@ struct FanOutTests {
             }
             try await shop.register(installation(2), user: "grace", token: token(2))
             try await running.execute(
-                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1",
-                [.id(installation(4))])
+                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = \(installation(4))")
             try await running.another { other in
                 let job = try await other.jobs(.soon) { signal in try PushJob(decoding: try await signal.next().body) }
                 #expect(Set(job.deliveries.map(\.token.hex)) == [token(1), token(3)])
@@ -179,7 +178,7 @@ struct FanOutTests {
             let left = job.deliveries.removeLast()
             try await running.report(.accepted, of: job, status: 200)
             _ = try await eventually {
-                let isReported = try await running.count("SELECT pending::bigint FROM notifications") == 1
+                let isReported = try await running.number("pending", "SELECT pending FROM notifications") == 1
                 // Or else fan-out's own mark comes behind the update.
                 let isMarked = try await running.count("SELECT count(*) FROM jobs WHERE published_at IS NULL") == 0
                 return isReported && isMarked ? true : nil
@@ -201,7 +200,7 @@ struct FanOutTests {
             let sent = try await shop.send(#"{"tags":"beta"}"#, more: #","receipts":"all""#)
             let id = try #require(sent.json.text("id").flatMap { PushID($0) }, "\(sent.json)")
             try await makePage(id, running)
-            try await running.execute("UPDATE installations SET tags = '{}' WHERE id = $1", [.id(installation(2))])
+            try await running.execute("UPDATE installations SET tags = '{}' WHERE id = \(installation(2))")
             try await running.another { other in
                 let job = try await other.jobs(.bulk) { signal in try PushJob(decoding: try await signal.next().body) }
                 #expect(job.deliveries.map(\.installation) == [installation(1)])
@@ -253,7 +252,7 @@ struct FanOutTests {
             let zones = ["Europe/Berlin", "America/Los_Angeles", "Atlantis/Nowhere"]
             for (index, zone) in zones.enumerated() {
                 try await shop.register(installation(index), user: "ada", token: token(index))
-                try await running.execute("UPDATE installations SET time_zone = $2 WHERE id = $1", [.id(installation(index)), .text(zone)])
+                try await running.execute("UPDATE installations SET time_zone = \(zone) WHERE id = \(installation(index))")
             }
             let date = String(RFC3339.text(milliseconds: UnixClock.now() + 86_400_000).prefix(10))
             let sent = try await shop.send(#"{"users":["ada"]}"#, more: #","local_time":"\#(date)T09:00""#)
@@ -266,11 +265,14 @@ struct FanOutTests {
                 try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())
                 return page.jobs
             }
-            let expected = try await running.pool.session { session in
-                try session.execute(
-                    "SELECT ($1::text::timestamp AT TIME ZONE zone) FROM unnest($2::text[]) AS zone",
-                    [.text("\(date) 09:00"), .textArray(["Europe/Berlin", "America/Los_Angeles", "UTC"])]
-                ).map { row in try row.timestampMilliseconds(0) }
+            let local = "\(date) 09:00"
+            let expected: [Int64] = try await running.pool.session { session in
+                let moments = try session.execute(
+                    """
+                    SELECT \(local)::text::timestamp AT TIME ZONE zone AS moment
+                    FROM unnest(ARRAY['Europe/Berlin', 'America/Los_Angeles', 'UTC']) AS zone
+                    """)
+                return try moments.map { row in try row.milliseconds("moment") }
             }
             #expect(Set(jobs.map(\.job.dueAt)) == Set(expected))
             #expect(jobs.allSatisfy { $0.deliveries.count == 1 })
@@ -298,8 +300,8 @@ struct FanOutTests {
             // Fan-out should have come an hour ago.
             try await running.execute("UPDATE notifications SET accepted_at = now() - interval '1 day'")
             try await running.execute("UPDATE fan_outs SET local_time = now() AT TIME ZONE 'UTC' - interval '1 hour'")
-            let local = try await running.pool.session { session in
-                try session.execute("SELECT local_time AT TIME ZONE 'UTC' FROM fan_outs").only().timestampMilliseconds(0)
+            let local: Int64 = try await running.pool.session { session in
+                try session.execute("SELECT local_time AT TIME ZONE 'UTC' AS moment FROM fan_outs").only().milliseconds("moment")
             }
             let (page, template) = try await running.pool.session { session in
                 let store = AudienceStore(session: session)
@@ -327,16 +329,19 @@ struct FanOutTests {
             (local: 3, quiet: -1, lifetime: 1, due: 5), (local: 3, quiet: 5, lifetime: 1, due: 3),
         ])
     func dueAt(local: Double, quiet: Double, lifetime: Double, due: Double) async throws {
+        let (localMinutes, quietMinutes, lifetimeMinutes) = (Int32(local * 60), Int32(quiet * 60), Int32(lifetime * 60))
         try await RunningService.run { running in
-            let hours = try await running.pool.session { session in
+            let hours: Double = try await running.pool.session { session in
                 try session.execute(
                     """
-                    SELECT extract(epoch FROM due_at(here + make_interval(mins => $1), $3::bigint * 60000, now() - interval '1 day',
-                        (here + make_interval(mins => $2))::time, (here + make_interval(mins => $2) + interval '6 hours')::time, 'Asia/Tokyo')
-                        - now())::float8 / 3600
-                    FROM (SELECT now() AT TIME ZONE 'Asia/Tokyo' AS here) AS zone
-                    """, [.int32(Int32(local * 60)), .int32(Int32(quiet * 60)), .int64(Int64(lifetime * 60))]
-                ).only().double(0)
+                    SELECT extract(epoch FROM due_at(here + make_interval(mins => \(localMinutes)), \(lifetimeMinutes)::bigint * 60000,
+                        now() - interval '1 day', quiet::time, (quiet + interval '6 hours')::time, 'Asia/Tokyo') - now())::float8 / 3600 AS hours
+                    FROM (
+                        SELECT here, here + make_interval(mins => \(quietMinutes)) AS quiet
+                        FROM (SELECT now() AT TIME ZONE 'Asia/Tokyo' AS here) AS zone
+                    ) AS times
+                    """
+                ).only()["hours"]
             }
             #expect(abs(hours - due) < 0.001)
         }

@@ -19,7 +19,7 @@ struct LargeReceiptsTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             try await running.fill(Self.devices, app: try await running.app())
-            try await running.execute("UPDATE installations SET tags = $1::text[]", [.text(tags)])
+            try await running.execute("UPDATE installations SET tags = \(tags)::text[]")
             try await Self.analyzeSingles(running)
             let target = tags == "{}" ? #"{"all":true}"# : #"{"tags":"rare"}"#
             let id = try #require(try await shop.send(target, more: #","receipts":"all""#).json.text("id").flatMap { PushID($0) })
@@ -95,9 +95,9 @@ struct LargeReceiptsTests {
             }
             #expect(settled == (isFinal ? Self.batch : 0))
             #expect(read <= 5000)
-            let written: PostgresStatement =
-                "SELECT count(*) FROM receipts WHERE notification = $1 AND attempts > 0 AND (class IS NOT NULL) = $2"
-            #expect(try await running.count(written, [.id(id), .bool(isFinal)]) == Int64(Self.batch))
+            let written = try await running.count(
+                "SELECT count(*) FROM receipts WHERE notification = \(id) AND attempts > 0 AND (class IS NOT NULL) = \(isFinal)")
+            #expect(written == Int64(Self.batch))
         }
     }
 
@@ -142,20 +142,20 @@ struct LargeReceiptsTests {
                 LEFT JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM tokens) AS t USING (place)
             )
             INSERT INTO jobs (notification, number, lane, locale, due_at, members, settled, free_from, published_at)
-            SELECT $1, place / 100, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY place),
+            SELECT \(notification), place / 100, 'now', '', now(), string_agg(int8send(id), ''::bytea ORDER BY place),
                 CASE WHEN place / 100 < 5 THEN B'0'::bit(100) ELSE ~B'0'::bit(100) END, now(), now()
             FROM members GROUP BY place / 100
-            """, [.id(notification)])
+            """)
         try await running.execute(
             """
             INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
-            SELECT $1, n / 100, n % 100, -1 - n, gen_random_uuid(), 1, 'production', 'accepted', now()
+            SELECT \(notification), n / 100, n % 100, -1 - n, gen_random_uuid(), 1, 'production', 'accepted', now()
             FROM generate_series(500, 99999) AS n
-            """, [.id(notification)])
+            """)
         try await running.execute(
             """
-            UPDATE notifications SET state = 'sending', total = 100000, pending = 500, jobs = 1000, completed_at = NULL WHERE id = $1
-            """, [.id(notification)])
+            UPDATE notifications SET state = 'sending', total = 100000, pending = 500, jobs = 1000, completed_at = NULL WHERE id = \(notification)
+            """)
     }
 
     /// Statistics of ordinary days: a notification has one job and one receipt. These belong to no notification that is there. They are in the

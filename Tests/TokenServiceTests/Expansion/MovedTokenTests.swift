@@ -71,7 +71,7 @@ struct MovedTokenTests {
             try await shop.register(installation(4), user: nil, token: token(3), more: #","tags":["red"]"#)
             let others = try await rest(id, running)
             #expect(others.sorted() == [token(3), token(6)])
-            #expect(try await running.count("SELECT total::bigint FROM notifications") == 4)
+            #expect(try await running.number("total", "SELECT total FROM notifications") == 4)
         }
     }
 
@@ -106,14 +106,14 @@ struct MovedTokenTests {
             let shop = try await audience(running)
             let id = try await send(#"{"all":true}"#, shop)
             try await shop.register(installation(5), user: nil, token: token(1))
-            let number = try await running.count("SELECT id FROM tokens WHERE token = decode($1, 'hex')", [.text(token(1))])
+            let number = try await running.number("id", "SELECT id FROM tokens WHERE token = decode(\(token(1)), 'hex')")
             #expect(number < 256)
             // The members hold its bytes across their border.
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                VALUES ($1, 99, 'bulk', '', now(), int8send($2::bigint * 256) || int8send($2::bigint * 256), now(), now())
-                """, [.id(id), .int64(number)])
+                VALUES (\(id), 99, 'bulk', '', now(), int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
+                """)
             #expect(try await rest(id, running).contains(token(1)))
         }
     }

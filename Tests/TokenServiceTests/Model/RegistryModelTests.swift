@@ -32,7 +32,8 @@ struct RegistryModelTests {
                     return try await group.reduce(into: Totals()) { $0 += $1 }
                 }
             }
-            let deadlocks = try await running.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+            let deadlocks = try await running.number(
+                "deadlocks", "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             let took = ContinuousClock.now - begin
             print(
                 "model: \(policies.count) apps, seed \(seed), \(totals.rounds) rounds, \(totals.operations) operations, \(totals.emptied) installations erased,",
@@ -91,7 +92,7 @@ struct RegistryModelTests {
         _ = try await eventually { try await running.count("SELECT count(*) FROM fences WHERE published_at IS NULL") == 0 ? true : nil }
         let written = try await running.pool.session { session in
             try session.execute("SELECT installation, epochs_below FROM fences").map { row in
-                RunningService.Fence(installation: try row.id(0), epochsBelow: try row.int64(1))
+                RunningService.Fence(installation: try row["installation"], epochsBelow: try row["epochs_below"])
             }
         }
         #expect(try await Set(running.fences()) == Set(written))

@@ -18,18 +18,20 @@ struct RegistryState: Sendable {
     init(_ world: RegistryWorld, after now: Int64, before: RegistryModel) async throws {
         model = RegistryModel(policy: .multi)
         let (installations, tokens) = try await world.running.pool.session { session in
-            let installations = try session.execute(Self.installations, [.int64(world.appID)]).map { row in
+            let installations: [(PushID, RegistryModel.Installation)] = try session.execute(Self.installations(of: world.appID)).map {
+                row in
                 (
-                    try row.id(0),
+                    try row["id"],
                     RegistryModel.Installation(
-                        owner: Self.user(try row.optionalText(1)), epoch: try row.int64(2), isRegistered: try row.bool(3),
-                        locale: try row.optionalText(4), isShell: try row.bool(5))
+                        owner: Self.user(try row["owner"]), epoch: try row["owner_epoch"], isRegistered: try row["is_registered"],
+                        locale: try row["locale"], isShell: try row["is_shell"])
                 )
             }
-            let tokens = try session.execute(Self.tokens, [.int64(world.appID)]).map { row in
+            let tokens: [(TokenName, PushID, Int64, String?, Bool, Bool, Int64)] = try session.execute(Self.tokens(of: world.appID)).map {
+                row in
                 (
-                    try Self.name(row, from: 0), try row.id(3), try row.timestampMilliseconds(4), try row.optionalText(5),
-                    try row.bool(6), try row.bool(7), try row.int64(8)
+                    try Self.name(row), try row["installation"], try row.milliseconds("registered_at"), try row["retired_reason"],
+                    try row["is_proven"], try row["is_quarantined"], try row["id"]
                 )
             }
             return (installations, tokens)
@@ -108,21 +110,26 @@ struct RegistryState: Sendable {
     }
 
     /// Columns: token, environment, purpose.
-    static func name(_ row: PostgresRow, from column: Int) throws -> TokenName {
-        let (environment, purpose) = (try row.text(column + 1), try row.text(column + 2))
-        let number = Int(try #require(try row.bytes(column).last)) - 1
+    private static func name(_ row: PostgresRow) throws -> TokenName {
+        let (token, environment, purpose): ([UInt8], String, String) = (try row["token"], try row["environment"], try row["purpose"])
+        let number = Int(try #require(token.last)) - 1
         let place = try #require(TokenName.places.firstIndex { $0.0 == environment && $0.1 == purpose })
         return TokenName(number: number, place: place)
     }
 
-    private static let installations: PostgresStatement = """
-        SELECT id, owner, owner_epoch, deregistered_at IS NULL, locale,
-            deregistered_at IS NOT NULL AND signed_out_reason IS NOT DISTINCT FROM 'erased'
-        FROM installations WHERE app_id = $1
+    private static func installations(of app: Int64) -> PostgresQuery {
         """
-    private static let tokens: PostgresStatement = """
-        SELECT token, environment, purpose, installation, registered_at, retired_reason, proven_at IS NOT NULL,
-            quarantined_at IS NOT NULL, id
-        FROM tokens WHERE app_id = $1
+        SELECT id, owner, owner_epoch, deregistered_at IS NULL AS is_registered, locale,
+            deregistered_at IS NOT NULL AND signed_out_reason IS NOT DISTINCT FROM 'erased' AS is_shell
+        FROM installations WHERE app_id = \(app)
         """
+    }
+
+    private static func tokens(of app: Int64) -> PostgresQuery {
+        """
+        SELECT token, environment, purpose, installation, registered_at, retired_reason, proven_at IS NOT NULL AS is_proven,
+            quarantined_at IS NOT NULL AS is_quarantined, id
+        FROM tokens WHERE app_id = \(app)
+        """
+    }
 }

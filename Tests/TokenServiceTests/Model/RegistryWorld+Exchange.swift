@@ -139,12 +139,13 @@ extension RegistryWorld {
         let deliveries = try await eventually { sent.job(of: notification)?.deliveries }
         // The rows of its tokens; there are none where the notification was erased with its user since.
         let rows = try await running.pool.session { session in
-            try session.execute(
+            let rows = try session.execute(
                 """
-                SELECT delivery_id(j.notification, j.number, m.position), m.token_id FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
-                WHERE j.notification = $1
-                """, [.id(notification)]
-            ).map { row in (try row.id(0), try row.int64(1)) }
+                SELECT delivery_id(j.notification, j.number, m.position) AS id, m.token_id FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
+                WHERE j.notification = \(notification)
+                """
+            )
+            return try rows.map { row -> (PushID, Int64) in (try row["id"], try row["token_id"]) }
         }
         let rowsOfTokens = Dictionary(uniqueKeysWithValues: rows)
         var targets: Set<RegistryAnswer.Delivery> = []
@@ -172,9 +173,10 @@ extension RegistryWorld {
             try await running.report(event(outcome, as: .tokenGone, timestamp: later, sentAt: later))
         }
         _ = try await eventually {
-            try await running.count(
-                "SELECT count(*) FROM deliveries WHERE notification = $1 AND id = $2 AND class IS NULL",
-                [.id(outcome.delivery.notification), .id(outcome.delivery.id)]) == 0 ? true : nil
+            let (notification, id) = (outcome.delivery.notification, outcome.delivery.id)
+            let open = try await running.count(
+                "SELECT count(*) FROM deliveries WHERE notification = \(notification) AND id = \(id) AND class IS NULL")
+            return open == 0 ? true : nil
         }
     }
 

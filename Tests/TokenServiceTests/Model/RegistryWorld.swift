@@ -38,7 +38,7 @@ struct RegistryWorld {
         let name = "world\(number)"
         client = try await running.client.makeApp(name, policy: policy.rawValue)
         app = try #require(AppSlug(name))
-        appID = try await running.count("SELECT id FROM apps WHERE slug = $1", [.text(name)])
+        appID = try await running.number("id", "SELECT id FROM apps WHERE slug = \(name)")
         generator = OperationGenerator(seed: seed)
         explanations = [RegistryModel(policy: policy)]
     }
@@ -76,7 +76,7 @@ struct RegistryWorld {
         try await set(braked: isBraked)
         explanations = Set(explanations.map { $0.braked(isBraked) })
         guard let before = explanations.first else { return }
-        let now = try await running.count("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        let now = try await running.number("now", "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now")
         let operations: [RegistryOperation]
         (operations, generator, open) = draw(now)
         let history = try await historyLines()
@@ -134,16 +134,17 @@ extension RegistryWorld {
     /// Counts of outcomes that engage or free the brake, whatever the rounds' own outcomes are. Here a rejected token is a rejected token,
     /// or none is, for a whole round.
     private func set(braked: Bool) async throws {
+        let rejected = braked ? 100_000_000 : 0
         try await running.execute(
             """
             INSERT INTO outcome_counts (app_id, minute, class, count)
-            SELECT $1, date_trunc('minute', now()) + make_interval(mins => m), class, CASE class WHEN 'accepted' THEN 1000000 ELSE $2 END
+            SELECT \(appID), date_trunc('minute', now()) + make_interval(mins => m), class,
+                CASE class WHEN 'accepted' THEN 1000000 ELSE \(rejected) END
             FROM generate_series(0, 1) AS m, unnest(ARRAY['accepted', 'token_rejected']) AS class
             ON CONFLICT (app_id, minute, class) DO UPDATE SET count = excluded.count
-            """, [.int64(appID), .int64(braked ? 100_000_000 : 0)])
+            """)
         try await running.execute(
-            "DELETE FROM outcome_counts WHERE app_id = $1 AND class = 'token_rejected' AND minute < date_trunc('minute', now())",
-            [.int64(appID)])
+            "DELETE FROM outcome_counts WHERE app_id = \(appID) AND class = 'token_rejected' AND minute < date_trunc('minute', now())")
     }
 }
 
@@ -162,13 +163,8 @@ extension RegistryWorld {
     private mutating func checkInvariants(
         _ state: RegistryState, after operations: [RegistryOperation], history: [Int: Int64]
     ) async throws {
-        let parameters: [PostgresValue] = [
-            .int64(appID), .int64Array(open.map(\.row)), .ids(open.map { id($0.installation) }), .int64Array(open.map(\.epoch)),
-            .textArray(open.map { RegistryModel.users[$0.user] }),
-        ]
-        let violated = try await running.pool.session { session in
-            try session.execute(RegistryInvariant.violated, parameters).map { row in try row.text(0) }
-        }
+        let violated = try await running.texts(
+            "name", RegistryInvariant.violated(in: appID, open, open.map { id($0.installation) }))
         #expect(violated == [], "in world \(app.text), round \(rounds)")
         for (index, installation) in state.model.installations.enumerated() {
             guard let installation else { continue }
@@ -191,12 +187,10 @@ extension RegistryWorld {
         guard !erased.isEmpty else { return }
         let after = try await historyLines()
         for (user, lines) in history where !erased.contains(user) { #expect(after[user, default: 0] >= lines) }
-        let parameters: [PostgresValue] = [.ids(Set(open.map(\.notification))), .ids(open.map(\.id))]
-        let found = try await running.pool.session { session in
-            try Set(
-                session.execute("SELECT id FROM deliveries WHERE notification = ANY ($1::uuid[]) AND id = ANY ($2::uuid[])", parameters)
-                    .map { row in try row.id(0) })
-        }
+        let notifications = Array(Set(open.map(\.notification)))
+        let found = Set(
+            try await running.ids(
+                "SELECT id FROM deliveries WHERE notification = ANY (\(notifications)::uuid[]) AND id = ANY (\(open.map(\.id))::uuid[])"))
         #expect(open.allSatisfy { erased.contains($0.user) || found.contains($0.id) }, "another user's delivery was erased")
         open.removeAll { !found.contains($0.id) }
     }
@@ -208,9 +202,10 @@ extension RegistryWorld {
     /// How many lines of the history name each user.
     private func historyLines() async throws -> [Int: Int64] {
         let lines = try await running.pool.session { [appID] session in
-            try session.execute(
-                "SELECT owner, count(*) FROM installation_history WHERE app_id = $1 AND owner IS NOT NULL GROUP BY owner", [.int64(appID)]
-            ).map { row in (RegistryState.user(try row.text(0)), try row.int64(1)) }
+            let lines = try session.execute(
+                "SELECT owner, count(*) FROM installation_history WHERE app_id = \(appID) AND owner IS NOT NULL GROUP BY owner"
+            )
+            return try lines.map { row -> (Int?, Int64) in (RegistryState.user(try row["owner"]), try row["count"]) }
         }
         return Dictionary(lines.compactMap { user, count in user.map { ($0, count) } }, uniquingKeysWith: +)
     }

@@ -21,12 +21,12 @@ struct AcceptancePlanTests {
                     """
                     WITH made AS (
                         INSERT INTO installations (app_id, id, owner, registered_at, created_at)
-                        SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'u' || n, now(), now()
+                        SELECT \(app.id), ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'u' || n, now(), now()
                         FROM generate_series(1, 2000) AS n RETURNING id, ordinal
                     )
                     INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
-                    SELECT $1, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
-                    """, [.int64(app.id)])
+                    SELECT \(app.id), 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
+                    """)
                 // Often enough for a plan that is kept.
                 for item in early { _ = try accept(item) }
                 let before = try session.rowsRead(of: "tokens")
@@ -51,8 +51,9 @@ struct AcceptancePlanTests {
                     try session.execute(
                         """
                         INSERT INTO quiet_hours (app_id, owner, begins_at, ends_at, updated_at)
-                        SELECT $1, 'q' || n, '22:00', '07:00', now() FROM generate_series($2::int, $3::int) AS n
-                        """, [.int64(app.id), .int32(users.lowerBound), .int32(users.upperBound)])
+                        SELECT \(app.id), 'q' || n, '22:00', '07:00', now()
+                        FROM generate_series(\(users.lowerBound)::int, \(users.upperBound)::int) AS n
+                        """)
                 }
                 try setQuietHours(1...1)
                 try session.execute("ANALYZE quiet_hours")

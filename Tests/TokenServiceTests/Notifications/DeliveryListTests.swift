@@ -36,7 +36,7 @@ struct DeliveryListTests {
             try await running.report(.accepted, of: part(1, 2), status: 200)
             try await running.report(.rejected, of: part(3), status: 400, reason: "PayloadEmpty")
             try await running.report(.failed, of: part(4), status: 500, reason: "InternalServerError")
-            _ = try await eventually { try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil }
+            _ = try await eventually { try await running.number("pending", "SELECT pending FROM notifications") == 1 ? true : nil }
             let path = "/v1/apps/shop/notifications/\(job.notification)/deliveries"
             let all = [
                 "\(hint(1)) accepted", "\(hint(2)) accepted", "\(hint(3)) rejected", "\(hint(4)) failed", "\(hint(5)) pending",
@@ -105,13 +105,14 @@ struct DeliveryListTests {
             let shop = try await running.client.makeApp()
             let id = try #require(
                 try await shop.send(#"{"installation":"\#(installation(1))"}"#, more: #","receipts":"\#(receipts)""#).json.text("id"))
+            let count = 2 * DeliveryReading.scannedPerPage + 100
             try await running.execute(
                 """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT $1::text::uuid, n / 100, n % 100, n, gen_random_uuid(), 1, 'production',
-                    CASE WHEN n < $2::int - 1 THEN 'accepted' ELSE 'rejected' END, now()
-                FROM generate_series(0, $2::int - 1) AS n
-                """, [.text(id), .int32(Int32(2 * DeliveryReading.scannedPerPage + 100))])
+                SELECT \(id)::text::uuid, n / 100, n % 100, n, gen_random_uuid(), 1, 'production',
+                    CASE WHEN n < \(count)::int - 1 THEN 'accepted' ELSE 'rejected' END, now()
+                FROM generate_series(0, \(count)::int - 1) AS n
+                """)
             let pages = try await Self.rows(shop, "/v1/apps/shop/notifications/\(id)/deliveries", "state=rejected&limit=10")
             #expect(pages.map(\.count) == [0, 0, 1])
         }
@@ -128,11 +129,11 @@ struct DeliveryListTests {
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, settled)
-                SELECT $1::text::uuid, n, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
+                SELECT \(id)::text::uuid, n, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
                         SELECT id FROM tokens ORDER BY id OFFSET n % 2 * 100 LIMIT 100) AS t), now(),
                     CASE WHEN n < 10 THEN ~B'0'::bit(100) ELSE B'1'::bit(100) END
                 FROM generate_series(0, 19) AS n
-                """, [.text(id)])
+                """)
             try await running.execute(
                 """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
@@ -140,8 +141,7 @@ struct DeliveryListTests {
                 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.is_settled
                 """)
             try await running.execute(
-                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990 WHERE id = $1::text::uuid",
-                [.text(id)])
+                "UPDATE notifications SET state = 'sending', total = 2000, pending = 990 WHERE id = \(id)::text::uuid")
             let status = try await shop.status(id)
             let states = status["deliveries"]?.arrayValue?.map { $0.text("state") }
             #expect(states == Array(repeating: "pending", count: 990) + Array(repeating: "accepted", count: 10))

@@ -87,10 +87,10 @@ struct ExplanationTests {
                 """
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at, settled)
                 SELECT n.id, 0, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
-                FROM notifications n, tokens t WHERE n.id = $1::text::uuid
-                """, [.text(all)])
+                FROM notifications n, tokens t WHERE n.id = \(all)::text::uuid
+                """)
             try await running.execute(
-                "UPDATE notifications SET state = 'completed', total = 1, completed_at = now() WHERE id = $1::text::uuid", [.text(all)])
+                "UPDATE notifications SET state = 'completed', total = 1, completed_at = now() WHERE id = \(all)::text::uuid")
             let counted = try await Self.why(all, "ada", shop).steps
             #expect(counted.suffix(4) == ["delivery_made", "published", "ended", "completed"], "\(counted)")
         }
@@ -181,8 +181,7 @@ struct ExplanationTests {
             _ = try await shop.put("/v1/apps/shop/installations/\(installation(2))", #"{"user":"mute","tokens":[]}"#)
             try await shop.register(installation(4), user: "gone", token: token(4))
             try await running.execute(
-                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = $1",
-                [.id(installation(4))])
+                "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = now() WHERE installation = \(installation(4))")
             var ids: [String: String] = [:]
             for user in ["out", "mute", "late", "gone", "nobody"] { ids[user] = try await Self.send(#"{"user":"\#(user)"}"#, shop) }
             try await shop.register(installation(3), user: "late", token: token(3))
@@ -304,7 +303,7 @@ struct ExplanationTests {
             }
             try await running.report(.accepted, of: part(1), status: 200)
             try await running.report(.rejected, of: part(2), status: 400, reason: "PayloadEmpty")
-            _ = try await eventually { try await running.count("SELECT pending::bigint FROM notifications") == 1 ? true : nil }
+            _ = try await eventually { try await running.number("pending", "SELECT pending FROM notifications") == 1 ? true : nil }
             let ada = try await Self.why(id, "ada", shop)
             #expect(ada.conclusion == "sent" && ada.json.text("receipts") == "failures")
             #expect(ada.step("ended")?["at"]?.isNull == true && ada.step("ended")?.text("why")?.contains("not recorded") == true)
@@ -331,13 +330,14 @@ struct ExplanationTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             let id = try await Self.send(#"{"all":true}"#, shop)
             // The members 256 and 256 hold the bytes of 1 across their border.
-            let number = try await running.count("SELECT id FROM tokens")
+            let number = try await running.number("id", "SELECT id FROM tokens")
             #expect(number < 256)
             try await running.execute(
                 """
                 INSERT INTO jobs (notification, number, lane, locale, due_at, members, free_from, published_at)
-                VALUES ($1::text::uuid, 0, 'bulk', '', now(), int8send($2::bigint * 256) || int8send($2::bigint * 256), now(), now())
-                """, [.text(id), .int64(number)])
+                VALUES (\(id)::text::uuid, 0, 'bulk', '', now(),
+                    int8send(\(number)::bigint * 256) || int8send(\(number)::bigint * 256), now(), now())
+                """)
             let told = try await Self.why(id, "ada", shop)
             #expect(!told.steps.contains("delivery_made"))
         }

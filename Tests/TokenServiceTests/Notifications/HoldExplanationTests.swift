@@ -67,7 +67,7 @@ struct HoldExplanationTests {
             let (stopped, late) = (try #require(ids["ada"]), try #require(ids["linus"]))
             _ = try await shop.delete("/v1/apps/shop/notifications/\(stopped)")
             _ = try await shop.post("/v1/apps/shop/installations/\(installation(2))/logout")
-            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = $1::text::uuid", [.text(late)])
+            try await running.execute("UPDATE notifications SET expires_at = now() WHERE id = \(late)::text::uuid")
             try await chief.liftHold(hold)
             _ = try await eventually { try await running.count("SELECT count(*) FROM deliveries WHERE class IS NULL") == 0 ? true : nil }
             for (user, reason) in [

@@ -101,7 +101,7 @@ struct NotificationBatchTests {
         }
     }
 
-    private static let noteCommits: [PostgresStatement] = [
+    private static let noteCommits: [PostgresQuery] = [
         "CREATE TABLE commits (id xid8)",
         """
         CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

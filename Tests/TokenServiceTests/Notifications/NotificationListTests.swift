@@ -35,20 +35,20 @@ struct NotificationListTests {
                 """
                 INSERT INTO notifications (id, app_id, lane, push_type, topic, priority, on_unknown, payload, traceparent, accepted_at,
                     expires_at, state, total, pending, target_user)
-                VALUES ($1, $2, 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', $3, $3 + interval '1 day', $4, 0, 0, $5)
-                """,
-                [.id(id), .int64(app.id), .timestamp(milliseconds: acceptedAt), .text(state), .optionalText(user)])
+                VALUES (\(id), \(app.id), 'soon', 'alert', 'com.example.shop', 10, 'resend', '{}', '', \(milliseconds: acceptedAt),
+                    \(milliseconds: acceptedAt) + interval '1 day', \(state), 0, 0, \(user))
+                """)
             guard user == nil else { return }
             try await running.execute(
                 """
                 INSERT INTO fan_outs (notification, lane, target, entries, due_at, ended_at)
-                VALUES ($1, 'soon', 'users', cardinality($2::text[]), now(), now())
-                """, [.id(id), .textArray(listed)])
+                VALUES (\(id), 'soon', 'users', cardinality(\(listed)::text[]), now(), now())
+                """)
             try await running.execute(
                 """
                 INSERT INTO targets (notification, place, app_id, owner)
-                SELECT $1, place, $2, owner FROM unnest($3::text[]) WITH ORDINALITY AS e (owner, place)
-                """, [.id(id), .int64(app.id), .textArray(listed)])
+                SELECT \(id), place, \(app.id), owner FROM unnest(\(listed)::text[]) WITH ORDINALITY AS e (owner, place)
+                """)
         }
     }
 
@@ -145,9 +145,9 @@ struct NotificationListTests {
                 expires_at, state, total, pending)
             SELECT ('019b76da-' || lpad(to_hex(n / 65536), 4, '0') || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-'
                     || lpad(to_hex(n), 12, '0'))::uuid,
-                $1, 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0
-            FROM generate_series(1, $2::int) AS n
-            """, [.int64(try await running.app().id), .int32(Int32(count))])
+                \(try await running.app().id), 'bulk', 'alert', '', 10, 'resend', '{}', '', now(), now(), 'completed', 0, 0
+            FROM generate_series(1, \(Int32(count))::int) AS n
+            """)
         try await running.execute(
             "INSERT INTO fan_outs (notification, lane, target, due_at, ended_at) SELECT id, 'bulk', 'all', now(), now() FROM notifications")
     }

@@ -16,10 +16,10 @@ struct ReceiptRetentionTests {
             try await running.execute(
                 """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
-                SELECT $1, n / 100, n % 100, n, gen_random_uuid(), 1, 'production', 'accepted', now()
-                FROM generate_series(1, $2::int) AS n
-                """, [.id(id), .int32(Int32(count))])
-            try await running.execute("UPDATE notifications SET total = $1, state = 'completed'", [.int32(Int32(count))])
+                SELECT \(id), n / 100, n % 100, n, gen_random_uuid(), 1, 'production', 'accepted', now()
+                FROM generate_series(1, \(Int32(count))::int) AS n
+                """)
+            try await running.execute("UPDATE notifications SET total = \(Int32(count)), state = 'completed'")
             func step() async throws -> ReceiptRemoval.Count {
                 try await running.pool.transaction { session in try ReceiptRemoval(session: session).removeBatch(of: [id]) }
             }

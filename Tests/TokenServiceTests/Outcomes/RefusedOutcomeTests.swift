@@ -26,10 +26,10 @@ struct RefusedOutcomeTests {
         try await running.pool.session { session in
             let rows = try session.execute(
                 """
-                SELECT coalesce(class, 'none') || ' ' || coalesce(status::text, '-') || ' ' || coalesce(reason, '-') || ' ' || count(*)
+                SELECT coalesce(class, 'none') || ' ' || coalesce(status::text, '-') || ' ' || coalesce(reason, '-') || ' ' || count(*) AS line
                 FROM deliveries GROUP BY class, status, reason
                 """)
-            return Set(try rows.map { row in try row.text(0) })
+            return Set(try rows.column("line"))
         }
     }
 
@@ -79,7 +79,7 @@ struct RefusedOutcomeTests {
             let brake = try await Brake(running, count: 22)
             let bad = brake.job.deliveries[5].id
             try await running.execute("CREATE TABLE refused (id uuid)")
-            try await running.execute("INSERT INTO refused VALUES ($1)", [.id(bad)])
+            try await running.execute("INSERT INTO refused VALUES (\(bad))")
             try await running.pool.session { session in
                 try session.simple(
                     """
@@ -154,8 +154,7 @@ struct RefusedOutcomeTests {
             let brake = try await Brake(running, count: 3)
             let other = try await running.sendAndTake(#"{"user":"ada"}"#, with: brake.shop)
             try await running.allPublished()
-            let lock: PostgresStatement = "SELECT FROM jobs WHERE notification = $1 FOR UPDATE"
-            try await running.holding(lock, [.id(brake.job.notification)]) {
+            try await running.holding("SELECT FROM jobs WHERE notification = \(brake.job.notification) FOR UPDATE") {
                 try await running.report(Self.event(brake, 0) { _ in })
                 try await running.report(.accepted, of: other, status: 200)
                 _ = try await running.completed(other.notification, brake.shop)

@@ -139,7 +139,8 @@ struct HistoryReadingTests {
                 "UPDATE tokens SET state = 'retired', retired_reason = 'gone', retired_at = '2026-01-03T00:00:00Z' WHERE purpose = 'alert'")
             var retired = Self.entry(.tokenRetired, app: app, day: 2)
             retired.token = .init(
-                id: try await running.count("SELECT id FROM tokens WHERE purpose = 'alert'"), hint: hint(1), environment: "production",
+                id: try await running.number("id", "SELECT id FROM tokens WHERE purpose = 'alert'"), hint: hint(1),
+                environment: "production",
                 purpose: "alert")
             retired.status = 410
             retired.reason = "Unregistered"

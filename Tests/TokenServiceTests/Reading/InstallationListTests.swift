@@ -146,24 +146,22 @@ struct InstallationListTests {
         let app = try await running.app()
         for sample in samples {
             let seen = "2026-01-0\(sample.day)T00:00:00Z"
+            let tags = sample.tag.map { [$0, "any"] } ?? []
             try await running.execute(
                 """
                 INSERT INTO installations (app_id, id, owner, registered_at, created_at, tags, throttled_until, stale_since)
-                VALUES ($1, $2, $3, $4::text::timestamptz, now(), $5, now() + CASE WHEN $6 THEN interval '1 hour' ELSE interval '-1 hour' END,
-                    CASE WHEN $7 THEN now() END)
-                """,
-                [
-                    .int64(app.id), .id(sample.id), .optionalText(sample.user), .text(seen),
-                    .textArray(sample.tag.map { [$0, "any"] } ?? []),
-                    .bool(sample.isThrottled), .bool(sample.isStale),
-                ])
+                VALUES (\(app.id), \(sample.id), \(sample.user), \(seen)::text::timestamptz, now(), \(tags),
+                    now() + CASE WHEN \(sample.isThrottled) THEN interval '1 hour' ELSE interval '-1 hour' END,
+                    CASE WHEN \(sample.isStale) THEN now() END)
+                """)
             try await running.execute(
                 """
                 INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at, state, retired_at, retired_reason)
-                SELECT $1, 'production', 'alert', sha256(uuid_send($2)), $2,
-                    (SELECT ordinal FROM installations WHERE app_id = $1 AND id = $2), now(), CASE WHEN $3 THEN 'active' ELSE 'retired' END,
-                    CASE WHEN NOT $3 THEN now() END, CASE WHEN NOT $3 THEN 'gone' END
-                """, [.int64(app.id), .id(sample.id), .bool(sample.hasToken)])
+                SELECT \(app.id), 'production', 'alert', sha256(uuid_send(\(sample.id))), \(sample.id),
+                    (SELECT ordinal FROM installations WHERE app_id = \(app.id) AND id = \(sample.id)), now(),
+                    CASE WHEN \(sample.hasToken) THEN 'active' ELSE 'retired' END,
+                    CASE WHEN NOT \(sample.hasToken) THEN now() END, CASE WHEN NOT \(sample.hasToken) THEN 'gone' END
+                """)
         }
     }
 }

@@ -75,7 +75,7 @@ struct TokenReadingTests {
             let shop = try await running.client.makeApp()
             let blog = try await running.client.makeApp("blog")
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let id = try await running.count("SELECT id FROM tokens")
+            let id = try await running.number("id", "SELECT id FROM tokens")
             var moved = HistoryEntry(
                 app: try await running.app().id, installation: installation(1), event: .tokenMovedAway, at: 1_700_000_000_000)
             moved.token = .init(id: id, hint: hint(1), environment: "production", purpose: "alert")

@@ -63,7 +63,7 @@ struct SendCommandTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let notifications: PostgresStatement = "SELECT count(*) FROM notifications"
+            let notifications: PostgresQuery = "SELECT count(*) FROM notifications"
             var lines = (1...1050).map {
                 #"{"notification":{"to":{"user":"ada"},"content":{"alert":"\#($0)"}},"idempotency_key":"k\#($0)"}"#
             }
@@ -130,7 +130,7 @@ struct SendCommandTests {
                     group.addTask { try await client.ended(id, app: "shop")["state"]?.stringValue }
                     #expect(try await client.get("/v1/apps/shop/notifications/\(id)")["state"]?.stringValue != "completed")
                     try await running.execute(
-                        "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = $1", [.id(notification)]
+                        "UPDATE notifications SET state = 'completed', pending = 0, completed_at = now() WHERE id = \(notification)"
                     )
                     #expect(try await group.next() == "completed")
                 }

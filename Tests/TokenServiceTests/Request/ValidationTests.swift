@@ -27,12 +27,13 @@ struct ValidationTests {
         try await shop.register(installation(10), user: "joan", token: token(10))
         _ = try await shop.delete("/v1/apps/shop/installations/\(installation(10))")
         try await running.execute(
-            "UPDATE installations SET throttled_until = now() + interval '1 hour' WHERE id = $1", [.id(installation(4))])
+            "UPDATE installations SET throttled_until = now() + interval '1 hour' WHERE id = \(installation(4))")
         try await running.execute(
             """
             UPDATE tokens SET state = 'retired', retired_at = now(), retired_reason = 'rejected',
-                quarantined_at = CASE installation WHEN $2::uuid THEN now() END WHERE installation IN ($1, $2)
-            """, [.id(installation(5)), .id(installation(6))])
+                quarantined_at = CASE installation WHEN \(installation(6))::uuid THEN now() END
+            WHERE installation IN (\(installation(5)), \(installation(6)))
+            """)
     }
 
     struct Expectation: Sendable {
@@ -120,7 +121,7 @@ struct ValidationTests {
             let shop = try await running.client.makeApp()
             try await running.fill(10_500, app: try await running.app())
             try await running.execute(
-                "UPDATE installations SET tags = ARRAY['beta'] WHERE app_id = $1", [.int64(try await running.app().id)])
+                "UPDATE installations SET tags = ARRAY['beta'] WHERE app_id = \(try await running.app().id)")
             for target in [#"{"all":true}"#, #"{"tags":"beta"}"#, #"{"tags":"NOT muted"}"#] {
                 let audience = try #require(try await Self.validate(shop, #"{"to":\#(target),"content":{"alert":"a"}}"#).json["audience"])
                 #expect(audience.number("devices") == 10_000, "\(target)")

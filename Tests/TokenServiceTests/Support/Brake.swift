@@ -37,7 +37,7 @@ struct Brake {
         }
         let ids = job.deliveries[range].map(\.id)
         _ = try await eventually {
-            try await running.count("SELECT count(*) FROM deliveries WHERE class IS NOT NULL AND id = ANY ($1::uuid[])", [.ids(ids)])
+            try await running.count("SELECT count(*) FROM deliveries WHERE class IS NOT NULL AND id = ANY (\(ids)::uuid[])")
                 == ids.count ? true : nil
         }
     }

@@ -96,7 +96,7 @@ extension RunningService {
     func sending(_ id: PushID, _ client: APITestClient) async throws {
         _ = try await eventually { () -> Bool? in
             guard try await client.status(id.description).text("state") == "sending" else { return nil }
-            let left = try await count("SELECT count(*) FROM jobs WHERE notification = $1 AND published_at IS NULL", [.id(id)])
+            let left = try await count("SELECT count(*) FROM jobs WHERE notification = \(id) AND published_at IS NULL")
             return left == 0 ? true : nil
         }
     }

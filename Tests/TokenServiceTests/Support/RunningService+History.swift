@@ -17,17 +17,16 @@ extension RunningService {
     /// An installation's history in its order, these events only.
     func history(_ installation: PushID, _ events: [String]) async throws -> [HistoryLine] {
         try await pool.session { session in
-            try session.execute(Self.selectHistory, [.id(installation), .textArray(events)]).map { row in
+            let lines = try session.execute(
+                """
+                SELECT event, status::int, reason, concat_ws(' ', token_hint, environment, purpose) AS token, apns_timestamp, delivery
+                FROM installation_history WHERE installation = \(installation) AND event = ANY (\(events)::text[]) ORDER BY id
+                """)
+            return try lines.map { row in
                 HistoryLine(
-                    event: try row.text(0), status: try row.optionalInt32(1), reason: try row.optionalText(2),
-                    token: try row.optionalText(3), apnsTimestamp: try row.optionalTimestampMilliseconds(4),
-                    delivery: try row.optionalID(5))
+                    event: try row["event"], status: try row["status"], reason: try row["reason"], token: try row["token"],
+                    apnsTimestamp: try row.milliseconds("apns_timestamp"), delivery: try row["delivery"])
             }
         }
     }
-
-    private static let selectHistory: PostgresStatement = """
-        SELECT event, status::int, reason, concat_ws(' ', token_hint, environment, purpose), apns_timestamp, delivery
-        FROM installation_history WHERE installation = $1 AND event = ANY ($2::text[]) ORDER BY id
-        """
 }

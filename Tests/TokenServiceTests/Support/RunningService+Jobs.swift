@@ -4,7 +4,7 @@ import TokenService
 
 /// Jobs between the commit that makes them and the broker's confirm.
 extension RunningService {
-    static let unpublishedJobs: PostgresStatement = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
+    static let unpublishedJobs: PostgresQuery = "SELECT count(*) FROM jobs WHERE published_at IS NULL"
 
     /// Returns when every job is written down as published.
     func allPublished() async throws {

@@ -3,13 +3,13 @@ import Postgres
 import TestSupport
 
 extension RunningService {
-    /// Holds what a statement locks while `body` runs, in a transaction of its own.
+    /// Holds what a query locks while `body` runs, in a transaction of its own.
     func holding<R: Sendable>(
-        _ statement: PostgresStatement, _ parameters: [PostgresValue] = [], _ body: @Sendable () async throws -> R
+        _ query: PostgresQuery, _ body: @Sendable () async throws -> R
     ) async throws -> R {
         let (locked, letGo) = (Signal<Void>(), DispatchSemaphore(value: 0))
         async let holder: Void = pool.transaction { session in
-            _ = try session.execute(statement, parameters)
+            _ = try session.execute(query)
             locked.send(())
             letGo.wait()
         }

@@ -14,31 +14,29 @@ extension APITestClient {
 extension RunningService {
     /// Many installations of one user, each with a token and two lines of history, one of which names nobody.
     func fill(user: String, count: Int) async throws {
-        let parameters: [PostgresValue] = [.text(user), .int64(Int64(count))]
         try await execute(
             """
             INSERT INTO installations (app_id, id, owner, created_at, registered_at)
-            SELECT a.id, gen_random_uuid(), $1, now(), now() FROM apps a, generate_series(1, $2)
-            """, parameters)
+            SELECT a.id, gen_random_uuid(), \(user), now(), now() FROM apps a, generate_series(1, \(count))
+            """)
         try await execute(
             """
             INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
-            SELECT app_id, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM installations WHERE owner = $1
-            """, [parameters[0]])
+            SELECT app_id, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM installations WHERE owner = \(user)
+            """)
         try await execute(
             """
             INSERT INTO installation_history (app_id, installation, at, event, owner)
-            SELECT app_id, id, now(), 'registered', named FROM installations, unnest(ARRAY[$1, NULL]) AS named WHERE owner = $1
-            """, [parameters[0]])
+            SELECT app_id, id, now(), 'registered', named FROM installations, unnest(ARRAY[\(user), NULL]) AS named WHERE owner = \(user)
+            """)
     }
 
     func expectNothing(of user: String, shells: Int64) async throws {
-        let parameters: [PostgresValue] = [.text(user)]
-        #expect(try await count("SELECT count(*) FROM installations WHERE owner = $1", parameters) == 0)
-        #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = $1", parameters) == 0)
-        #expect(try await count("SELECT count(*) FROM notifications WHERE target_user = $1", parameters) == 0)
-        #expect(try await count("SELECT count(*) FROM targets WHERE owner = $1", parameters) == 0)
-        #expect(try await count("SELECT count(*) FROM quiet_hours WHERE owner = $1", parameters) == 0)
+        #expect(try await count("SELECT count(*) FROM installations WHERE owner = \(user)") == 0)
+        #expect(try await count("SELECT count(*) FROM installation_history WHERE owner = \(user)") == 0)
+        #expect(try await count("SELECT count(*) FROM notifications WHERE target_user = \(user)") == 0)
+        #expect(try await count("SELECT count(*) FROM targets WHERE owner = \(user)") == 0)
+        #expect(try await count("SELECT count(*) FROM quiet_hours WHERE owner = \(user)") == 0)
         #expect(try await count("SELECT count(*) FROM erasures") == 0)
         #expect(
             try await count(
@@ -46,14 +44,14 @@ extension RunningService {
                 SELECT count(*) FROM installations WHERE signed_out_reason = 'erased' AND deregistered_at IS NOT NULL AND owner_epoch > 1
                     AND num_nonnulls(owner, throttled_until, stale_since, locale, time_zone, app_version, os_version, device_model) = 0
                 """) == shells)
-        let leftOvers: [PostgresStatement] = [
+        let leftOvers: [PostgresQuery] = [
             "SELECT count(*) FROM tokens t JOIN installations i ON i.id = t.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM receipts r JOIN installations i ON i.id = r.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM installation_history h JOIN installations i ON i.id = h.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM addressees a JOIN installations i ON i.id = a.installation WHERE i.signed_out_reason = 'erased'",
             "SELECT count(*) FROM idempotency_records r LEFT JOIN notifications n ON n.id = r.notification WHERE n.id IS NULL",
         ]
-        for statement in leftOvers { #expect(try await count(statement) == 0) }
+        for query in leftOvers { #expect(try await count(query) == 0) }
         try await expectConsistentCounters()
     }
 
@@ -73,12 +71,12 @@ extension RunningService {
 
 extension PostgresPool {
     /// Holds rows locked from the moment that it says so until it is told otherwise.
-    func transactionHeld(by statement: PostgresStatement, _ held: Signal<Void>, until release: Signal<Void>) async throws {
+    func transactionHeld(by query: PostgresQuery, _ held: Signal<Void>, until release: Signal<Void>) async throws {
         let isReleased = Box<Bool>()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 try await self.transaction { session in
-                    try session.execute(statement)
+                    try session.execute(query)
                     held.send(())
                     while isReleased.value != true { try session.execute("SELECT pg_sleep(0.02)") }
                 }

@@ -22,13 +22,13 @@ extension RunningService {
             """
             WITH made AS (
                 INSERT INTO installations (app_id, id, owner, tags, registered_at, created_at)
-                SELECT $1, ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $3::text, array_remove(ARRAY[$4::text], NULL),
-                    now(), now()
-                FROM generate_series(1, $2::int) AS n RETURNING id, ordinal
+                SELECT \(app.id), ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \(owner)::text,
+                    array_remove(ARRAY[\(tag)::text], NULL), now(), now()
+                FROM generate_series(1, \(Int32(count))::int) AS n RETURNING id, ordinal
             )
             INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)
-            SELECT $1, 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
-            """, [.int64(app.id), .int32(Int32(count)), .optionalText(owner), .optionalText(tag)])
+            SELECT \(app.id), 'production', 'alert', sha256(uuid_send(id)), id, ordinal, now() FROM made
+            """)
     }
 }
 
