@@ -59,11 +59,6 @@ extension PostgresSession {
     /// Runs these as the transaction's last statements, with COMMIT in the same round trip. Only inside ``transaction(isolation:_:)``,
     /// and as the last thing its body does.
     /// - Throws: As ``pipeline(_:)``; nothing is committed then. `.connectionLost(outcomeUnknown: true)` where the answer did not come.
-    @discardableResult @_disfavoredOverload
-    package func commit(with commands: [(PostgresStatement, [PostgresValue])]) throws(PostgresError) -> [PostgresRows] {
-        try commit(with: commands.map { PostgresQuery(sql: $0.sql, parameters: $1) })
-    }
-
     @discardableResult
     package func commit(with queries: [PostgresQuery]) throws(PostgresError) -> [PostgresRows] {
         if case .none = transaction {

@@ -34,20 +34,10 @@ package final class PostgresSession {
     @discardableResult
     package func execute(_ query: PostgresQuery) throws(PostgresError) -> PostgresRows { try run([query], operation: "execute")[0] }
 
-    @discardableResult @_disfavoredOverload
-    package func execute(_ statement: PostgresStatement, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
-        try execute(PostgresQuery(sql: statement.sql, parameters: parameters))
-    }
-
     /// Runs several statements in one round trip, all or nothing: outside a transaction they are one, which is committed when this
     /// returns. The first error is thrown.
     @discardableResult
     package func pipeline(_ queries: [PostgresQuery]) throws(PostgresError) -> [PostgresRows] { try run(queries, operation: "pipeline") }
-
-    @discardableResult @_disfavoredOverload
-    package func pipeline(_ commands: [(PostgresStatement, [PostgresValue])]) throws(PostgresError) -> [PostgresRows] {
-        try pipeline(commands.map { PostgresQuery(sql: $0.sql, parameters: $1) })
-    }
 
     /// Runs one or more commands without parameters, separated by semicolons: migrations, `CREATE DATABASE`, session settings.
     /// Results are dropped.

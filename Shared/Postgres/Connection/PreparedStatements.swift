@@ -1,15 +1,13 @@
 /// What one connection has prepared: name by statement text and parameter types.
 ///
-/// A NULL fits any type, so a statement normally has one entry however its optional parameters come. The number of entries is
+/// A NULL has its type too, so a statement normally has one entry however its optional parameters come. The number of entries is
 /// bounded by the literals in the program, so nothing is ever evicted.
 struct PreparedStatements {
     struct Entry {
         let name: String
         let types: [PostgresType]
 
-        func fits(_ parameters: [PostgresValue]) -> Bool {
-            types.count == parameters.count && zip(types, parameters).allSatisfy { type, value in type == value.type || value.isNull }
-        }
+        func fits(_ parameters: [PostgresValue]) -> Bool { types.elementsEqual(parameters.lazy.map(\.type)) }
     }
 
     private var entries: [String: [Entry]] = [:]

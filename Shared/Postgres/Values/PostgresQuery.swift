@@ -8,13 +8,8 @@ package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
     let sql: String
     let parameters: [PostgresValue]
 
-    init(sql: String, parameters: [PostgresValue]) {
-        self.sql = sql
-        self.parameters = parameters
-    }
-
-    package init(stringLiteral sql: StaticString) { self.init(sql: sql.description, parameters: []) }
-    package init(stringInterpolation text: Interpolation) { self.init(sql: text.sql, parameters: text.parameters) }
+    package init(stringLiteral sql: StaticString) { (self.sql, parameters) = (sql.description, []) }
+    package init(stringInterpolation text: Interpolation) { (sql, parameters) = (text.sql, text.parameters) }
 
     package struct Interpolation: StringInterpolationProtocol {
         fileprivate var sql = ""
@@ -31,11 +26,13 @@ package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
 
         package mutating func appendInterpolation(_ value: some PostgresEncodable) { append(value.postgresValue) }
         package mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
-            append(value?.postgresValue ?? .typedNull(Value.postgresType))
+            append(value?.postgresValue ?? .null(Value.postgresType))
         }
         /// `timestamptz`, UNIX milliseconds.
         package mutating func appendInterpolation(milliseconds: Int64) { append(.timestamp(milliseconds: milliseconds)) }
-        package mutating func appendInterpolation(milliseconds: Int64?) { append(.optionalTimestamp(milliseconds: milliseconds)) }
+        package mutating func appendInterpolation(milliseconds: Int64?) {
+            append(milliseconds.map { .timestamp(milliseconds: $0) } ?? .null(.timestamp))
+        }
         package mutating func appendInterpolation(milliseconds: [Int64]) { append(.timestampArray(milliseconds)) }
         package mutating func appendInterpolation(milliseconds: [Int64?]) { append(.optionalTimestampArray(milliseconds)) }
         /// `jsonb`.

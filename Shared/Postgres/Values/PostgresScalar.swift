@@ -20,7 +20,7 @@ extension Optional: PostgresArrayElement where Wrapped: PostgresScalar {
 extension UInt8: PostgresArrayElement {
     package static var arrayType: PostgresType { .bytes }
     package static func array(_ values: [UInt8]) -> PostgresValue { .bytes(values) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [UInt8] { try column.row.bytes(column.index) }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [UInt8] { try column.required() }
 }
 
 extension Bool: PostgresScalar {
@@ -29,11 +29,9 @@ extension Bool: PostgresScalar {
     package var postgresValue: PostgresValue { .bool(self) }
     package static func array(_ values: [Bool]) -> PostgresValue { .boolArray(values) }
     package static func array(_ values: [Bool?]) -> PostgresValue { .optionalBoolArray(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Bool] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Bool?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Bool] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Bool?] { try column.optionalElements() }
 }
 
 extension Int32: PostgresScalar {
@@ -42,11 +40,9 @@ extension Int32: PostgresScalar {
     package var postgresValue: PostgresValue { .int32(self) }
     package static func array(_ values: [Int32]) -> PostgresValue { .int32Array(values) }
     package static func array(_ values: [Int32?]) -> PostgresValue { .optionalInt32Array(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int32] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int32?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int32] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int32?] { try column.optionalElements() }
 }
 
 extension Int64: PostgresScalar {
@@ -55,11 +51,9 @@ extension Int64: PostgresScalar {
     package var postgresValue: PostgresValue { .int64(self) }
     package static func array(_ values: [Int64]) -> PostgresValue { .int64Array(values) }
     package static func array(_ values: [Int64?]) -> PostgresValue { .optionalInt64Array(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int64] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int64?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int64] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int64?] { try column.optionalElements() }
 }
 
 extension Double: PostgresScalar {
@@ -68,11 +62,9 @@ extension Double: PostgresScalar {
     package var postgresValue: PostgresValue { .double(self) }
     package static func array(_ values: [Double]) -> PostgresValue { .doubleArray(values) }
     package static func array(_ values: [Double?]) -> PostgresValue { .optionalDoubleArray(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Double] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Double?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Double] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Double?] { try column.optionalElements() }
 }
 
 extension String: PostgresScalar {
@@ -81,11 +73,9 @@ extension String: PostgresScalar {
     package var postgresValue: PostgresValue { .text(self) }
     package static func array(_ values: [String]) -> PostgresValue { .textArray(values) }
     package static func array(_ values: [String?]) -> PostgresValue { .optionalTextArray(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [String] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [String?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [String] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [String?] { try column.optionalElements() }
 }
 
 extension PostgresUUID: PostgresScalar {
@@ -94,12 +84,10 @@ extension PostgresUUID: PostgresScalar {
     package var postgresValue: PostgresValue { .uuid(self) }
     package static func array(_ values: [PostgresUUID]) -> PostgresValue { .uuidArray(values) }
     package static func array(_ values: [PostgresUUID?]) -> PostgresValue { .optionalUUIDArray(values) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [PostgresUUID] {
-        try column.row.elements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [PostgresUUID] { try column.elements() }
     package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [PostgresUUID?] {
-        try column.row.optionalElements(column.index)
+        try column.optionalElements()
     }
 }
 
@@ -110,11 +98,9 @@ extension Int: PostgresScalar {
     package var postgresValue: PostgresValue { .int64(Int64(self)) }
     package static func array(_ values: [Int]) -> PostgresValue { .int64Array(values.map(Int64.init)) }
     package static func array(_ values: [Int?]) -> PostgresValue { .optionalInt64Array(values.map { $0.map(Int64.init) }) }
-    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.row.required(column.index) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int?] {
-        try column.row.optionalElements(column.index)
-    }
+    package init(_ column: PostgresColumn) throws(PostgresError) { self = try column.required() }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [Int] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [Int?] { try column.optionalElements() }
 }
 
 /// `bytea[]`.
@@ -122,8 +108,6 @@ extension [UInt8]: PostgresArrayElement, PostgresScalar {
     package static var arrayType: PostgresType { .bytesArray }
     package static func array(_ values: [[UInt8]]) -> PostgresValue { .bytesArray(values) }
     package static func array(_ values: [[UInt8]?]) -> PostgresValue { .optionalBytesArray(values) }
-    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [[UInt8]] { try column.row.elements(column.index) }
-    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [[UInt8]?] {
-        try column.row.optionalElements(column.index)
-    }
+    package static func elements(of column: PostgresColumn) throws(PostgresError) -> [[UInt8]] { try column.elements() }
+    package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [[UInt8]?] { try column.optionalElements() }
 }

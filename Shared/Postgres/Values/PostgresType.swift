@@ -4,9 +4,6 @@ package struct PostgresType: Hashable, Sendable {
 
     init(oid: UInt32) { self.oid = oid }
 
-    /// The server infers the type from where the parameter stands.
-    static let inferred = PostgresType(oid: 0)
-
     package static let bool = PostgresType(oid: 16)
     package static let bytes = PostgresType(oid: 17)
     package static let int64 = PostgresType(oid: 20)
@@ -26,7 +23,6 @@ package struct PostgresType: Hashable, Sendable {
     package static let doubleArray = PostgresType(oid: 1022)
     package static let timestampArray = PostgresType(oid: 1185)
     package static let uuidArray = PostgresType(oid: 2951)
-    package static let jsonbArray = PostgresType(oid: 3807)
 
     static let char = PostgresType(oid: 18)
     static let name = PostgresType(oid: 19)

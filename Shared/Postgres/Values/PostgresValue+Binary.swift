@@ -3,14 +3,14 @@ extension PostgresValue {
     /// - Returns: false when the value lies outside what its type can hold.
     func appendBinary(to buffer: inout [UInt8]) -> Bool {
         switch self {
-        case .null, .typedNull: return true
+        case .null: return true
         case .bool(let value): return value.appendElement(to: &buffer)
         case .int32(let value): return value.appendElement(to: &buffer)
         case .int64(let value): return value.appendElement(to: &buffer)
         case .double(let value): return value.appendElement(to: &buffer)
         case .text(let value): return value.appendElement(to: &buffer)
         case .bytes(let value): return value.appendElement(to: &buffer)
-        case .uuid(let high, let low): return PostgresUUID(high: high, low: low).appendElement(to: &buffer)
+        case .uuid(let value): return value.appendElement(to: &buffer)
         case .timestamp(let milliseconds): return TimestampElement(milliseconds).appendElement(to: &buffer)
         case .jsonb(let value): return JSONBElement(value).appendElement(to: &buffer)
         default: return appendArray(to: &buffer)
@@ -27,7 +27,6 @@ extension PostgresValue {
         case .bytesArray(let values): append(values, of: .bytes, to: &buffer)
         case .uuidArray(let values): append(values, of: .uuid, to: &buffer)
         case .timestampArray(let values): append(values.lazy.map(TimestampElement.init), of: .timestamp, to: &buffer)
-        case .jsonbArray(let values): append(values.lazy.map(JSONBElement.init), of: .jsonb, to: &buffer)
         case .optionalBoolArray(let values): append(values, of: .bool, to: &buffer)
         case .optionalInt32Array(let values): append(values, of: .int32, to: &buffer)
         case .optionalInt64Array(let values): append(values, of: .int64, to: &buffer)
@@ -36,7 +35,6 @@ extension PostgresValue {
         case .optionalBytesArray(let values): append(values, of: .bytes, to: &buffer)
         case .optionalUUIDArray(let values): append(values, of: .uuid, to: &buffer)
         case .optionalTimestampArray(let values): append(values.lazy.map { $0.map(TimestampElement.init) }, of: .timestamp, to: &buffer)
-        case .optionalJSONBArray(let values): append(values.lazy.map { $0.map(JSONBElement.init) }, of: .jsonb, to: &buffer)
         default: false
         }
     }

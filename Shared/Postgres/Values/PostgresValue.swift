@@ -1,11 +1,8 @@
-/// A parameter of a statement. Each case has one PostgreSQL type, sent explicitly and in binary, so nothing is guessed or parsed.
+/// A parameter of a query. Each case has one PostgreSQL type, sent explicitly and in binary, so nothing is guessed or parsed.
 ///
-/// Where the column has another type than the case, cast in the SQL: `$1::text::mood`.
+/// Where the column has another type than the case, cast in the SQL: `\(mood)::text::mood`.
 package enum PostgresValue: Sendable {
-    /// NULL of the type that the server infers. Prefer the `optional…` functions: their type does not depend on the value.
-    case null
-    /// NULL of a stated type.
-    case typedNull(PostgresType)
+    case null(PostgresType)
     case bool(Bool)
     case int32(Int32)
     case int64(Int64)
@@ -13,7 +10,7 @@ package enum PostgresValue: Sendable {
     /// Must not hold U+0000, which PostgreSQL refuses (22021).
     case text(String)
     case bytes([UInt8])
-    case uuid(high: UInt64, low: UInt64)
+    case uuid(PostgresUUID)
     /// `timestamptz`, UNIX milliseconds.
     case timestamp(milliseconds: Int64)
     /// A JSON text; the server checks it (22P02).
@@ -26,7 +23,6 @@ package enum PostgresValue: Sendable {
     case bytesArray([[UInt8]])
     case uuidArray([PostgresUUID])
     case timestampArray([Int64])
-    case jsonbArray([String])
     case optionalBoolArray([Bool?])
     case optionalInt32Array([Int32?])
     case optionalInt64Array([Int64?])
@@ -35,27 +31,12 @@ package enum PostgresValue: Sendable {
     case optionalBytesArray([[UInt8]?])
     case optionalUUIDArray([PostgresUUID?])
     case optionalTimestampArray([Int64?])
-    case optionalJSONBArray([String?])
-
-    package static func uuid(_ value: PostgresUUID) -> PostgresValue { .uuid(high: value.high, low: value.low) }
-    package static func optionalBool(_ value: Bool?) -> PostgresValue { value.map { .bool($0) } ?? .typedNull(.bool) }
-    package static func optionalInt32(_ value: Int32?) -> PostgresValue { value.map { .int32($0) } ?? .typedNull(.int32) }
-    package static func optionalInt64(_ value: Int64?) -> PostgresValue { value.map { .int64($0) } ?? .typedNull(.int64) }
-    package static func optionalDouble(_ value: Double?) -> PostgresValue { value.map { .double($0) } ?? .typedNull(.double) }
-    package static func optionalText(_ value: String?) -> PostgresValue { value.map { .text($0) } ?? .typedNull(.text) }
-    package static func optionalBytes(_ value: [UInt8]?) -> PostgresValue { value.map { .bytes($0) } ?? .typedNull(.bytes) }
-    package static func optionalUUID(_ value: PostgresUUID?) -> PostgresValue { value.map { .uuid($0) } ?? .typedNull(.uuid) }
-    package static func optionalTimestamp(milliseconds value: Int64?) -> PostgresValue {
-        value.map { .timestamp(milliseconds: $0) } ?? .typedNull(.timestamp)
-    }
-    package static func optionalJSONB(_ value: String?) -> PostgresValue { value.map { .jsonb($0) } ?? .typedNull(.jsonb) }
 }
 
 extension PostgresValue {
     var type: PostgresType {
         switch self {
-        case .null: .inferred
-        case .typedNull(let type): type
+        case .null(let type): type
         case .bool: .bool
         case .int32: .int32
         case .int64: .int64
@@ -73,15 +54,11 @@ extension PostgresValue {
         case .bytesArray, .optionalBytesArray: .bytesArray
         case .uuidArray, .optionalUUIDArray: .uuidArray
         case .timestampArray, .optionalTimestampArray: .timestampArray
-        case .jsonbArray, .optionalJSONBArray: .jsonbArray
         }
     }
 
     var isNull: Bool {
-        switch self {
-        case .null, .typedNull: true
-        default: false
-        }
+        if case .null = self { true } else { false }
     }
 }
 

@@ -16,7 +16,7 @@ enum FuzzDatabase {
             case 7: _ = String(binary: value, type: .text)
             case 8: _ = String(binary: value, type: .jsonb)
             case 9: if let read = [UInt8](binary: value, type: .bytes) { expect(.bytes(read), value) }
-            case 10: if let read = PostgresUUID(binary: value, type: .uuid) { expect(.uuid(high: read.high, low: read.low), value) }
+            case 10: if let read = PostgresUUID(binary: value, type: .uuid) { expect(.uuid(read), value) }
             case 11: timestamp(value)
             case 12: array(value) { (read: [Int64?]) in .optionalInt64Array(read) }
             case 13: array(value) { (read: [String?]) in .optionalTextArray(read) }

@@ -9,7 +9,7 @@ extension PushID {
 extension PushID: PostgresScalar {
     package static var postgresType: PostgresType { .uuid }
     package static var arrayType: PostgresType { .uuidArray }
-    package var postgresValue: PostgresValue { .uuid(high: high, low: low) }
+    package var postgresValue: PostgresValue { .uuid(uuid) }
     package static func array(_ values: [PushID]) -> PostgresValue { .uuidArray(values.map(\.uuid)) }
     package static func array(_ values: [PushID?]) -> PostgresValue { .optionalUUIDArray(values.map { $0?.uuid }) }
     package init(_ column: PostgresColumn) throws(PostgresError) { self.init(try PostgresUUID(column)) }
@@ -19,15 +19,4 @@ extension PushID: PostgresScalar {
     package static func optionalElements(of column: PostgresColumn) throws(PostgresError) -> [PushID?] {
         try PostgresUUID.optionalElements(of: column).map { $0.map { PushID($0) } }
     }
-}
-
-extension PostgresValue {
-    package static func id(_ id: PushID) -> PostgresValue { .uuid(high: id.high, low: id.low) }
-    package static func ids(_ ids: some Sequence<PushID>) -> PostgresValue { .uuidArray(ids.map(\.uuid)) }
-    package static func optionalID(_ id: PushID?) -> PostgresValue { .optionalUUID(id?.uuid) }
-}
-
-extension PostgresRow {
-    package func id(_ column: Int) throws(PostgresError) -> PushID { PushID(try uuid(column)) }
-    package func optionalID(_ column: Int) throws(PostgresError) -> PushID? { try optionalUUID(column).map { PushID($0) } }
 }
