@@ -213,10 +213,13 @@ struct JudgementTests {
         }
     }
 
-    @Test("A graceful stop, GOAWAY and a death long after explain no duplicate") func whatExplainsNoDuplicate() throws {
+    @Test("A graceful stop, GOAWAY, the loss of a standby and a death long after explain no duplicate") func whatExplainsNoDuplicate()
+        throws
+    {
         for (kind, target, from) in [
             (FaultRecord.Kind.stop, "dispatcher-1", Int64(5100)), (.goAway, "simulator", 5100), (.stop, "token-service-1", 5100),
             (.kill, "dispatcher-1", 60_000), (.reset, "client>token-service", 5100), (.kill, "token-service-1", 20_000),
+            (.kill, "standby", 5030), (.blackHole, "postgres>standby", 5030),
         ] {
             try expect(.duplicated) { story in
                 story.fault(kind, target, from: from, to: from + 100)

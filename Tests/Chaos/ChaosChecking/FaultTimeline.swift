@@ -154,6 +154,8 @@ extension FaultTimeline {
         if record.target.hasPrefix("dispatcher") { return record.kind == .kill ? [.kill] : [.connection, .lateness] }
         if record.target.hasPrefix("token-service") { return [.publisher, .fences] }
         if record.target.hasPrefix("postgres") { return [.publisher, .fences] }
+        // The other one confirms what is committed.
+        if record.target.hasPrefix("standby") { return [] }
         if record.target.hasPrefix("rabbitmq") { return [.connection, .publisher, .fences] }
         return [.connection, .apns, .lateness]
     }
@@ -161,6 +163,7 @@ extension FaultTimeline {
     private static func linkExcuses(_ record: FaultRecord) -> Set<Excuse> {
         let (from, to) = (record.target.prefix { $0 != ">" }, record.target.drop { $0 != ">" }.dropFirst())
         if from.hasPrefix("client") { return [] }
+        if to.hasPrefix("standby") { return [] }
         // Between servers: what comes of it is what comes of a lost server.
         if from.hasPrefix("rabbitmq") { return [.connection, .publisher, .fences] }
         if from.hasPrefix("token-service") || from.hasPrefix("postgres") { return [.publisher, .fences] }

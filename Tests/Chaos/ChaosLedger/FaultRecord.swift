@@ -54,7 +54,7 @@ package struct FaultRecord: LedgerRecord, Equatable {
 
     package var id: Int64
     package var kind: Kind
-    /// A process (`dispatcher-1`, `token-service-2`, `postgres`, `rabbitmq`, `simulator`), or a link.
+    /// A process (`dispatcher-1`, `token-service-2`, `postgres`, `standby`, `rabbitmq`, `simulator`), or a link.
     package var target: String
     package var process: Int64?
     package var beganAt: Int64

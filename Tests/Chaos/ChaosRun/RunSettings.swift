@@ -39,7 +39,7 @@ struct RunSettings: Sendable {
 
     var firstPrograms: String { otherPrograms ?? programs }
     var logFolder: String { "\(folder)/logs" }
-    var hasStandby: Bool { size.isCluster || plannedKinds.contains(.postgresFailover) }
+    var hasStandbys: Bool { size.isCluster || !Set(plannedKinds).isDisjoint(with: [.postgresFailover, .standbyKill]) }
     /// The links to RabbitMQ and PostgreSQL are TLS.
     var hasTLS: Bool { !Set(plannedKinds).isDisjoint(with: [.serverTLSCut, .serverTLSGarbled, .serverCertificate]) }
     var setsClocks: Bool {

@@ -151,14 +151,17 @@ extension FaultInjector {
         try await heal(&record)
     }
 
-    /// What is committed stands on both, so nothing can be committed meanwhile.
-    func cutStandby(seconds: Double) async throws {
+    /// What is committed stands on the primary and the other standby meanwhile.
+    func cut(_ standby: PostgresServer, seconds: Double) async throws {
         let network = try network()
-        guard let one = platform.postgres.machine, let other = platform.standby?.machine else { throw ChaosError("there is no standby") }
-        var record = begin(.blackHole, "postgres>postgres", detail: "the primary from its standby")
+        guard let one = platform.database.machine, let other = standby.machine else {
+            throw ChaosError("this fault needs the scenario cluster")
+        }
+        var record = begin(.blackHole, "postgres>standby", detail: "the primary from \(standby.name)")
         try await network.separate(one, other)
         try await Task.sleep(for: .seconds(seconds))
         try await network.join(one, other)
-        try await heal(&record)
+        end(&record)
+        try await recover(&record) { await databasesAreReady() }
     }
 }

@@ -14,7 +14,7 @@ extension FaultInjector {
 
     func fillPostgresDisk(seconds: Double) async throws {
         guard let disk = platform.postgresDisk else { return skip() }
-        let postgres = platform.postgres
+        let postgres = platform.databases.all[0]
         try await fill(disk, "postgres", postgres.program, seconds: seconds) { await postgres.isReady() }
     }
 

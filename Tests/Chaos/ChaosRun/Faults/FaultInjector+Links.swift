@@ -11,7 +11,7 @@ extension FaultInjector {
     }
 
     private func drawLink(_ random: inout SeededGenerator) throws -> (name: String, proxy: FaultProxy) {
-        let names = platform.links.names { !$0.hasSuffix(">postgres-2") }
+        let names = platform.links.names { !$0.contains(">postgres-") }
         guard let name = names.randomElement(using: &random), let proxy = platform.links[name] else { throw ChaosError("there is no link") }
         return (name, proxy)
     }

@@ -111,14 +111,27 @@ extension FaultInjector {
         try await recover(&record) { await everythingIsReady() }
     }
 
-    /// The primary dies for good; the standby, which has everything that was committed, takes over.
+    /// The primary dies for good, and the standby that has more of what was committed takes over.
     func failOver() async throws {
-        guard let standby = platform.standby else { throw ChaosError("there is no second PostgreSQL") }
-        var record = begin(.failover, "postgres", process: platform.postgres.program.processID)
-        await platform.postgres.program.stop(SIGKILL)
-        try await standby.promote()
-        platform.hasFailedOver()
+        var record = begin(.failover, "postgres", process: platform.database.program.processID)
+        try await platform.databases.failOver()
         end(&record)
-        try await recover(&record) { await everythingIsReady() }
+        try await recover(&record) { await databasesAreReady() }
+    }
+
+    /// What is committed stands on the primary and the other standby meanwhile.
+    func kill(_ standby: PostgresServer, awayFor seconds: Double) async throws {
+        var record = begin(.kill, "standby", process: standby.program.processID, detail: standby.name)
+        await standby.program.stop(SIGKILL)
+        try await Task.sleep(for: .seconds(seconds))
+        try standby.program.start()
+        end(&record)
+        try await recover(&record) { await databasesAreReady() }
+    }
+
+    /// The next fault waits for the standbys too: with one of two away, it could take the last one.
+    func databasesAreReady() async -> Bool {
+        guard await platform.databases.everyStandbyFollows() else { return false }
+        return await everythingIsReady()
     }
 }

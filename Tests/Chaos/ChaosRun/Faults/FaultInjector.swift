@@ -98,11 +98,18 @@ final class FaultInjector: Sendable {
         case .serviceCut: try await cutOff(try draw(platform.services, &random), seconds: seconds(entry, 15))
         case .serviceNodeCut:
             try await separate(try draw(platform.services, &random), from: node(entry), seconds: seconds(entry, 20))
-        case .standbyCut: try await cutStandby(seconds: seconds(entry, 10))
+        case .standbyCut: try await cut(standby(entry), seconds: seconds(entry, 20))
+        case .standbyKill: try await kill(standby(entry), awayFor: seconds(entry, 20))
         }
     }
 
     private func node(_ entry: FaultPlan.Entry) -> BrokerServer { platform.brokers[entry.number % platform.brokers.count] }
+
+    private func standby(_ entry: FaultPlan.Entry) throws -> PostgresServer {
+        let standbys = platform.databases.standbys
+        guard standbys.count > 1 else { throw ChaosError("there are no two standbys") }
+        return standbys[entry.number % standbys.count]
+    }
 
     private func seconds(_ entry: FaultPlan.Entry, _ usual: Double) -> Double { platform.settings.size.seconds[entry.kind] ?? usual }
 

@@ -58,6 +58,7 @@ enum FaultKind: String, CaseIterable, Sendable {
     case serviceCut = "service-cut"
     case serviceNodeCut = "service-node-cut"
     case standbyCut = "standby-cut"
+    case standbyKill = "standby-kill"
 
     /// For `--help`.
     var meaning: String {
@@ -81,7 +82,7 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .postgresBackendKill: "every connection to PostgreSQL is terminated"
         case .postgresKill: "kill -9 of PostgreSQL"
         case .postgresFreeze: "every process of PostgreSQL stands still for thirty seconds"
-        case .postgresFailover: "kill -9 of PostgreSQL for good; the second one, which follows it synchronously, takes over"
+        case .postgresFailover: "kill -9 of PostgreSQL for good; of its two standbys, the one that has more takes over"
         case .linkCut: "every connection of one link is reset"
         case .linkPause: "nothing moves on one link for some seconds, nothing is lost"
         case .linkBlackHole: "what is sent on one link vanishes for some seconds, without a word"
@@ -120,7 +121,8 @@ enum FaultKind: String, CaseIterable, Sendable {
         case .nodesRestart: "one RabbitMQ node after the other is stopped and started again"
         case .serviceCut: "the machine of a token service or a dispatcher is cut off from everything for fifteen seconds"
         case .serviceNodeCut: "a token service or a dispatcher cannot reach one RabbitMQ node for twenty seconds"
-        case .standbyCut: "PostgreSQL's primary and its standby cannot reach each other for ten seconds"
+        case .standbyCut: "PostgreSQL's primary and one of its two standbys cannot reach each other for twenty seconds"
+        case .standbyKill: "kill -9 of one of PostgreSQL's two standbys, which comes back twenty seconds later (in any scenario)"
         case .overload: "three times as many send requests as are accepted at saturation, for a minute; nothing is broken"
         }
     }

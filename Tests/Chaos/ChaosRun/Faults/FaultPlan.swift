@@ -19,9 +19,10 @@ struct FaultPlan: Sendable {
         if let only {
             let room = max(1, Int(Double(size.notifications) / size.rate / (size.spacing / .seconds(1))) - 2)
             kinds = only.isEmpty ? [] : (0..<room).map { only[$0 % only.count] }
-            // There is one standby.
+            // A failover leaves one standby, and no commit is possible without it.
             if let first = kinds.firstIndex(of: .postgresFailover) {
-                kinds = kinds.enumerated().filter { $0.offset == first || $0.element != .postgresFailover }.map(\.element)
+                let needsBoth: Set<FaultKind> = [.postgresFailover, .standbyCut, .standbyKill]
+                kinds = kinds.prefix(first + 1) + kinds.dropFirst(first + 1).filter { !needsBoth.contains($0) }
             }
         } else if let sequence = size.sequence {
             kinds = sequence

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 import TestSupport
 
 /// The platform under fire: real servers, two token services, three dispatchers and the simulated Apple. Either there is a proxy on every link between
@@ -23,8 +22,7 @@ final class Platform: Sendable {
     let settings: RunSettings
     /// nil where everything is on this machine.
     let network: Network?
-    let postgres: PostgresServer
-    let standby: PostgresServer?
+    let databases: PostgresServers
     /// The nodes of RabbitMQ: one or three.
     let brokers: [BrokerServer]
     /// Of both servers, where they speak TLS.
@@ -39,21 +37,14 @@ final class Platform: Sendable {
     /// Where they keep their files, where these disks are to be filled.
     let brokerDisk: SmallDisk?
     let postgresDisk: SmallDisk?
-    private let isFailedOver = Atomic(false)
 
     /// The PostgreSQL that takes writes.
-    var database: PostgresServer { isFailedOver.load(ordering: .acquiring) ? standby ?? postgres : postgres }
-    func hasFailedOver() { isFailedOver.store(true, ordering: .releasing) }
-
+    var database: PostgresServer { databases.primary }
     /// The only node, or the first of three.
     var broker: BrokerServer { brokers[0] }
     var services: [Service] { tokenServices + dispatchers }
     /// For who watches: any node will do.
     var brokerURI: String { BrokerServer.uri(of: brokers) }
-    /// All that may be killed, by name.
-    var programs: [OwnedProgram] {
-        brokers.map(\.program) + [postgres.program, simulator] + services.map(\.program) + (standby.map { [$0.program] } ?? [])
-    }
 
     /// Starts the servers and makes everything else ready to be started.
     init(_ settings: RunSettings) async throws {
@@ -65,7 +56,8 @@ final class Platform: Sendable {
         let nodes = Self.nodes(settings)
         let brokerDisk = try await Self.disk(.brokerDiskFull, "\(data)/\(nodes[nodes.count - 1])/mnesia", mebibytes: 256, settings)
         self.brokerDisk = brokerDisk
-        postgresDisk = try await Self.disk(.postgresDiskFull, "\(data)/postgres", mebibytes: 384, settings)
+        let postgresDisk = try await Self.disk(.postgresDiskFull, "\(data)/postgres", mebibytes: 384, settings)
+        self.postgresDisk = postgresDisk
         certificates = settings.hasTLS ? try await ServerCertificates(folder: "\(data)/certificates") : nil
         let certificates = certificates
         brokers = try nodes.map { name in
@@ -74,21 +66,10 @@ final class Platform: Sendable {
                 network: network, register: register)
         }
         try brokers[0].start()
-        postgres = try await PostgresServer(
-            name: "postgres", on: network?["postgres"], folder: "\(data)/postgres" + (postgresDisk == nil ? "" : "/data"),
-            hasStandby: settings.hasStandby, options: Self.postgresOptions(isSmall: postgresDisk != nil, certificates), logs: logs,
-            register: register)
-        try postgres.program.start()
-        try await waitUntil("PostgreSQL serves", postgres.program) { [postgres] in await postgres.isReady() }
-        if settings.hasStandby {
-            let standby = try await PostgresServer(
-                following: postgres, on: network?["postgres-2"], folder: "\(data)/postgres-2", logs: logs, register: register)
-            try standby.program.start()
-            try await waitUntil("the second PostgreSQL serves", standby.program) { await standby.isReady() }
-            self.standby = standby
-        } else {
-            standby = nil
-        }
+        databases = try await PostgresServers(
+            Self.databases(settings), network: network,
+            folder: { name in "\(data)/\(name)" + (postgresDisk != nil && name == "postgres" ? "/data" : "") },
+            options: Self.postgresOptions(isSmall: postgresDisk != nil, certificates), logs: logs, register: register)
         let clocks = try Self.clocks(settings)
         self.clocks = clocks
         var links = Links()
@@ -96,8 +77,8 @@ final class Platform: Sendable {
         simulatorURL = "http://\(Self.hub(network)):\(ports[2])"
         simulator = try Self.simulator(settings, Self.hub(network), ports, register)
         let maker = ServiceMaker(
-            settings: settings, network: network, brokers: brokers, postgres: postgres, standby: standby, certificates: certificates,
-            apns: ports, clocks: clocks, register: register)
+            settings: settings, network: network, brokers: brokers, databases: databases.all, certificates: certificates, apns: ports,
+            clocks: clocks, register: register)
         tokenServices = try (1...Self.tokenServices).map { try maker.tokenService("token-service-\($0)", &links) }
         dispatchers = try (1...Self.dispatchers).map { try maker.dispatcher("dispatcher-\($0)", &links) }
         self.links = links
@@ -115,10 +96,14 @@ final class Platform: Sendable {
         settings.size.isCluster ? (1...3).map { "rabbitmq-\($0)" } : ["rabbitmq"]
     }
 
+    private static func databases(_ settings: RunSettings) -> [String] {
+        settings.hasStandbys ? ["postgres", "postgres-2", "postgres-3"] : ["postgres"]
+    }
+
     private static func network(_ settings: RunSettings) async throws -> Network? {
         guard settings.size.isCluster else { return nil }
         let services = (1...tokenServices).map { "token-service-\($0)" } + (1...dispatchers).map { "dispatcher-\($0)" }
-        return try await Network(of: nodes(settings) + ["postgres", "postgres-2"] + services, list: "\(settings.folder)/namespaces")
+        return try await Network(of: nodes(settings) + databases(settings) + services, list: "\(settings.folder)/namespaces")
     }
 
     /// Where this program and the simulated Apple are.
@@ -161,8 +146,7 @@ final class Platform: Sendable {
         for service in services where !(await service.program.stop()) { late.append(service.program.name) }
         if !(await simulator.stop()) { late.append(simulator.name) }
         for node in brokers { await node.stop() }
-        await standby?.stop()
-        await postgres.stop()
+        await databases.stop()
         links.stop()
         await network?.remove()
         await brokerDisk?.unmount()

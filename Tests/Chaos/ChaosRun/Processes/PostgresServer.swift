@@ -1,10 +1,9 @@
 import Foundation
 import TestSupport
 
-/// The run's own PostgreSQL: fsync and synchronous commits are on. With a second one it is the primary of two: what is committed stands on both.
+/// A PostgreSQL of the run's own: fsync and synchronous commits are on.
 final class PostgresServer: Sendable {
-    static let standbyName = "standby"
-
+    let name: String
     let address: String
     let port: Int
     let folder: String
@@ -12,16 +11,21 @@ final class PostgresServer: Sendable {
     let machine: Machine?
     let program: OwnedProgram
 
-    /// Makes the data folder; does not start it.
+    /// Its data folder is made by ``makePrimary()`` or ``makeStandby(of:)``; neither starts it.
     init(
-        name: String, on machine: Machine? = nil, folder: String, hasStandby: Bool, options: [String] = [], logs: String,
-        register: ProcessList
-    ) async throws {
-        (self.machine, self.folder, address, port) = (machine, folder, Self.address(machine), try FreePorts.choose(1)[0])
-        program = try Self.program(
-            name, machine, folder, port, options + (hasStandby ? ["-c", "synchronous_standby_names=\(Self.standbyName)"] : []), logs,
-            register)
-        try await Self.makeFolder(folder)
+        _ name: String, on machine: Machine?, port: Int, folder: String, options: [String], logs: String, register: ProcessList
+    ) throws {
+        (self.name, self.machine, self.port, self.folder) = (name, machine, port, folder)
+        address = Self.address(machine)
+        let command = try ServerPrograms.chosen.postgres(
+            "postgres", ["-D", folder, "-p", "\(port)", "-h", address, "-k", "", "-c", "max_connections=200"] + options)
+        program = try OwnedProgram(name, command, on: machine, folder: logs, register: register)
+    }
+
+    static func address(_ machine: Machine?) -> String { machine?.address ?? "127.0.0.1" }
+
+    func makePrimary() async throws {
+        try await makeFolder()
         try await Self.run("initdb", ["-D", folder, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C"])
         guard machine != nil else { return }
         let rules = try FileHandle(forWritingTo: URL(filePath: "\(folder)/pg_hba.conf"))
@@ -30,34 +34,22 @@ final class PostgresServer: Sendable {
         try rules.close()
     }
 
-    /// A standby that follows `primary`, which must be running.
-    init(following primary: PostgresServer, on machine: Machine? = nil, folder: String, logs: String, register: ProcessList) async throws {
-        (self.machine, self.folder, address, port) = (machine, folder, Self.address(machine), try FreePorts.choose(1)[0])
-        program = try Self.program("postgres-2", machine, folder, port, [], logs, register)
-        try await Self.makeFolder(folder)
+    /// - Parameter primary: It must be running.
+    func makeStandby(of primary: PostgresServer) async throws {
+        try await makeFolder()
         try await Self.run(
             "pg_basebackup",
             [
                 "-D", folder, "-R", "-X", "stream", "-c", "fast", "-d",
-                "host=\(primary.address) port=\(primary.port) user=postgres application_name=\(Self.standbyName)",
+                "host=\(primary.address) port=\(primary.port) user=postgres",
             ])
-    }
-
-    private static func address(_ machine: Machine?) -> String { machine?.address ?? "127.0.0.1" }
-
-    private static func program(
-        _ name: String, _ machine: Machine?, _ folder: String, _ port: Int, _ options: [String], _ logs: String, _ register: ProcessList
-    ) throws -> OwnedProgram {
-        let command = try ServerPrograms.chosen.postgres(
-            "postgres", ["-D", folder, "-p", "\(port)", "-h", address(machine), "-k", "", "-c", "max_connections=200"] + options)
-        return try OwnedProgram(name, command, on: machine, folder: logs, register: register)
     }
 
     private static func run(_ program: String, _ arguments: [String]) async throws {
         try await Tool.run(try ServerPrograms.chosen.postgres(program, arguments))
     }
 
-    private static func makeFolder(_ folder: String) async throws {
+    private func makeFolder() async throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         if geteuid() == 0 {
             try await Tool.run(ServerPrograms.chosen.chown(["postgres", folder]))
@@ -75,6 +67,18 @@ final class PostgresServer: Sendable {
     @discardableResult
     func query(_ sql: String) async throws -> String {
         try await Tool.run("/usr/bin/psql", ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql])
+    }
+
+    /// Whether this standby still receives something from its primary.
+    func receives() async -> Bool {
+        let count = try? await query("SELECT count(*) FROM pg_stat_wal_receiver")
+        return count?.trimmingCharacters(in: .whitespacesAndNewlines) != "0"
+    }
+
+    /// How far this standby is, in bytes of WAL.
+    func received() async throws -> Int64 {
+        let position = try await query("SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'")
+        return Int64(position.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
     }
 
     /// A standby becomes a primary.

@@ -5,8 +5,7 @@ struct ServiceMaker {
     let settings: RunSettings
     let network: Network?
     let brokers: [BrokerServer]
-    let postgres: PostgresServer
-    let standby: PostgresServer?
+    let databases: [PostgresServer]
     let certificates: ServerCertificates?
     /// The ports of the simulated Apple: production, sandbox.
     let apns: [Int]
@@ -71,16 +70,15 @@ struct ServiceMaker {
     private func postgresURL(_ name: String, _ links: inout Links) throws -> String {
         var options = "connect_timeout=2"
         var hosts: [String] = []
-        for (number, server) in ([postgres] + (standby.map { [$0] } ?? [])).enumerated() {
+        for (number, server) in databases.enumerated() {
             if network != nil {
                 hosts.append("\(server.address):\(server.port)")
             } else {
-                let link = "\(name)>postgres\(number == 0 ? "" : "-2")"
                 let opening: FaultProxy.Opening? = number == 0 && certificates != nil ? .postgres : nil
-                hosts.append("127.0.0.1:\(try links.add(link, to: server.port, opening: opening))")
+                hosts.append("127.0.0.1:\(try links.add("\(name)>\(server.name)", to: server.port, opening: opening))")
             }
         }
-        if standby != nil { options += "&target_session_attrs=read-write" }
+        if databases.count > 1 { options += "&target_session_attrs=read-write" }
         if let certificates { options += "&sslmode=verify-full&sslrootcert=\(certificates.authority)" }
         return "postgresql://postgres@\(hosts.joined(separator: ","))/postgres?\(options)"
     }
