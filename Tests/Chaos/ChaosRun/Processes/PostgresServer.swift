@@ -77,8 +77,11 @@ final class PostgresServer: Sendable {
 
     /// How far this standby is, in bytes of WAL.
     func received() async throws -> Int64 {
-        let position = try await query("SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'")
-        return Int64(position.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        let answer = try await query("SELECT pg_wal_lsn_diff(greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()), '0/0')")
+        guard let position = Int64(answer.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+            throw ChaosError("\(name) does not say how far it is: \(answer)")
+        }
+        return position
     }
 
     /// A standby becomes a primary.
