@@ -41,7 +41,7 @@ final class PostgresServers: Sendable {
         return [
             "synchronous_standby_names=ANY 1 (*)",
             "primary_conninfo=\(places) user=postgres target_session_attrs=read-write tcp_user_timeout=3000",
-            "wal_keep_size=2GB", "max_locks_per_transaction=256", "wal_sender_timeout=10s", "wal_receiver_timeout=10s",
+            "wal_keep_size=2GB", "max_locks_per_transaction=256", "wal_log_hints=on", "wal_sender_timeout=10s", "wal_receiver_timeout=10s",
             "wal_retrieve_retry_interval=1s",
         ]
     }
