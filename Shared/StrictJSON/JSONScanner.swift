@@ -11,6 +11,8 @@ package struct JSONScanner {
     package internal(set) var position = 0
     let maximumDepth: Int
     var depth = 0
+    /// How many more values a tree may have.
+    var valuesLeft = Int.max
 
     package init(_ source: [UInt8], maximumDepth: Int = JSONScanner.defaultMaximumDepth) {
         self.source = source

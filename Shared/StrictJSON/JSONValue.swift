@@ -21,13 +21,16 @@ package struct JSONValue: Sendable {
 
     /// Reads exactly one value.
     ///
-    /// Refuses: more than `maximumBytes`, nesting beyond `maximumDepth`, a name twice in one object, broken UTF-8, half surrogate
-    /// pairs, numbers that begin with 0 or are not finite, and anything after the value.
+    /// Refuses: more than `maximumBytes` or `maximumValues`, nesting beyond `maximumDepth`, a name twice in one object, broken UTF-8, half
+    /// surrogate pairs, numbers that begin with 0 or are not finite, and anything after the value.
+    /// - Parameter maximumValues: Each of them takes 40 bytes, also one that is a single digit in the text.
     package static func parse(
-        _ bytes: [UInt8], maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumBytes: Int = defaultMaximumBytes
+        _ bytes: [UInt8], maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumBytes: Int = defaultMaximumBytes,
+        maximumValues: Int = .max
     ) throws(JSONError) -> JSONValue {
         guard bytes.count <= maximumBytes else { throw JSONError(at: 0, in: bytes, "longer than \(maximumBytes) bytes") }
         var scanner = JSONScanner(bytes, maximumDepth: maximumDepth)
+        scanner.valuesLeft = maximumValues
         let value = try scanner.value()
         try scanner.finish()
         return value
@@ -99,6 +102,8 @@ extension JSONScanner {
     /// Reads any one value into a tree. Recursion is bounded by the depth limit.
     package mutating func value() throws(JSONError) -> JSONValue {
         let first = peek()
+        guard valuesLeft > 0 else { throw error("more values than are taken") }
+        valuesLeft -= 1
         let start = position
         let kind: JSONValue.Kind
         switch first {

@@ -90,6 +90,13 @@ struct JSONValueTests {
         #expect(throws: JSONError.self) { try JSONValue.parse(Array("[1]".utf8), maximumBytes: 2) }
     }
 
+    @Test("Values are counted where they are limited, on every level")
+    func limitsValues() throws {
+        let text = Array(#"[1,{"a":[2,3]}]"#.utf8)
+        #expect(try JSONValue.parse(text, maximumValues: 6).arrayValue?.count == 2)
+        #expect(throws: JSONError.self) { try JSONValue.parse(text, maximumValues: 5) }
+    }
+
     @Test("A name twice is found among many names too")
     func findsTheSameNameAmongMany() throws {
         let names = (0..<1000).map { "\"n\($0)\":0" }

@@ -116,7 +116,7 @@ package struct TokenService: Sendable {
         let limits = configuration.limits
         let shedding = LoadShedding(limits: limits, pool: pool)
         metrics.gauge(.requestsInProgress) { Double(shedding.requestsInProgress) }
-        let streams = StreamLimit(limits, metrics: metrics)
+        let streams = StreamLimit(limits.concurrentStreams, reason: .streams, metrics: metrics)
         metrics.gauge(.streamsInProgress) { Double(streams.streamsInProgress) }
         let router = APIRouter(
             admission: AdmissionMiddleware(
@@ -137,7 +137,9 @@ package struct TokenService: Sendable {
                 pool: pool,
                 intake: NotificationIntake(
                     pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache),
-                cancellation: outbox.cancellation, metrics: metrics, logger: logger),
+                cancellation: outbox.cancellation, uploads: StreamLimit(limits.concurrentUploads, reason: .uploads, metrics: metrics),
+                metrics: metrics,
+                logger: logger),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics),
             privacy: PrivacyController(

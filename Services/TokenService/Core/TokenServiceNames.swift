@@ -92,7 +92,8 @@ package enum MetricName: String, CaseIterable {
         case .requestsInProgress: "Requests that are being worked on."
         case .streamsInProgress: "Imports and exports that are under way."
         case .requestsRateLimited: "Requests refused because their key makes too many."
-        case .requestsShed: "Requests refused because too many are being worked on, are streamed or wait for the database, by reason."
+        case .requestsShed:
+            "Requests refused because too many are being worked on, streamed or uploaded, or wait for the database, by reason."
         case .registrations: "Registrations, by whether the installation was new."
         case .signOuts: "Installations signed out by request."
         case .accepted: "Notifications answered 202, by lane and whether it was a replay."

@@ -89,6 +89,35 @@ struct SendCommandTests {
         }
     }
 
+    @Test func aFileOfUsersOrInstallationsIsUploadedWhereItIsLong() async throws {
+        try await RunningService.run(.init(without: { $0 is Relay })) { running in
+            let shop = try await running.client.makeApp()
+            let short = try TemporaryFile("ada\r\n\r\ngrace \"hopper\"\n")
+            defer { short.remove() }
+            try await Self.pushctl(shop, "send", "shop", "--users-file", short.path, "--title", "Hello")
+            let named: [String] = try await running.pool.session { session in
+                try session.execute("SELECT owner FROM targets ORDER BY place").column("owner")
+            }
+            #expect(named == ["ada", #"grace "hopper""#])
+            let long = try TemporaryFile((1...1001).map { "\(installation($0))" }.joined(separator: "\n"))
+            defer { long.remove() }
+            for _ in 1...2 {
+                try await Self.pushctl(
+                    shop, "send", "shop", "--installations-file", long.path, "--body", "Hello", "--idempotency-key", "k")
+            }
+            let lanes: [String] = try await running.pool.session { session in
+                try session.execute("SELECT lane FROM notifications ORDER BY id").column("lane")
+            }
+            #expect(lanes == ["soon", "bulk"])
+            let broken = try TemporaryFile("")
+            defer { broken.remove() }
+            let failure = await #expect(throws: CommandFailure.self) {
+                try await Self.pushctl(shop, "send", "shop", "--users-file", broken.path, "--title", "Hello")
+            }
+            #expect(failure?.description.contains("/to/users: at least one") == true)
+        }
+    }
+
     @Test func whatGoesToNoAppLeavesAnEarlierFileAsItIs() async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()

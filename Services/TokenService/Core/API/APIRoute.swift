@@ -55,6 +55,7 @@ package struct APIRoute: Hashable, Sendable {
     package static let restoreQuarantine = APIRoute(.post, "/v1/apps/{app}/quarantine/restore", .admin)
     package static let send = APIRoute(.post, "/v1/apps/{app}/notifications", .send)
     package static let sendBatch = APIRoute(.post, "/v1/apps/{app}/notifications/batch", .send)
+    package static let upload = APIRoute(.post, "/v1/apps/{app}/notifications/upload", .send)
     package static let validate = APIRoute(.post, "/v1/apps/{app}/notifications/validate", .send)
     package static let cancelNotification = APIRoute(.delete, "/v1/apps/{app}/notifications/{id}", .send)
     package static let readNotification = APIRoute(.get, "/v1/apps/{app}/notifications/{id}", .read)

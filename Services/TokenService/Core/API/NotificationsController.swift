@@ -12,30 +12,49 @@ struct NotificationsController: Sendable {
     let pool: PostgresPool
     let intake: NotificationIntake
     let cancellation: Cancellation
+    let uploads: StreamLimit
     let metrics: TokenServiceMetrics
     let logger: Logger
 
     func bind(to router: APIRouter) {
         router.on(.send, send)
+        router.on(.upload, upload)
         router.on(.sendBatch, sendBatch)
         router.on(.validate, validate)
         router.on(.readNotification, read)
         router.on(.cancelNotification, cancel)
     }
 
-    /// Parse, validate, accept, answer 202.
     @Sendable private func send(_ call: APICall) async throws -> Response {
         let app = try call.app()
         let body = try await call.body(maximumBytes: NotificationRequest.maximumBodyBytes)
+        return try await send(body, of: call, app: app)
+    }
+
+    /// The same with a long list.
+    @Sendable private func upload(_ call: APICall) async throws -> Response {
+        let app = try call.app()
+        let place = try uploads.enter()
+        defer { place.end() }
+        return try await offItsLoop {
+            let body = try await call.body(maximumBytes: NotificationRequest.maximumUploadBytes)
+            return try await send(body, of: call, app: app, isUpload: true)
+        }
+    }
+
+    /// Parse, validate, accept, answer 202.
+    private func send(_ body: RequestBody, of call: APICall, app: App, isUpload: Bool = false) async throws -> Response {
         let now = UnixTime.milliseconds()
         let idempotency = try Self.idempotency(call, body: body)
         var request: NotificationRequest
         do {
-            request = try Self.request(of: call, body, now: now)
+            request = try Self.request(of: call, body, now: now, isUpload: isUpload)
         } catch let fault as APIError {
             guard let idempotency, let known = try await earlier([idempotency], app: app)[0] else { throw fault }
             return answer(try known.get())
         }
+        // As the ordinary requests that it would take.
+        call.charge(((request.target.count ?? 1) - 1) / NotificationRequest.Target.maximumListed)
         if request.pushType == .background {
             request.warnings += try await pool.session { [request] session in
                 let recent = try AudienceCount(session: session, app: app).recentBackgroundPushes(request.target, now: now)
@@ -81,8 +100,10 @@ struct NotificationsController: Sendable {
         return JSONAnswer.response(.ok, NotificationValidation.response, validation)
     }
 
-    private static func request(of call: APICall, _ body: RequestBody, now: Int64) throws -> NotificationRequest {
-        let request = try body.object { NotificationRequest(&$0, source: body.bytes, now: now) }
+    private static func request(of call: APICall, _ body: RequestBody, now: Int64, isUpload: Bool = false) throws -> NotificationRequest {
+        let request = try body.object(maximumValues: isUpload ? NotificationRequest.maximumUploadValues : .max) {
+            NotificationRequest(&$0, source: body.bytes, now: now, isUpload: isUpload)
+        }
         try request.checkLane(of: call.caller)
         return request
     }

@@ -43,14 +43,17 @@ struct RequestBody: Sendable {
     /// - Parameters:
     ///   - allowsEmpty: Take no body for an empty object.
     ///   - maximumDepth: How deep arrays and objects may nest.
+    ///   - maximumValues: How many values there may be: they bound what the body takes in memory beside its bytes.
     /// - Throws: ``APIError`` with every problem that was found.
     func object<Content>(
-        allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, _ read: (inout JSONObjectReader) -> Content?
+        allowsEmpty: Bool = false, maximumDepth: Int = JSONScanner.defaultMaximumDepth, maximumValues: Int = .max,
+        _ read: (inout JSONObjectReader) -> Content?
     ) throws -> Content {
         let value: JSONValue
         do {
             value = try JSONValue.parse(
-                bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumDepth: maximumDepth, maximumBytes: limit)
+                bytes.isEmpty && allowsEmpty ? Array("{}".utf8) : bytes, maximumDepth: maximumDepth, maximumBytes: limit,
+                maximumValues: maximumValues)
         } catch {
             throw APIError(.badRequest, "malformed_json", "The body is not JSON", error.description)
         }

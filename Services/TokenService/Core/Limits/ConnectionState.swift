@@ -41,8 +41,9 @@ struct ConnectionState {
 
     /// So many bytes must arrive within each ``bodyTimeout``.
     static let portion = 65_536
-    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read.
-    static let maximumThrownAway = 16 << 20
+    /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read. As much as
+    /// the largest body that any route takes: whoever is refused at once while sending one reads why.
+    static let maximumThrownAway = 32 << 20
 
     let bodyTimeout: TimeAmount
     /// Until the timer is to fire.

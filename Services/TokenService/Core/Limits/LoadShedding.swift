@@ -5,7 +5,7 @@ import Synchronization
 /// stay fast, and callers learn early that they should come back.
 final class LoadShedding: Sendable {
     enum Reason: String, Sendable, CaseIterable {
-        case requests, database, streams
+        case requests, database, streams, uploads
     }
 
     private let limits: RequestLimits

@@ -9,6 +9,8 @@ package struct RequestLimits: Equatable, Sendable {
     package var concurrentRequests: Int
     /// Of ``concurrentRequests`` no part: answers that are written while they are worked on.
     package var concurrentStreams: Int
+    /// Of ``concurrentRequests``: bodies of up to 32 MiB, each in memory as a whole.
+    package var concurrentUploads: Int
     /// Callers that may wait for a database connection before requests are refused.
     package var waitingForDatabase: Int
     package var connections: Int
@@ -21,6 +23,7 @@ package struct RequestLimits: Equatable, Sendable {
         requestsPerSecondPerKey = try config.integer("http.requestsPerSecondPerKey", default: 20_000, in: 0...1_000_000)
         concurrentRequests = try config.integer("http.maxConcurrentRequests", default: 500, in: 1...100_000)
         concurrentStreams = try config.integer("http.maxConcurrentStreams", default: 16, in: 1...10_000)
+        concurrentUploads = try config.integer("http.maxConcurrentUploads", default: 4, in: 1...1000)
         waitingForDatabase = try config.integer("postgres.maxWaiting", default: 200, in: 1...100_000)
         connections = try config.integer("http.maxConnections", default: 1000, in: 1...100_000)
         bodyTimeout = try config.seconds("http.bodyTimeoutSeconds", default: 30, in: 1...3600)

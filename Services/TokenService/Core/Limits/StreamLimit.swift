@@ -1,14 +1,18 @@
 import Synchronization
 
 /// Long answers that are written while they are worked on: import, export, a user's export. They outlive their handler, and each holds a
-/// chunk in memory and comes to the database again and again, so they are counted by themselves.
+/// chunk in memory and comes to the database again and again, so they are counted by themselves. Another one counts uploads, whose bodies
+/// are held in memory.
 final class StreamLimit: Sendable {
     private let maximum: Int
+    private let reason: LoadShedding.Reason
     private let metrics: TokenServiceMetrics
     private let count = Atomic<Int>(0)
 
-    init(_ limits: RequestLimits, metrics: TokenServiceMetrics) {
-        maximum = limits.concurrentStreams
+    /// - Parameter reason: What its refusals are counted as.
+    init(_ maximum: Int, reason: LoadShedding.Reason, metrics: TokenServiceMetrics) {
+        self.maximum = maximum
+        self.reason = reason
         self.metrics = metrics
     }
 
@@ -18,7 +22,7 @@ final class StreamLimit: Sendable {
     func enter() throws -> Place {
         guard count.add(1, ordering: .relaxed).oldValue < maximum else {
             leave()
-            metrics.shed(.streams)
+            metrics.shed(reason)
             throw APIError.overloaded
         }
         return Place(self)
@@ -26,7 +30,7 @@ final class StreamLimit: Sendable {
 
     private func leave() { count.subtract(1, ordering: .relaxed) }
 
-    /// One stream's. Given back when the body of the answer ends, however it does, or goes away without having been begun.
+    /// One stream's or upload's. Given back when the body of the answer ends, however it does, or goes away without having been begun.
     final class Place: Sendable {
         private let limit: StreamLimit
         private let isOver = Atomic<Bool>(false)

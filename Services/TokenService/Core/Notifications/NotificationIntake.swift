@@ -3,14 +3,17 @@ import PushModel
 import SystemIO
 
 /// `POST /v1/apps/{app}/notifications`: one durable transaction, then 202, then the publishing. Requests that come
-/// while a commit is under way share the next one.
+/// while a commit is under way share the next one. A long list has a transaction of its own.
 package struct NotificationIntake: Sendable {
     private static let maximumBatch = 128
     /// A third of the statement's cost does not depend on how many are in it: fewer than that are better off in the next batch, which
     /// begins as soon as the first is committed.
     private static let worthwhileBatch = 64
     private static let concurrentBatches = 2
+    /// For everything that the transaction of a long list does, waiting for a connection included.
+    private static let longListDeadline = Duration.seconds(30)
 
+    private let pool: PostgresPool
     private let publisher: JobPublisher
     private let backlog: PublishBacklog
     private let relay: WakeUp
@@ -18,6 +21,7 @@ package struct NotificationIntake: Sendable {
     private let queue: CommitQueue<NotificationStore.Item, NotificationStore.Insertion>
 
     package init(pool: PostgresPool, publisher: JobPublisher, backlog: PublishBacklog, relay: WakeUp, holds: HoldCache) {
+        self.pool = pool
         self.publisher = publisher
         self.backlog = backlog
         self.relay = relay
@@ -44,8 +48,18 @@ package struct NotificationIntake: Sendable {
         try backlog.admit()
         let submission = submission(request, app: app, idempotency: idempotency, traceparent: traceparent, now: now)
         let insertion: Result<NotificationStore.Insertion, any Error>
-        do { insertion = .success(try await queue.submit(submission.item)) } catch { insertion = .failure(error) }
+        do { insertion = .success(try await commit(submission.item)) } catch { insertion = .failure(error) }
         return try settle(submission, insertion).get()
+    }
+
+    /// A hundred thousand rows take seconds: a batch's other requests would wait for them.
+    private func commit(_ item: NotificationStore.Item) async throws -> NotificationStore.Insertion {
+        guard item.notification.request.target.isLong else { return try await queue.submit(item) }
+        let insertions = try await pool.transaction(deadline: Self.longListDeadline) { session in
+            try NotificationStore(session: session).insert([item])
+        }
+        guard let insertion = insertions.first else { throw MissingAnswer() }
+        return insertion
     }
 
     /// Accepts many requests of one caller, each as if it had come alone. They share transactions. Of two with the same key, the later one

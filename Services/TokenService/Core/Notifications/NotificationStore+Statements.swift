@@ -129,12 +129,12 @@ extension NotificationStore {
             """
     }
 
-    /// Fan-out finds its targets later, page by page. Any process may begin with it when it is due. What is due at once does not wait for the
-    /// accepting process's clock.
+    /// Fan-out finds its targets later, page by page; ``insertTargets(of:)`` says whom a list names. Any process may begin with it when it is
+    /// due. What is due at once does not wait for the accepting process's clock.
     static func insertForFanOut(_ item: Item) -> [PostgresQuery] {
         let notification = item.notification
         let request = notification.request
-        let (id, app, target, size) = (notification.id, item.app.id, request.target, request.target.size)
+        let (id, app, target) = (notification.id, item.app.id, request.target)
         let (notBefore, localTime) = (request.timing.notBefore, request.timing.localTime?.description)
         var queries: [PostgresQuery] = [
             """
@@ -146,7 +146,7 @@ extension NotificationStore {
                 ) AS asked
             ), left_to_fan_out AS (
                 INSERT INTO fan_outs (notification, lane, target, entries, tags, query, not_before, local_time, lifetime_ms, due_at, free_from)
-                SELECT \(id), \(request.lane), \(size.kind), \(size.entries)::bigint, \(target.tags?.description),
+                SELECT \(id), \(request.lane), \(target.kind), \(target.count)::bigint, \(target.tags?.description),
                     \(target.tags?.searchText)::text::tsquery, not_before, local_time, \(request.timing.lifetime), due_at, due_at
                 FROM moment
             )
@@ -163,7 +163,6 @@ extension NotificationStore {
             FROM moment
             """
         ]
-        if let targets = insertTargets(of: item) { queries.append(targets) }
         if let supersession = supersession(of: item) {
             queries.append(CancellationStore.supersede(supersession, with: id))
             queries.append(CancellationStore.hastenSuperseded(supersession))
@@ -177,39 +176,6 @@ extension NotificationStore {
                 """)
         }
         return queries
-    }
-
-    /// Whom a list names, as they are now: with the owners' epochs, and tokens with their installations. A token that belongs to no
-    /// installation is left out: it reaches no device, and nothing would tell whose it was when that user asks to be erased.
-    private static func insertTargets(of item: Item) -> PostgresQuery? {
-        let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
-        switch request.target {
-        case .users(let users):
-            return """
-                INSERT INTO targets (notification, place, app_id, owner)
-                SELECT \(id), place, \(app), owner FROM unnest(\(users)::text[]) WITH ORDINALITY AS named (owner, place)
-                """
-        case .installations(let installations):
-            return """
-                INSERT INTO targets (notification, place, app_id, installation, owner_epoch)
-                SELECT \(id), place, \(app), named.id, i.owner_epoch
-                FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS named (id, place)
-                LEFT JOIN installations i ON i.app_id = \(app) AND i.id = named.id
-                """
-        case .tokens(let tokens):
-            return """
-                INSERT INTO targets (notification, place, app_id, installation, owner_epoch, token)
-                SELECT \(id), place, \(app), held.id, held.owner_epoch, named.token
-                FROM unnest(\(tokens.map(\.bytes))::bytea[]) WITH ORDINALITY AS named (token, place) CROSS JOIN LATERAL (
-                    SELECT i.owner_epoch, i.id FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
-                    -- IS TRUE: by the token, of all indexes that begin with the app.
-                    WHERE t.app_id = \(app) AND t.token = named.token
-                        AND (t.purpose = \(request.pushType.purpose) AND t.state = 'active') IS TRUE
-                    ORDER BY t.registered_at DESC LIMIT 1
-                ) AS held
-                """
-        case .user, .installation, .tags, .all: return nil
-        }
     }
 
     /// Older notifications in the same app with the same key and target.
@@ -252,13 +218,10 @@ extension NotificationRequest {
             && receipts != .failures
     }
 
-    /// Every receipt where the sender named the addressees; counters for an audience, whose size is not known before.
+    /// Every receipt where the sender named the addressees; counters for an audience, which is large or of a size that is not known before.
     var keptReceipts: Receipts {
         if let receipts { return receipts }
-        switch target {
-        case .tags, .all: return .failures
-        case .user, .users, .installation, .installations, .tokens: return .all
-        }
+        return target.count == nil || target.isLong ? .failures : .all
     }
 }
 
@@ -267,16 +230,15 @@ extension NotificationRequest.Target {
     fileprivate var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
     fileprivate var tags: TagExpression? { if case .tags(let expression) = self { expression } else { nil } }
 
-    /// How many it names; nil where it is found among the app's installations.
-    fileprivate var size: (kind: NotificationAddress.Kind, entries: Int?) {
+    fileprivate var kind: NotificationAddress.Kind {
         switch self {
-        case .user: (.user, 1)
-        case .users(let users): (.users, users.count)
-        case .installation: (.installation, 1)
-        case .installations(let installations): (.installations, installations.count)
-        case .tokens(let tokens): (.tokens, tokens.count)
-        case .tags: (.tags, nil)
-        case .all: (.all, nil)
+        case .user: .user
+        case .users: .users
+        case .installation: .installation
+        case .installations: .installations
+        case .tokens: .tokens
+        case .tags: .tags
+        case .all: .all
         }
     }
 }

@@ -48,7 +48,10 @@ package struct NotificationStore {
         let resolvable = newcomers.filter(\.notification.request.isResolvedAtOnce)
         for item in newcomers where !item.notification.request.isResolvedAtOnce {
             fannedOut.insert(item.notification.id)
-            queries += Self.insertForFanOut(item)
+            let targets = Self.insertTargets(of: item)
+            // Of a long list one after another: a connection keeps a buffer of the size of what once travelled together.
+            for part in targets.dropLast() { try session.execute(part) }
+            queries += Self.insertForFanOut(item) + targets.suffix(1)
         }
         if !resolvable.isEmpty { queries.append(Self.insertResolved(resolvable)) }
         let replays = try items.map { item in isFresh(item) ? nil : try item.idempotency.map { try claimedEarlier($0, app: item.app) } }

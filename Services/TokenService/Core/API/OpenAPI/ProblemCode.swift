@@ -84,7 +84,9 @@ extension ProblemCode {
     package var kind: ProblemKind {
         switch self {
         case .malformedJSON:
-            ProblemKind(400, "The body is not JSON", "The body is empty, no JSON, deeper than 32 levels or names a field twice.")
+            ProblemKind(
+                400, "The body is not JSON",
+                "The body is empty, no JSON, deeper than 32 levels, has far more values than are taken, or names a field twice.")
         case .invalidRequest: .invalid("The body is JSON but something in it is missing, wrong or unknown; `errors` points to each fault.")
         case .invalidID: .invalid("An id in the path or the query is not a UUID.")
         case .invalidPath: .invalid("A part of the path is empty, too long, not UTF-8 or holds U+0000.")

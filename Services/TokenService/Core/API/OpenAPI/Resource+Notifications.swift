@@ -2,27 +2,41 @@ import PushModel
 
 extension Resource {
     static let notifications = Resource(
-        "Notifications", "Sending, and what became of it.", [send, sendBatch, validate, cancel, read])
+        "Notifications", "Sending, and what became of it.", [send, sendBatch, upload, validate, cancel, read])
 
     private static let send = Operation(
         .send, "sendNotification", "Send a notification",
         "202 means that it is durable and will be sent: at least once, unless `on_unknown` is `drop` or `resend_once`.",
-        parameters: [
-            .header(
-                "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
-                "The same key with the same body answers the same again, for at least 24 hours per app and API key."),
-            .header("traceparent", .string(), "W3C trace context; travels with the notification."),
-        ],
-        request: .json(NotificationRequest.schema),
-        answers: [
-            Answer(
-                202, "Accepted.", .json(NotificationReceipt.response),
-                headers: [
-                    .always("Location", .string(), "Where its state can be read."),
-                    .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
-                ])
-        ],
-        problems: [.idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull])
+        parameters: sendParameters, request: .json(NotificationRequest.schema), answers: [accepted], problems: sendProblems)
+
+    private static let upload = Operation(
+        .upload, "uploadNotification", "Send a notification to up to 100,000 users or installations",
+        """
+        The same as sending, with a longer list in `to`. Each 1000 entries count as a request. A list of more than 1000 is an audience: by itself \
+        its lane is `bulk` and its `receipts` are `failures`.
+        """,
+        parameters: sendParameters,
+        request: OperationBody(
+            mediaTypes: ["application/json"], schema: NotificationRequest.uploadSchema, description: "At most 32 MiB."),
+        answers: [accepted], problems: sendProblems)
+
+    private static let sendParameters: [Parameter] = [
+        .header(
+            "Idempotency-Key", .string(pattern: "^[ -~]{1,255}$").example("order-4711-packed"),
+            "The same key with the same body answers the same again, for at least 24 hours per app and API key."),
+        .header("traceparent", .string(), "W3C trace context; travels with the notification."),
+    ]
+
+    private static let accepted = Answer(
+        202, "Accepted.", .json(NotificationReceipt.response),
+        headers: [
+            .always("Location", .string(), "Where its state can be read."),
+            .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),
+        ])
+
+    private static let sendProblems: [ProblemCode] = [
+        .idempotencyInProgress, .idempotencyKeyReused, .invalidIdempotencyKey, .laneNotAllowed, .backlogFull,
+    ]
 
     private static let sendBatch = Operation(
         .sendBatch, "sendNotifications", "Send up to 1000 notifications in one request",

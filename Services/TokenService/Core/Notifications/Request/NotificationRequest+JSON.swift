@@ -4,14 +4,19 @@ package import StrictJSON
 extension NotificationRequest {
     /// A body with its lists and its locales; each payload has a limit of its own.
     package static let maximumBodyBytes = 1 << 20
+    /// An upload's body: 100,000 names of 256 bytes fit.
+    package static let maximumUploadBytes = 32 << 20
+    /// What an upload's list can have, and any other body beside it.
+    package static let maximumUploadValues = Target.maximumUploaded + maximumBodyBytes / 2
 
     /// Reads the body of `POST /v1/apps/{app}/notifications`; every fault goes to `body.problems`.
     /// - Parameters:
     ///   - source: the bytes that the body was parsed from; payloads are cut out of them.
     ///   - now: UNIX milliseconds.
+    ///   - isUpload: It is the body of `…/notifications/upload`, whose lists may be longer.
     /// - Returns: nil where something is missing or wrong.
-    package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64) {
-        let target = body.target()
+    package init?(_ body: inout JSONObjectReader, source: [UInt8], now: Int64, isUpload: Bool = false) {
+        let target = body.target(isUpload: isUpload)
         let due = body.dueTime(now: now)
         // A local time has come to some zones before the request is made; what is sent then is sent now.
         let drafts = body.drafts(source: source, sendingTime: due.map { max(now, $0.earliest) })

@@ -24,7 +24,7 @@ extension Lane {
     package static func derived(from target: NotificationRequest.Target, _ type: PushType) -> Lane {
         switch target {
         case .user, .installation: type == .background ? .soon : .now
-        case .users, .installations, .tokens: .soon
+        case .users, .installations, .tokens: target.isLong ? .bulk : .soon
         case .tags, .all: .bulk
         }
     }

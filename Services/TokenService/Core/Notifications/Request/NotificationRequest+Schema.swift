@@ -2,10 +2,14 @@ import PushModel
 
 /// What a sender says: the body of sending and of validating.
 extension NotificationRequest {
-    static let schema = JSONSchema.named("NewNotification", body.example(example))
+    static let schema = JSONSchema.named("NewNotification", body(to: targetSchema).example(example(to: .map(["user": "ada"]))))
 
-    private static let body = JSONSchema.request([
-        .required("to", targetSchema),
+    static let uploadSchema = JSONSchema.named(
+        "NotificationUpload", body(to: uploadTargetSchema).example(example(to: .map(["users": .texts(["ada", "grace"])]))))
+
+    private static func body(to target: JSONSchema) -> JSONSchema { .request([.required("to", target)] + fieldsBesideTarget) }
+
+    private static let fieldsBesideTarget: [JSONSchema.Field] = [
         .omissible("content", contentSchema, "What to show, in typed fields. Either this or payload."),
         .omissible("payload", payload, "The whole APNs body, passed on byte for byte; at most 4096 bytes, voip 5120."),
         .omissible(
@@ -31,7 +35,7 @@ extension NotificationRequest {
         .omissible("urgent", JSONSchema.boolean.standard(false), "Also in the user's quiet hours."),
         .omissible(
             "lane", .words(Lane.self),
-            "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags and all. Slower is free; faster needs the scope admin."
+            "One lane never waits behind another. By itself: now for one user or installation, soon for lists and for background pushes, bulk for tags, for all and for lists of more than 1000. Slower is free; faster needs the scope admin."
         ),
         .omissible(
             "supersede_key", .string(64).example("ride-4711-eta"),
@@ -47,13 +51,11 @@ extension NotificationRequest {
             5 seconds of the 202; drop it. By itself: drop for a Live Activity's start, because two activities would show; resend_once for \
             voip and pushtotalk, because a late ring is worse than none; resend for all else.
             """),
-    ])
+    ]
 
-    private static let example = DocumentNode.map([
-        "to": .map(["user": "ada"]),
-        "content": contentExample,
-        "collapse_id": "order-4711", "ttl_seconds": 3600,
-    ])
+    private static func example(to target: DocumentNode) -> DocumentNode {
+        .map(["to": target, "content": contentExample, "collapse_id": "order-4711", "ttl_seconds": 3600])
+    }
 
     private static let payload = JSONSchema.dictionary(.anything).example(.map(["aps": .map(["alert": "Your order is packed"])]))
 
@@ -62,16 +64,26 @@ extension NotificationRequest {
         "Target",
         .oneOf(
             .request([.required("user", .user, "Every device that this user is signed in on.")]),
-            .request([.required("users", .array(.user, minimum: 1, maximum: 1000), "Whoever is named twice is meant once.")]),
+            .request([.required("users", .array(.user, minimum: 1, maximum: Target.maximumListed), "Whoever is named twice is meant once.")]
+            ),
             .request([.required("installation", .uuid)]),
-            .request([.required("installations", .array(.uuid, minimum: 1, maximum: 1000))]),
-            .request([.required("tokens", .array(.deviceToken, minimum: 1, maximum: 1000))]),
+            .request([.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumListed))]),
+            .request([.required("tokens", .array(.deviceToken, minimum: 1, maximum: Target.maximumListed))]),
             .request([
                 .required(
                     "tags", .string(8192).example("ios-17 AND (beta OR staff) AND NOT muted"),
                     "NOT binds closest, then AND, then OR. A tag with blanks or operators in it stands in double quotes. At most 100 tags.")
             ]),
             .request([.required("all", .boolean.example(true), "Every installation of the app; true.")])))
+
+    /// Exactly one.
+    private static let uploadTargetSchema = JSONSchema.named(
+        "UploadTarget",
+        .oneOf(
+            .request([
+                .required("users", .array(.user, minimum: 1, maximum: Target.maximumUploaded), "Whoever is named twice is meant once.")
+            ]),
+            .request([.required("installations", .array(.uuid, minimum: 1, maximum: Target.maximumUploaded))])))
 
     private static let variantSchema = JSONSchema.request(
         "Variant", [.omissible("content", contentSchema), .omissible("payload", payload)])

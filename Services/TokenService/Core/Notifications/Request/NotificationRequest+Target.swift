@@ -2,13 +2,30 @@ import PushModel
 import StrictJSON
 
 extension NotificationRequest.Target {
-    /// How many a list may name; more of them are a tag, or several requests.
+    /// How many a list may name; more users or installations are an upload, or a tag.
     package static let maximumListed = 1000
+    /// How many users or installations an upload may name.
+    package static let maximumUploaded = 100_000
+
+    /// Nil where it is found among the app's installations.
+    var count: Int? {
+        switch self {
+        case .user, .installation: 1
+        case .users(let users): users.count
+        case .installations(let installations): installations.count
+        case .tokens(let tokens): tokens.count
+        case .tags, .all: nil
+        }
+    }
+
+    /// More than an ordinary request may name: in everything that depends on the size, it is an audience.
+    var isLong: Bool { count.map { $0 > Self.maximumListed } ?? false }
 }
 
 extension JSONObjectReader {
     /// Exactly one kind of target. Whoever is named twice in a list is meant once: lists come out of joins.
-    mutating func target() -> NotificationRequest.Target? {
+    /// - Parameter isUpload: Only users and installations, and more of them.
+    mutating func target(isUpload: Bool) -> NotificationRequest.Target? {
         guard var to = object("to") else { return nil }
         let stated = ["user", "users", "installation", "installations", "tokens", "tags", "all"].filter { to.optionalValue($0) != nil }
         to.finish()
@@ -16,11 +33,16 @@ extension JSONObjectReader {
             problem("to", "ambiguous_target", "exactly one of user, users, installation, installations, tokens, tags and all")
             return nil
         }
+        guard !isUpload || stated[0] == "users" || stated[0] == "installations" else {
+            problem("to", "not_allowed", "an upload is to users or installations; …/notifications takes everything else")
+            return nil
+        }
+        let maximum = isUpload ? NotificationRequest.Target.maximumUploaded : NotificationRequest.Target.maximumListed
         switch stated[0] {
         case "user": return to.string("user", maximumBytes: StatedUser.maximumBytes).map { .user($0) }
-        case "users": return to.users().map { .users($0) }
+        case "users": return to.users(maximum).map { .users($0) }
         case "installation": return to.installation().map { .installation($0) }
-        case "installations": return to.installations().map { .installations($0) }
+        case "installations": return to.installations(maximum).map { .installations($0) }
         case "tokens": return to.deviceTokens().map { .tokens($0) }
         case "tags": return to.tagExpression().map { .tags($0) }
         default: return to.everybody()
@@ -33,9 +55,9 @@ extension JSONObjectReader {
         return all ? .all : nil
     }
 
-    private mutating func users() -> [String]? {
+    private mutating func users(_ maximum: Int) -> [String]? {
         // By bytes, as the database compares them (``ExactText``).
-        listed("users", maximumBytes: StatedUser.maximumBytes)?.firstOfEach { Array($0.utf8) }
+        listed("users", maximum, maximumBytes: StatedUser.maximumBytes)?.firstOfEach { Array($0.utf8) }
     }
 
     private mutating func installation() -> PushID? {
@@ -45,14 +67,15 @@ extension JSONObjectReader {
         return id
     }
 
-    private mutating func installations() -> [PushID]? {
-        listed("installations", maximumBytes: 36, "invalid_id", "a UUID") { PushID($0) }
+    private mutating func installations(_ maximum: Int) -> [PushID]? {
+        listed("installations", maximum, maximumBytes: 36, "invalid_id", "a UUID") { PushID($0) }
     }
 
     private mutating func deviceTokens() -> [DeviceToken]? {
-        listed("tokens", maximumBytes: 2 * DeviceToken.maximumBytes, "invalid_token", "an even number of hex digits") {
-            DeviceToken(hex: $0)
-        }
+        listed(
+            "tokens", NotificationRequest.Target.maximumListed, maximumBytes: 2 * DeviceToken.maximumBytes, "invalid_token",
+            "an even number of hex digits"
+        ) { DeviceToken(hex: $0) }
     }
 
     private mutating func tagExpression() -> TagExpression? {
@@ -66,18 +89,21 @@ extension JSONObjectReader {
     }
 
     /// An empty list is refused: what was filtered down to nobody must not look like a success.
-    private mutating func listed(_ key: String, maximumBytes: Int) -> [String]? {
-        guard let texts = strings(key, maximumCount: NotificationRequest.Target.maximumListed, maximumBytes: maximumBytes) else {
+    private mutating func listed(_ key: String, _ maximum: Int, maximumBytes: Int) -> [String]? {
+        let uploaded = NotificationRequest.Target.maximumUploaded
+        if key != "tokens", maximum < uploaded, let count = optionalValue(key)?.arrayValue?.count, count > maximum {
+            problem(key, "too_many", "at most \(maximum) elements; POST …/notifications/upload takes \(uploaded)")
             return nil
         }
+        guard let texts = strings(key, maximumCount: maximum, maximumBytes: maximumBytes) else { return nil }
         if texts.isEmpty { problem(key, "too_few", "at least one") }
         return texts
     }
 
     private mutating func listed<Element: Hashable>(
-        _ key: String, maximumBytes: Int, _ code: String, _ detail: String, _ read: (String) -> Element?
+        _ key: String, _ maximum: Int, maximumBytes: Int, _ code: String, _ detail: String, _ read: (String) -> Element?
     ) -> [Element]? {
-        guard let texts = listed(key, maximumBytes: maximumBytes) else { return nil }
+        guard let texts = listed(key, maximum, maximumBytes: maximumBytes) else { return nil }
         var elements: [Element] = []
         for (index, text) in texts.enumerated() {
             if let element = read(text) { elements.append(element) } else { problem(key, step: "/\(index)", code, detail) }
@@ -88,8 +114,8 @@ extension JSONObjectReader {
 
 extension Array {
     /// Without those whose key an earlier one has.
-    fileprivate func firstOfEach(_ key: (Element) -> some Hashable) -> [Element] {
-        var seen = Set<AnyHashable>(minimumCapacity: count)
-        return filter { seen.insert(AnyHashable(key($0))).inserted }
+    fileprivate func firstOfEach<Key: Hashable>(_ key: (Element) -> Key) -> [Element] {
+        var seen = Set<Key>(minimumCapacity: count)
+        return filter { seen.insert(key($0)).inserted }
     }
 }
