@@ -13,6 +13,9 @@ struct CommandTests {
             ["send", "shop", "--title", "t", "--user", "a", "--installation", "b"],
             ["send", "shop", "--user", "a"],
             ["send", "shop", "--user", "a", "--title", "t", "--payload", "f"],
+            ["send", "shop", "--title", "t", "--users-file", "f", "--installations-file", "g"],
+            ["send", "shop", "--title", "t", "--users-file", "f", "--user", "a"], ["send", "shop", "--users-file", "f"],
+            ["send", "shop", "--users-file", "-", "--payload", "-"], ["send", "shop", "--file", "f", "--users-file", "g"],
             ["send", "shop", "--file", "f", "--user", "a"], ["send", "shop", "--file", "f", "--lane", "bulk"],
             ["send-batch"], ["send-batch", "shop"], ["send-batch", "shop", "f", "--from-line", "0"],
             ["send-batch", "shop", "f", "--attempts", "0"],
@@ -60,6 +63,8 @@ struct CommandTests {
         let command = try PushCommand.parseAsRoot(["send", "shop", "--user", "ada", "--body", "hello", "--ttl-seconds", "60"])
         let send = try #require(command as? SendCommand)
         #expect(send.user == "ada" && send.body == "hello" && send.ttlSeconds == 60)
+        let many = try PushCommand.parseAsRoot(["send", "shop", "--users-file", "-", "--title", "t"])
+        #expect((many as? SendCommand)?.usersFile == "-")
     }
 
     @Test("How long a hold lasts is written with its unit") func holdDurations() throws {

@@ -7,7 +7,8 @@ struct SendCommand: AsyncParsableCommand {
         commandName: "send", abstract: "Send a notification.",
         discussion: """
             Either --file with the whole request, in JSON as POST …/notifications takes it (targets, locales, times and all), or the simple \
-            case by options: --user or --installation, with --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
+            case by options: --user or --installation, or --users-file or --installations-file with one in each line, up to 100,000; with \
+            --title and/or --body, or --payload FILE with an APNs payload that is sent verbatim. \
             'pushctl validate' says what a request would do.
             Exit codes with --wait: 0 APNs accepted every delivery, 2 only some of them, 3 none (nobody to send to, or all failed).
             """)
@@ -17,6 +18,8 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "A file with the whole request; - for standard input.") var file: String?
     @Option(help: "To every device of this user.") var user: String?
     @Option(help: "To this installation.") var installation: String?
+    @Option(help: "To the users that this file names, one in each line; - for standard input.") var usersFile: String?
+    @Option(help: "To the installations that this file names, one in each line; - for standard input.") var installationsFile: String?
     @Option(help: "The alert's title.") var title: String?
     @Option(help: "The alert's body.") var body: String?
     @Option(help: "A file with the APNs payload, a JSON object.") var payload: String?
@@ -26,18 +29,22 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Stay until every delivery has its outcome, and show them.") var wait = false
 
     func validate() throws {
-        let options = [user, installation, title, body, payload, lane, ttlSeconds.map(String.init)]
+        let (one, many) = ([user, installation], [usersFile, installationsFile])
+        let options = one + many + [title, body, payload, lane, ttlSeconds.map(String.init)]
         if file != nil {
             guard options.allSatisfy({ $0 == nil }) else { throw ValidationError("with --file, everything stands in the file") }
             return
         }
-        guard (user == nil) != (installation == nil) else { throw ValidationError("give --file, or one of --user and --installation") }
+        guard (one + many).count(where: { $0 != nil }) == 1 else {
+            throw ValidationError("give --file, or one of --user, --installation, --users-file and --installations-file")
+        }
+        guard (many + [payload]).count(where: { $0 == "-" }) <= 1 else { throw ValidationError("standard input can be read once") }
         guard (payload == nil) != (title == nil && body == nil) else { throw ValidationError("give --title/--body or --payload") }
     }
 
     func run() async throws {
-        let request = try request()
-        let path = "/v1/apps/\(app.percentEncoded)/notifications"
+        let (request, isUpload) = try request()
+        let path = "/v1/apps/\(app.percentEncoded)/notifications\(isUpload ? "/upload" : "")"
         try await connection.withClient { client in
             let accepted = try await client.post(path, json: request, idempotencyKey: idempotencyKey).value
             guard let id = accepted["id"]?.stringValue else { throw CommandFailure("the notification was accepted without an id") }
@@ -53,20 +60,38 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
-    private func request() throws -> [UInt8] {
-        if let file { return try InputFile.read(file) }
+    /// How many the ordinary request takes.
+    private static let maximumListed = 1000
+
+    private func request() throws -> (json: [UInt8], isUpload: Bool) {
+        if let file { return (try InputFile.read(file), false) }
         let content = try content()
+        let (users, installations) = (try Self.lines(of: usersFile), try Self.lines(of: installationsFile))
         var writer = JSONWriter()
         writer.object { request in
             request.object("to") { to in
                 to.field("user", user)
                 to.field("installation", installation)
+                if let users { to.field("users", users) }
+                if let installations { to.field("installations", installations) }
             }
             request.field("payload", raw: content)
             request.field("lane", lane)
             request.field("ttl_seconds", ttlSeconds)
         }
-        return writer.bytes
+        return (writer.bytes, (users ?? installations ?? []).count > Self.maximumListed)
+    }
+
+    /// The lines of a file that are not empty; nil without a file.
+    static func lines(of file: String?) throws -> [String]? {
+        guard let file else { return nil }
+        let lines = try InputFile.read(file).split(separator: UInt8(ascii: "\n")).map { line in
+            line.last == UInt8(ascii: "\r") ? line.dropLast() : line
+        }
+        return try lines.filter { !$0.isEmpty }.map { line in
+            guard let text = String(validating: line, as: UTF8.self) else { throw CommandFailure("a line of \(file) is not UTF-8") }
+            return text
+        }
     }
 
     private func content() throws -> [UInt8] {
