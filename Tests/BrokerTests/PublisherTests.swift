@@ -17,7 +17,7 @@ struct PublisherTests {
             try await whileRunning(publisher) {
                 let outcomes = await publisher.publish(ids.map { .job(topology, id: $0) }, deadline: nil)
                 #expect(outcomes == [PublishOutcome](repeating: .confirmed, count: ids.count))
-                #expect(publisher.state == .ready)
+                #expect(publisher.state == .ready && publisher.peer?.contains(":") == true)
                 #expect(publisher.pending == 0)
             }
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 200)])

@@ -53,6 +53,9 @@ package final class Consumer: Service, Sendable {
     /// Whether all subscriptions are in place.
     package var isConnected: Bool { core.status.withLock { $0.isConnected } }
 
+    /// The node that it is connected to (`192.0.2.1:5672`); nil without a connection.
+    package var peer: String? { core.status.withLock { $0.peer } }
+
     /// Received and not settled yet; a parcel counts as one until all of it is settled.
     package var unsettled: Int { core.status.withLock { $0.unsettled } }
 

@@ -28,6 +28,8 @@ final class ConsumerCore: Sendable {
 
     struct Status {
         var isConnected = false
+        /// Of the connection.
+        var peer: String?
         var unsettled = 0
         /// Set once a stop was asked for.
         var stopAt: ContinuousClock.Instant?

@@ -129,6 +129,7 @@ final class ConsumerLoop {
     private func setConnected(_ isConnected: Bool) {
         core.status.withLock {
             $0.isConnected = isConnected
+            $0.peer = isConnected ? connection?.peer : nil
             $0.unsettled = batcher.outstanding
         }
         core.metrics.connected.record(isConnected ? 1 : 0)

@@ -40,6 +40,9 @@ package final class Publisher: Service, Sendable {
 
     package var state: PublisherState { core.status.withLock { $0.state } }
 
+    /// The node that it is connected to (`192.0.2.1:5672`); nil without a connection.
+    package var peer: String? { core.status.withLock { $0.peer } }
+
     /// Messages that were taken and have no outcome yet.
     package var pending: Int { core.status.withLock { $0.pending } }
 

@@ -27,6 +27,8 @@ final class PublisherCore: Sendable {
 
     struct Status {
         var state = PublisherState.connecting
+        /// Of the connection.
+        var peer: String?
         var pending = 0
         var pendingBytes = 0
         /// Set once a stop was asked for.

@@ -186,7 +186,10 @@ final class PublisherLoop {
     }
 
     private func setState(_ state: PublisherState) {
-        core.status.withLock { $0.state = state }
+        core.status.withLock {
+            $0.state = state
+            $0.peer = connection?.peer
+        }
         core.metrics.blocked.record(state == .blocked ? 1 : 0)
     }
 

@@ -158,6 +158,24 @@ struct ControlTests {
         #expect(bench.acknowledged.count == 1)
     }
 
+    @Test("Where the stream is read from another node than the one that confirms, only a marker lets sending go on")
+    func otherNode() throws {
+        let bench = try CoreBench()
+        bench.core.readsWhereItPublishes = false
+        for tag in [1, 2] as [UInt64] {
+            bench.tick(after: CoreRules.standardConfirmPatience - 1)
+            #expect(bench.gate.isOpen)
+            // What is published meanwhile is confirmed, as far as anybody knows.
+            bench.take(Fixture.job([Fixture.delivery(Int(tag))]), tag: tag)
+            bench.finishNext(200)
+            bench.tick(after: 1)
+            #expect(!bench.gate.isOpen)
+            try bench.returnMarker()
+            #expect(bench.gate.isOpen)
+        }
+        #expect(bench.core.tally.controlDoubts == 0)
+    }
+
     @Test("When the broker does not confirm, nothing more is sent until a new marker has made the round")
     func doubtsTheStream() throws {
         let bench = try CoreBench()

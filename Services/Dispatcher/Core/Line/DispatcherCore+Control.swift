@@ -83,7 +83,8 @@ extension DispatcherCore {
     private mutating func caughtUp(since: Int64, at now: Int64) {
         control = .current
         controlProven = since
-        actions.append(.note(.controlCaughtUp(holds: holds.count)))
+        if isDoubtNoted { actions.append(.note(.controlCaughtUp(holds: holds.count))) }
+        isDoubtNoted = false
         if !hasStartedTaking && !isStopping {
             hasStartedTaking = true
             actions.append(.startTaking)
@@ -120,6 +121,8 @@ extension DispatcherCore {
     /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. If the confirmation still stays away,
     /// that marker is good for ``CoreRules/confirmPatience``, and then the next one is asked for: a queue that confirms nothing does not stop sending.
     ///
+    /// Where the stream is read from another node than the one that confirms, confirmations say nothing about it: only markers let sending go on.
+    ///
     /// Where the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
     /// reader without a word (``BrokerQuirks``).
     mutating func doubtControl(at now: Int64) {
@@ -130,19 +133,23 @@ extension DispatcherCore {
             controlRead = now
             actions.append(.reconnectControl(because: "the broker has a marker that the reader of the control stream does not get"))
         case .current:
-            guard let oldest = publications.values.lazy.map(\.since).min() else { return }
+            guard let oldest = readsWhereItPublishes ? publications.values.lazy.map(\.since).min() : controlProven else { return }
             // What is in the future was before the clock was set back, and may be long ago.
             let trusted = [oldest, controlProven].filter { $0 <= now }.max() ?? 0
             guard now - trusted >= rules.confirmPatience else { return }
-            noteDoubt(
-                because:
-                    "the broker owes a confirmation for longer than BROKER_CONFIRM_PATIENCE_MILLISECONDS (\(rules.confirmPatience)) allows")
+            if readsWhereItPublishes {
+                noteDoubt(
+                    because:
+                        "the broker owes a confirmation for longer than BROKER_CONFIRM_PATIENCE_MILLISECONDS (\(rules.confirmPatience)) allows"
+                )
+            }
             askForProof(at: now)
         }
     }
 
     private mutating func noteDoubt(because reason: String) {
         tally.controlDoubts += 1
+        isDoubtNoted = true
         actions.append(.note(.controlUncertain(because: reason)))
     }
 

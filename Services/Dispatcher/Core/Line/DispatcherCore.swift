@@ -39,6 +39,10 @@ struct DispatcherCore {
     var crowding: Set<LaneShare> = []
 
     var control = ControlStanding.disconnected
+    /// The control stream is read from the node that confirms what is published.
+    var readsWhereItPublishes = true
+    /// A doubt was noted, and not that it is over.
+    var isDoubtNoted = true
     /// When the marker was published that came back last.
     var controlProven: Int64 = 0
     /// When something of the control stream was read last, or its connection came up.

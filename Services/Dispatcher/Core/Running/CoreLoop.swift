@@ -87,6 +87,7 @@ final class CoreLoop: Sendable {
             let now = WallClock.milliseconds()
             work(&waiting, &arrived, &core, at: now)
             if now >= nextTick || nextTick - now > Self.tick {
+                core.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
