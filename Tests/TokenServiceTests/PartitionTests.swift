@@ -255,7 +255,7 @@ struct PartitionTests {
                     #expect(again == 0, "\(key) after \(hours) hours")
                 }
             }
-            // Whoever repeats a request of the day's first minutes finds it once.
+            // A repeat of a request of the day's first minutes finds one notification.
             let known: PushID = try await running.pool.session { session in
                 try session.execute("SELECT notification FROM idempotency_records WHERE key = 'any'").only()["notification"]
             }

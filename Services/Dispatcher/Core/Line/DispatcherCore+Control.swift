@@ -121,7 +121,8 @@ extension DispatcherCore {
     /// cut shows itself only after a heartbeat): nothing more is sent until a new marker has made the round. If the confirmation still stays away,
     /// that marker is good for ``CoreRules/confirmPatience``, and then the next one is asked for: a queue that confirms nothing does not stop sending.
     ///
-    /// Where the stream is read from another node than the one that confirms, confirmations say nothing about it: only markers let sending go on.
+    /// If the stream is read from another node than the one that confirms, confirmations say nothing about the stream: each marker that comes back
+    /// lets sending go on for ``CoreRules/confirmPatience``.
     ///
     /// Where the broker has the marker and the reader does not get it, both get new connections: after a change of leader RabbitMQ may leave a
     /// reader without a word (``BrokerQuirks``).

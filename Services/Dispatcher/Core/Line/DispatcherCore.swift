@@ -39,9 +39,9 @@ struct DispatcherCore {
     var crowding: Set<LaneShare> = []
 
     var control = ControlStanding.disconnected
-    /// The control stream is read from the node that confirms what is published.
+    /// The connection that reads the control stream and the one that publishes are at the same node.
     var readsWhereItPublishes = true
-    /// A doubt was noted, and not that it is over.
+    /// The log says that the control stream is uncertain, and not yet that it is certain again.
     var isDoubtNoted = true
     /// When the marker was published that came back last.
     var controlProven: Int64 = 0

@@ -42,7 +42,7 @@ struct ConnectionState {
     /// So many bytes must arrive within each ``bodyTimeout``.
     static let portion = 65_536
     /// So much of a body is thrown away after its answer: closing earlier could cost a client the answer that it is about to read. As much as
-    /// the largest body that any route takes: whoever is refused at once while sending one reads why.
+    /// the largest body that any route takes, so that a client that is refused while it sends one can read why.
     static let maximumThrownAway = 32 << 20
 
     let bodyTimeout: TimeAmount

@@ -420,8 +420,8 @@ CREATE TABLE fan_outs (
 CREATE INDEX fan_outs_free ON fan_outs (lane, free_from) WHERE free_from IS NOT NULL;
 CREATE INDEX fan_outs_held ON fan_outs (held_by, notification) WHERE held_by IS NOT NULL;
 
--- Whom a list names: one row for each user, installation, or token with the installation that had it at acceptance. A token that nobody had has
--- no row.
+-- The entries of a list: one row for each user, installation, or token with the installation that had it at acceptance. A token without an
+-- installation has no row.
 CREATE TABLE targets (
     notification uuid NOT NULL,
     -- In the list, from 1.
@@ -438,7 +438,7 @@ CREATE TABLE targets (
 CREATE INDEX targets_by_owner ON targets (app_id, owner, notification) WHERE owner IS NOT NULL;
 CREATE INDEX targets_by_installation ON targets (app_id, installation, notification) WHERE installation IS NOT NULL;
 
--- Whom a notification names, one or many.
+-- The users, installations and tokens that a notification names, one or many.
 CREATE VIEW addressees AS
 SELECT id AS notification, 1 AS place, app_id, target_user AS owner, target_installation AS installation, target_epoch AS owner_epoch,
     NULL::bytea AS token

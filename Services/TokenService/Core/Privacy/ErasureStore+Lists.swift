@@ -1,8 +1,8 @@
 import Postgres
 import PushModel
 
-/// Notifications to lists that name the user, or what was the user's, among others. The entry goes and the notification stays, for the others;
-/// where it names nobody else, the notification goes as a whole.
+/// Notifications to lists that name the user, or the user's installations and tokens. Erasure removes the user's entries. If a list has no other
+/// entry, it removes the notification.
 ///
 /// The jobs that fan-out made of the list need no more than that: they hold the ids of tokens, which name no user once the tokens are erased.
 extension ErasureStore {
