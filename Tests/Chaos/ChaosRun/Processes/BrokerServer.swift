@@ -77,7 +77,7 @@ final class BrokerServer: Sendable {
     /// A node that is alone with its clients must notice that within seconds, and stop.
     private static let clusterSettings = """
         cluster_partition_handling = pause_minority
-        net_ticktime = 4
+        net_ticktime = 3
         loopback_users = none
 
         """

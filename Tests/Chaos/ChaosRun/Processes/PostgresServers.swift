@@ -20,10 +20,10 @@ final class PostgresServers: Sendable {
     ) async throws {
         let ports = try FreePorts.choose(names.count)
         let hosts = names.map { PostgresServer.address(network?[$0]) }
-        let common = names.count > 1 ? Self.settings(hosts, ports).flatMap { ["-c", $0] } : []
         all = try names.enumerated().map { number, name in
-            try PostgresServer(
-                name, on: network?[name], port: ports[number], folder: folder(name), options: common + (number == 0 ? options : []),
+            let settings = names.count > 1 ? Self.settings(of: name, among: names, hosts, ports).flatMap { ["-c", $0] } : []
+            return try PostgresServer(
+                name, on: network?[name], port: ports[number], folder: folder(name), options: settings + (number == 0 ? options : []),
                 logs: logs, register: register)
         }
         living = Mutex(all)
@@ -36,11 +36,11 @@ final class PostgresServers: Sendable {
         try await waitUntil("every standby follows the primary") { await everyStandbyFollows() }
     }
 
-    private static func settings(_ hosts: [String], _ ports: [Int]) -> [String] {
+    private static func settings(of name: String, among names: [String], _ hosts: [String], _ ports: [Int]) -> [String] {
         let places = "host=\(hosts.joined(separator: ",")) port=\(ports.map { "\($0)" }.joined(separator: ","))"
         return [
-            "synchronous_standby_names=ANY 1 (*)",
-            "primary_conninfo=\(places) user=postgres target_session_attrs=read-write tcp_user_timeout=3000",
+            "synchronous_standby_names=ANY 1 (\(names.map { "\"\($0)\"" }.joined(separator: ", ")))",
+            "primary_conninfo=\(places) user=postgres target_session_attrs=read-write tcp_user_timeout=3000 application_name=\(name)",
             "wal_keep_size=2GB", "max_locks_per_transaction=256", "wal_log_hints=on", "wal_sender_timeout=10s", "wal_receiver_timeout=10s",
             "wal_retrieve_retry_interval=1s",
         ]
