@@ -6,7 +6,7 @@ import SystemIO
 
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "users", abstract: "What a person may ask for: to be erased, and to be told everything.",
+        commandName: "users", abstract: "What a person may ask for: to be erased, and to get everything that is stored.",
         subcommands: [Erase.self, Export.self])
 
     struct Erase: AsyncParsableCommand {

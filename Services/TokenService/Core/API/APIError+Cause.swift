@@ -7,7 +7,7 @@ import RabbitMQ
 import StrictJSON
 
 extension APIError {
-    /// What a caller is told about an error from below. Everything that is not foreseen is our fault and says nothing.
+    /// What a caller learns of an error from below. Everything that is not foreseen is our fault and says nothing.
     init(cause error: any Error) {
         switch error {
         case let error as APIError: self = error

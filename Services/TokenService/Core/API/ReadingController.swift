@@ -24,7 +24,7 @@ struct ReadingController: Sendable {
         let found = try await pool.session { session in try InstallationStore(session: session, app: app).records([id]).first }
         guard let found else { throw APIError.notFound }
         let etag = found.etag
-        // Whole tokens are always told: the tag is that of the answer without them as well.
+        // Always with whole tokens: the tag is that of the answer without them as well.
         let known = EntityTags(.ifNoneMatch, of: call.request.headers)
         if shown == .hints, known?.nameWeakly(etag) == true { return Response(status: .notModified, headers: [.eTag: etag]) }
         return JSONAnswer.response(

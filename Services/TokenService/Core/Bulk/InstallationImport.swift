@@ -27,7 +27,7 @@ package struct InstallationImport: Sendable {
     /// Begins to read. ``Answers/next()`` commits, chunk by chunk; ``Answers/end()`` must be called at the end, however it comes.
     /// - Parameters:
     ///   - firstLine: The number of the first line that comes.
-    ///   - onChunk: Told how many lines are about to be registered.
+    ///   - onChunk: Gets how many lines are about to be registered.
     package func begin<Bytes: AsyncSequence & Sendable>(
         _ body: Bytes, app: App, firstLine: Int, queue: LineQueue = LineQueue(limit: chunk),
         onChunk: @escaping @Sendable (Int) -> Void = { _ in }

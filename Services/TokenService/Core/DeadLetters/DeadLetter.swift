@@ -9,7 +9,7 @@ package struct DeadLetter: Sendable {
     package let reason: String
     /// Where the reason is that it cannot be read: what is wrong with it.
     package let detail: String?
-    /// The queue that it came from, where that is told.
+    /// The queue that it came from, where that is known.
     package let source: String?
     package let bytes: Int
     package let job: PushJob?
@@ -29,7 +29,7 @@ package struct DeadLetter: Sendable {
         do { job = try PushJob(decoding: message.body) } catch { job = nil }
     }
 
-    /// When it was given up, UNIX milliseconds: our own message ids tell.
+    /// When it was given up, UNIX milliseconds: from our own message ids.
     package var at: Int64? {
         guard let id, id.high >> 12 & 0xf == 7 else { return nil }
         return Int64(id.high >> 16)

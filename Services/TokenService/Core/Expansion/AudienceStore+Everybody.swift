@@ -4,7 +4,7 @@ import PushModel
 /// The page of everybody where no device has a time or a text of its own: by far the largest audiences. It is read and written in columns,
 /// one value of the answer for each, because of what a row costs on its way through PostgreSQL, libpq and here most is for being a row.
 extension AudienceStore {
-    /// What the database tells of one page.
+    /// What the database knows of one page.
     package struct Columns: Sendable {
         fileprivate var owners: Owners
         fileprivate var tokens: Tokens

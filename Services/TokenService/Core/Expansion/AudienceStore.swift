@@ -3,7 +3,7 @@ package import PushModel
 
 /// The SQL of fan-out: which devices are meant, page by page, and the jobs that are made of them.
 package struct AudienceStore {
-    /// Installations of an app that one page looks at unless told otherwise, whether they are meant or not: so that a page stays short
+    /// Installations of an app that one page looks at by default, whether they are meant or not: so that a page stays short
     /// however few are meant.
     package static let installationsOfPage = 10_000
     /// Entries of a list that one page looks at.

@@ -127,7 +127,7 @@ CREATE INDEX tokens_rejected ON tokens (app_id, retired_at) WHERE retired_reason
 CREATE INDEX tokens_quarantined ON tokens (app_id, id) WHERE quarantined_at IS NOT NULL;
 CREATE INDEX tokens_by_quarantine ON tokens (quarantined_at, id) WHERE quarantined_at IS NOT NULL;
 CREATE INDEX tokens_retired ON tokens (retired_at, id) WHERE retired_at IS NOT NULL;
--- Tells whether an app uses its sandbox.
+-- Whether an app uses its sandbox.
 CREATE INDEX tokens_in_sandbox ON tokens (app_id) WHERE state = 'active' AND environment = 'sandbox';
 
 -- What the control stream must have: written with the change that needs it, published before the answer or by the relay.
@@ -376,7 +376,7 @@ CREATE TABLE notifications (
     -- How many were made.
     jobs integer NOT NULL DEFAULT 0,
     completed_at timestamptz,
-    -- Whether somebody wanted to be told of its state changes when it was accepted.
+    -- Whether somebody subscribed to its state changes when it was accepted.
     is_reported boolean NOT NULL DEFAULT false,
     CHECK (num_nonnulls(target_user, target_installation) <= 1)
 ) PARTITION BY RANGE (id);
@@ -521,7 +521,7 @@ CREATE TABLE receipts (
     "position" smallint NOT NULL CHECK ("position" BETWEEN 0 AND 99),
     token_id bigint NOT NULL,
     installation uuid NOT NULL,
-    -- Of the owner that the delivery was for; 0 where its outcome does not tell.
+    -- Of the owner that the delivery was for; 0 where its outcome does not name it.
     owner_epoch bigint NOT NULL,
     environment text NOT NULL CHECK (environment IN ('production', 'sandbox')),
     -- NULL until the outcome is final.

@@ -18,7 +18,7 @@ package enum NotificationState: String, CaseIterable, Sendable {
     case noTargets = "no_targets"
 }
 
-/// What a sender is told with the 202. A function of the row, so that a replay says the same bytes.
+/// What a sender gets with the 202. A function of the row, so that a replay says the same bytes.
 package struct NotificationReceipt: Equatable, Sendable {
     package var id: PushID
     package var app: AppSlug

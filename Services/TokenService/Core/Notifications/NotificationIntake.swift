@@ -110,7 +110,7 @@ package struct NotificationIntake: Sendable {
         return Submission(item: item, isHeld: isHeld)
     }
 
-    /// What the sender is told of a submission that was admitted to the backlog.
+    /// The answer to a submission that was admitted to the backlog.
     private func settle(
         _ submission: Submission, _ insertion: Result<NotificationStore.Insertion, any Error>
     ) -> Result<Acceptance, any Error> {

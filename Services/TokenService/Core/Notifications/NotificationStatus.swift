@@ -17,7 +17,7 @@ package struct NotificationStatus: Equatable, Sendable {
     package var cancelReason: String?
     /// Exact at the moment of asking: counted from the deliveries.
     package var counts: [String: Int]
-    /// The same, told apart by what APNs said; the most frequent first.
+    /// The same by APNs' answer; the most frequent first.
     package var reasons: [Reason]
     package var pending: Int
     /// At most ``maximumDeliveries``, pending ones first.
@@ -82,7 +82,7 @@ extension NotificationStatus {
             .optional("cancel_reason", .text(.cancelReason)) { $0.cancelReason },
             .required("counts", counts, "Exact; the classes add up to the total.") { $0 },
             .required(
-                "reasons", .array(Reason.response), "The same, told apart by status and reason; the most frequent first."
+                "reasons", .array(Reason.response), "The same by status and reason; the most frequent first."
             ) { $0.reasons },
             .optional("deliveries_truncated", .boolean, "There are more deliveries than are listed.") {
                 $0.deliveries.count < $0.total ? true : nil

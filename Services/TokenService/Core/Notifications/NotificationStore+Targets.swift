@@ -6,7 +6,7 @@ extension NotificationStore {
     private static let targetsOfStatement = 5000
 
     /// Whom a list names, as they are now: with the owners' epochs, and tokens with their installations. A token that belongs to no
-    /// installation is left out: it reaches no device, and nothing would tell whose it was when that user asks to be erased.
+    /// installation is left out: it reaches no device, and nothing would record whose it was when that user asks to be erased.
     static func insertTargets(of item: Item) -> [PostgresQuery] {
         let (id, app, request) = (item.notification.id, item.app.id, item.notification.request)
         switch request.target {

@@ -13,7 +13,7 @@ extension ErasureStore {
     }
 
     /// Those sent to the installations by id, during these times: by the epoch at acceptance. Where there was no token to send to, no epoch
-    /// is stored, and the clock tells.
+    /// is stored: the time of acceptance decides.
     func notifications(to ended: [Ended]) throws -> [PushID] {
         try session.execute(
             """

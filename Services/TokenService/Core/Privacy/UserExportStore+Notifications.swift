@@ -86,7 +86,7 @@ extension UserExportStore {
 
     /// First the notifications sent to the user by name; then those to lists that name the user; then those sent to the user's installations
     /// during the present epoch; then those sent to installations while the user was signed in there, as the history has it. The epoch at
-    /// acceptance tells whom a notification to an installation was for.
+    /// acceptance says whom a notification to an installation was for.
     func notificationLists(after cursor: PushID, limit: Int) -> [PostgresQuery] {
         [
             "SELECT * FROM notifications WHERE app_id = \(app.id) AND target_user = \(user) AND id > \(cursor) ORDER BY id LIMIT \(limit)",

@@ -178,7 +178,7 @@ package struct JobStore {
         return job
     }
 
-    /// Names the installation and the owner's epoch that the delivery was for, or none where the registry does not tell: never another user's.
+    /// Names the installation and the owner's epoch that the delivery was for, or none where the registry does not know: never another user's.
     /// - Parameter member: Nil where the token was erased with its user.
     private func stoppedDelivery(
         _ id: PushID, of notification: PushID, to member: Member?, _ terms: Terms, because reason: Stop
@@ -197,7 +197,7 @@ package struct JobStore {
     }
 
     /// By token. The addressee of a notification that is not for the present owner stands in the notification, where it names installations or
-    /// tokens; where it names users, their history tells, at the installations that have or had the token.
+    /// tokens; where it names users, the history knows, at the installations that have or had the token.
     private func members(_ tokens: [Int64], of notification: PushID) throws -> [Int64: Member] {
         let rows = try session.execute(
             """

@@ -159,7 +159,7 @@ package final class Relay: Service {
         }
     }
 
-    /// What they supersede was committed with them, perhaps since this round told the control stream of cancellations: that goes first
+    /// What they supersede was committed with them, perhaps since this round published the cancellations: that goes first
     /// (`docs/promises.md`, 6). Where the stream does not take it, they wait.
     private func begin(_ notifications: [PushID], in lane: Lane, _ group: inout DiscardingTaskGroup) async throws {
         guard !notifications.isEmpty else { return }

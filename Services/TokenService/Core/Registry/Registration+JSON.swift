@@ -134,7 +134,7 @@ extension RegisteredToken {
 }
 
 extension InstallationProfile {
-    /// What a device tells of itself, but for its tags.
+    /// What a device reports of itself, but for its tags.
     static let texts: [ResponseSchema<InstallationProfile>.Field] = [
         .optional("locale", .text(.string(64).example("de_DE"))) { $0.locale },
         .optional("time_zone", .text(.string(64).example("Europe/Berlin"))) { $0.timeZone },

@@ -103,13 +103,13 @@ extension ProblemCode {
             .invalid("The `Idempotency-Key` is empty, too long, not printable ASCII, or in the head of a batch: its items have their own.")
         case .httpError: .invalid("The request is not valid HTTP here: its framing, or its `Host`; the connection is closed.")
         case .unauthenticated:
-            ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; which, is not told.")
+            ProblemKind(401, "No valid API key", "There is no key, or it is unknown, expired or revoked; the answer does not say which.")
         case .forbidden:
             ProblemKind(403, "Not allowed with this key", "The key lacks the scope, or is bound to an app where it may not be.")
         case .laneNotAllowed:
             ProblemKind(
                 403, "The lane is not for this key", "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
-        case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; which, is not told.")
+        case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; the answer does not say which.")
         case .methodNotAllowed:
             ProblemKind(405, "Method not allowed", "The path takes other methods; `Allow` names them.")
         case .bodyTimeout:

@@ -52,7 +52,7 @@ extension Resource {
 
     private static let deregister = Operation(
         .deregister, "deregisterInstallation", "Deregister an installation",
-        "Signs out, retires its tokens, forgets what it told. Idempotent.",
+        "Signs out, retires its tokens, forgets what it reported. Idempotent.",
         parameters: [.query("expected_user", .user, "Refuse with 409 unless this user is signed in now, or nobody.")],
         answers: [Answer(204, "It is gone.")], problems: ProblemCode.strictQuery + [.outOfRange, .ownerMismatch])
 }

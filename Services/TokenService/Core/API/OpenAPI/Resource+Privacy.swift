@@ -1,6 +1,6 @@
 extension Resource {
     static let privacy = Resource(
-        "Privacy", "What a person may ask for: to be told everything, and to be forgotten.", [erase, export])
+        "Privacy", "What a person may ask for: to get everything that is stored, and to be forgotten.", [erase, export])
 
     private static let erase = Operation(
         .eraseUser, "eraseUser", "Erase a user",

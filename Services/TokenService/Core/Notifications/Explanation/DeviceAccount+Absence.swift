@@ -84,7 +84,7 @@ extension DeviceAccount {
         )
     }
 
-    /// A registration tells nothing of that: it stamps the token anew each time.
+    /// A registration says nothing of that: it stamps the token anew each time.
     func came(_ token: ReachabilityState.Token, after end: Int64) -> Bool {
         installation.history.contains { entry in
             entry.at > end && [.tokenAdded, .tokenMovedHere, .tokenRestored].contains(entry.event) && isLine(entry, of: token)

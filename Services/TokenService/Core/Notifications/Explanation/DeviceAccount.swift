@@ -52,7 +52,7 @@ struct DeviceAccount {
         if fates.contains(where: { $0 != .accepted }) { steps += changes }
     }
 
-    /// A job knows tokens only: whose they were tells when the user was signed in.
+    /// A job knows tokens only. When the user was signed in says whose they were.
     private func wasOfUser(_ token: Int64) -> Bool { overlaps && !cameLater(token) }
 
     /// The user was signed in there while its deliveries were made.
@@ -88,7 +88,7 @@ struct DeviceAccount {
         return named.id.map { $0 == token.id } ?? (named.hint == token.hint && named.environment == token.environment)
     }
 
-    /// What happened to the device since: told without names, because they may be another user's.
+    /// What happened to the device since: without names, because they may be another user's.
     private var changes: [Step] {
         let numbers = Set(installation.deliveries.map(\.tokenID) + installation.counted.map(\.tokenID))
         let reached = installation.tokens.filter { numbers.contains($0.id) }

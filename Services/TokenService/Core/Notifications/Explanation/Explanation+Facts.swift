@@ -66,12 +66,12 @@ extension Explanation {
         case .sent:
             let all = fates.count { [.accepted, .waiting, .stopped, .unanswered].contains($0) }
             let accepted = fates.count { $0 == .accepted }
-            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); what the device did with it APNs does not tell."
+            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); what the device did with it APNs does not report."
         case .waiting: return "Waiting: \(reason(steps, of: .waiting) ?? "it is not over yet.")"
         case .unknown: return "Unknown: \(reason(steps, of: .unknown) ?? "it was sent and no answer came, so it may have arrived.")"
         case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"
         case .notAddressed: return "Not meant for \(user): \(reason(steps, of: .notAddressed) ?? "the target leaves them out.")"
-        case .notRecorded: return "Not recorded: what is stored does not tell whether it was sent to \(user)."
+        case .notRecorded: return "Not recorded: what is stored does not say whether it was sent to \(user)."
         }
     }
 

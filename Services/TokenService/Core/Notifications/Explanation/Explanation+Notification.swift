@@ -23,7 +23,7 @@ extension HoldScope {
     }
 }
 
-/// What is told of the notification itself.
+/// What the explanation says of the notification itself.
 extension ExplanationFacts.Notification {
     /// The target names others.
     var excludesUser: Bool {

@@ -3,7 +3,7 @@ package import PushModel
 /// What happened to one notification for one user, in order, from the match to Apple's answer.
 package struct Explanation: Equatable, Sendable {
     package enum Conclusion: String, CaseIterable, Sendable {
-        /// APNs accepted it for at least one device. What the device does with it APNs does not tell.
+        /// APNs accepted it for at least one device. What the device does with it APNs does not report.
         case sent
         /// Something may still be sent.
         case waiting
@@ -12,7 +12,7 @@ package struct Explanation: Equatable, Sendable {
         case unknown
         /// It was never meant for the user.
         case notAddressed = "not_addressed"
-        /// What is stored does not tell.
+        /// What is stored does not say.
         case notRecorded = "not_recorded"
     }
 
@@ -70,7 +70,7 @@ package struct Explanation: Equatable, Sendable {
 }
 
 extension Explanation {
-    /// What a step tells of: stable, for programs.
+    /// What a step is about: stable, for programs.
     package enum What: String, CaseIterable, Sendable {
         // Of the notification.
         case accepted, scheduled, cancelled, superseded, expired, completed

@@ -45,7 +45,7 @@ package struct NotificationSummary: Equatable, Sendable {
         nil, [.required("total", .count) { $0.total }, .required("pending", .count) { $0.pending }])
 }
 
-/// Whom a notification names; of a list, how many. Tokens are never told.
+/// Whom a notification names; of a list, how many. Never tokens.
 package enum NotificationAddress: Equatable, Sendable {
     case user(String)
     case users(Int)

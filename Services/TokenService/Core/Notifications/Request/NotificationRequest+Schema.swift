@@ -26,7 +26,7 @@ extension NotificationRequest {
         .omissible("not_before", .time, "When it is due; at most 30 days ahead. At once where it is left out."),
         .omissible(
             "local_time", .localTime,
-            "Instead of not_before: when it is this time where the device is. Devices that tell no time zone count as UTC."),
+            "Instead of not_before: when it is this time where the device is. Devices that report no time zone count as UTC."),
         .omissible("expires_at", .time, "When it is too late; at most 72 hours after it is due. Not together with ttl_seconds."),
         .omissible("ttl_seconds", .integer(1...259_200).standard(86_400), "The same, counted from when it is due."),
         .omissible(

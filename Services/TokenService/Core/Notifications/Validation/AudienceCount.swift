@@ -142,7 +142,7 @@ package struct AudienceCount {
     }
 
     /// How many background pushes were accepted within the last hour for the user or the installation that the request names alone.
-    /// Zero for every other target: there it would cost more than it tells. Ids are in the order of time.
+    /// Zero for every other target: there it would cost more than it is worth. Ids are in the order of time.
     package func recentBackgroundPushes(_ target: NotificationRequest.Target, now: Int64) throws -> Int {
         let since = PushID(high: UInt64(max(0, now - 3_600_000)) << 16, low: 0)
         return switch target {

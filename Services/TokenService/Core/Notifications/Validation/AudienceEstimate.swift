@@ -2,7 +2,7 @@ import PushModel
 
 /// How many devices a target would reach at this moment, and why not the others.
 package struct AudienceEstimate: Equatable, Sendable {
-    /// So many devices are looked at; of a larger audience only these are told.
+    /// So many devices are looked at; of a larger audience only these are reported.
     package static let maximumDevices = 10_000
 
     /// By reason; devices without any reason are ``Reason/ready``.

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// Where a body stands in the request, so that a fault in Apple's terms is told in the sender's own.
+/// Where a body stands in the request, so that a fault in Apple's terms is reported in the sender's own.
 struct ContentPlace {
     enum Form {
         /// As Apple has it.
