@@ -92,6 +92,7 @@ struct DispatcherMetrics: Sendable {
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }
         registry.observe(MetricName.holds, Self.text(MetricName.holds)) { Double(status().holds) }
         registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { status().control == .current ? 1 : 0 }
+        registry.observe(MetricName.controlElsewhere, Self.text(MetricName.controlElsewhere)) { status().isControlElsewhere ? 1 : 0 }
         registry.observe(MetricName.outcomesRefused, Self.text(MetricName.outcomesRefused)) { status().outcomesRefusedSince == nil ? 0 : 1 }
         registry.observe(MetricName.controlEntries, Self.text(MetricName.controlEntries)) { Double(gate.count) }
     }
@@ -131,6 +132,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.bulkLimit, "Jobs of bulk that are worked on together."),
         (MetricName.unconfirmed, "Publications that the broker has not confirmed."),
         (MetricName.controlCurrent, "1 while the control stream is known to be read to its end; at 0 nothing is sent."),
+        (MetricName.controlElsewhere, "1 while the control stream is read at another broker node than the one that takes publishes."),
         (MetricName.outcomesRefused, "1 while the broker refuses outcomes; then nothing is sent."),
         (MetricName.controlEntries, "Fences and cancels remembered."),
         (MetricName.poolState, "1 for the state in which a pool is."),

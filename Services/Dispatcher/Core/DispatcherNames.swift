@@ -36,6 +36,7 @@ enum MetricName {
     static let bulkLimit = "push_dispatcher_bulk_jobs_limit"
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
+    static let controlElsewhere = "push_dispatcher_control_elsewhere"
     static let controlDoubts = "push_dispatcher_control_doubts_total"
     static let controlEntries = "push_dispatcher_control_entries"
     static let outcomesRefused = "push_dispatcher_outcomes_refused"
@@ -73,7 +74,7 @@ enum MetricName {
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
-        controlDoubts,
+        controlDoubts, controlElsewhere,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
         held, refusedStreams, threadsRefused, outcomesRefused,

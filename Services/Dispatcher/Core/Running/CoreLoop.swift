@@ -181,7 +181,7 @@ final class CoreLoop: Sendable {
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
             jobsInProgress: core.jobs.count, bulkLimit: core.bulkPace.limit, unconfirmed: core.publications.count, holds: core.holds.count,
-            control: core.control, outcomesRefusedSince: core.outcomeRefusal?.since,
+            control: core.control, isControlElsewhere: !core.readsWhereItPublishes, outcomesRefusedSince: core.outcomeRefusal?.since,
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }
@@ -195,6 +195,8 @@ struct CoreStatus: Equatable, Sendable {
     var unconfirmed = 0
     var holds = 0
     var control = ControlStanding.disconnected
+    /// The control stream is read at another broker node than the one that takes publishes.
+    var isControlElsewhere = false
     /// UNIX milliseconds.
     var outcomesRefusedSince: Int64?
     var isStopping = false
