@@ -1,15 +1,28 @@
 import ChaosLedger
 import Glibc
+import Synchronization
 
 /// Disks without room.
 extension FaultInjector {
     func fillBrokerDisk(seconds: Double) async throws {
         guard let disk = platform.brokerDisk, let broker = platform.brokers.last else { return skip() }
         let limit = ContinuousClock.now + .seconds(seconds + 120)
+        let isReplaced = Atomic(false)
         try await fill(disk, broker.name, broker.program, seconds: seconds) {
-            guard await broker.worksAgain() else { return false }
-            return platform.brokers.count == 1 ? true : await everyQueueIsWhole(orRepairedAfter: limit)
+            let isAlone = platform.brokers.count == 1
+            guard await broker.worksAgain() else {
+                // RabbitMQ 3.10 has been seen to lose what it knows of the control stream on that node, for good (`rabbit_stream_coordinator
+                // failed to update stream`). As the runbook says, the node is replaced.
+                if !isAlone, .now > limit, !isReplaced.exchange(true, ordering: .relaxed) { await replace(broker) }
+                return false
+            }
+            return isAlone ? true : await everyQueueIsWhole(orRepairedAfter: limit)
         }
+    }
+
+    private func replace(_ broker: BrokerServer) async {
+        say("    \(broker.name) does not work after its full disk: it comes back with nothing")
+        do { try await broker.comeBackEmpty(to: platform.brokers[0]) } catch { say("    \(broker.name) could not be replaced: \(error)") }
     }
 
     func fillPostgresDisk(seconds: Double) async throws {
@@ -35,7 +48,7 @@ extension FaultInjector {
         self.end(&record)
         // One that lives and does not work any more gets what an operator would give it.
         if (try? await waitUntil("\(target) works again", within: .seconds(60), isReady)) == nil { program.signal(SIGTERM) }
-        try await recover(&record, within: .seconds(240)) {
+        try await recover(&record, within: .seconds(360)) {
             guard await isReady() else { return false }
             return await everythingIsReady()
         }

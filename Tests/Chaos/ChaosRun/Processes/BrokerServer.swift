@@ -119,6 +119,22 @@ final class BrokerServer: Sendable {
         try await control(["start_app"])
     }
 
+    /// As the page about three nodes says of a lost machine: the others forget the node, and one of its name that has nothing joins them.
+    func comeBackEmpty(to other: BrokerServer) async throws {
+        await stop()
+        let node = Self.node(machine, port)
+        try await other.control(["forget_cluster_node", node])
+        try await other.queues(["shrink", node])
+        let data = "\(folder)/mnesia"
+        for entry in try FileManager.default.contentsOfDirectory(atPath: data) { try FileManager.default.removeItem(atPath: "\(data)/\(entry)") }
+        try start()
+        try await waitUntil("\(name) serves", program) { await isReady() }
+        try await join(other)
+        try await other.queues(["grow", node, "all"])
+        // What `rabbitmq-streams add_replica` runs. RabbitMQ 3.10 has done it by itself.
+        try await other.control(["eval", "rabbit_stream_queue:add_replica(<<\"/\">>, <<\"push.control\">>, '\(node)')."])
+    }
+
     /// At once: whoever has something in it is gone already.
     func stop() async {
         // The virtual machine is a child of the script that was started: without it the script ends too.
