@@ -47,10 +47,9 @@ extension DeadLetterStore {
             LEFT JOIN known r ON r.notification = e.notification AND r.number = e.number AND r.position = e.position
             LEFT JOIN installations i ON i.app_id = n.app_id AND i.id = e.installation AND i.deregistered_at IS NULL
             LEFT JOIN tokens old ON old.id = m.token
-            -- OFFSET 0: looked up one by one, and not all of the app's for each.
             LEFT JOIN LATERAL (
                 SELECT * FROM tokens t WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = old.purpose
-                    AND t.environment = old.environment AND t.state = 'active' OFFSET 0
+                    AND t.environment = old.environment AND t.state = 'active' LIMIT 1
             ) AS live ON true
             LEFT JOIN LATERAL (
                 SELECT * FROM known k

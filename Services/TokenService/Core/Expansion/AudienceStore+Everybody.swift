@@ -50,7 +50,7 @@ extension AudienceStore {
                 SELECT n.app_id, f.local_time IS NOT NULL
                     OR NOT n.is_urgent AND EXISTS (SELECT FROM quiet_hours q WHERE q.app_id = n.app_id) AS is_timed
                 FROM notifications n JOIN fan_outs f ON f.notification = n.id
-                WHERE n.id = \(audience.template.notification) OFFSET 0
+                WHERE n.id = \(audience.template.notification) LIMIT 1
             ) AS n
             CROSS JOIN LATERAL (
                 SELECT max(ordinal) AS last, array_agg(id) AS ids,
@@ -72,9 +72,7 @@ extension AudienceStore {
         let began = audience.beganAt
         let row = try session.execute(
             """
-            SELECT count(*) FILTER (WHERE registered_at >= \(milliseconds: began) AND EXISTS (
-                    SELECT FROM installation_history h
-                    WHERE h.token_id = page.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0)) AS moved,
+            SELECT count(*) FILTER (WHERE registered_at >= \(milliseconds: began) AND moved_since(id, \(milliseconds: began))) AS moved,
                 coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(token), '{}') AS tokens,
                 coalesce(array_agg(installation), '{}') AS installations,
                 coalesce(array_agg(id) FILTER (WHERE environment = 'sandbox'), '{}') AS in_sandbox,

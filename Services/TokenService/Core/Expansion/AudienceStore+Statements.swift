@@ -34,20 +34,18 @@ extension AudienceStore {
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
                 CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                     due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND EXISTS (
-                    SELECT FROM installation_history h
-                    WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
+                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
                 WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
                     AND array_to_tsvector(i.tags) @@ f.query
-                ORDER BY i.ordinal OFFSET 0
+                ORDER BY i.ordinal
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
                 WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
-                OFFSET 0
+                ORDER BY t.environment
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
             LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
@@ -75,21 +73,19 @@ extension AudienceStore {
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
                 CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                     due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND EXISTS (
-                    SELECT FROM installation_history h
-                    WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
+                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
                 FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS tagged (id, place)
-                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id OFFSET 0) AS i
+                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id LIMIT 1) AS i
                 WHERE i.deregistered_at IS NULL AND array_to_tsvector(i.tags) @@ f.query
-                ORDER BY place OFFSET 0
+                ORDER BY place
             ) AS i
             CROSS JOIN LATERAL (
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
                 WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
-                OFFSET 0
+                ORDER BY t.environment
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
             LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
@@ -108,7 +104,7 @@ extension AudienceStore {
         CROSS JOIN LATERAL (
             SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
             WHERE i.app_id = n.app_id AND i.ordinal > \(audience.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
-            ORDER BY i.ordinal OFFSET 0
+            ORDER BY i.ordinal
         ) AS i
         LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
         WHERE n.id = \(audience.template.notification) ORDER BY i.ordinal
@@ -120,9 +116,7 @@ extension AudienceStore {
         let began = audience.beganAt
         return """
             SELECT t.id AS token_id, t.token, t.environment, t.installation, t.ordinal, t.proven_at IS NULL AS unproven,
-                t.registered_at >= \(milliseconds: began) AND EXISTS (
-                    SELECT FROM installation_history h
-                    WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
+                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM tokens t
             WHERE t.app_id = \(audience.app) AND t.ordinal > \(audience.checkpoint.position) AND t.ordinal <= \(last)
                 AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
@@ -141,9 +135,7 @@ extension AudienceStore {
             SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
                 CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
                     due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND EXISTS (
-                    SELECT FROM installation_history h
-                    WHERE h.token_id = t.id AND h.event = 'token_moved_away' AND h.at >= \(milliseconds: began) OFFSET 0) AS has_moved
+                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             FROM notifications n JOIN fan_outs f ON f.notification = n.id
             CROSS JOIN LATERAL (
                 SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
@@ -156,7 +148,7 @@ extension AudienceStore {
                 SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
                 WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(audience.template.pushType.purpose) AND t.state = 'active'
                     AND (i.token IS NULL OR t.token = i.token)
-                OFFSET 0
+                ORDER BY t.environment
             ) AS t
             LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
             LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone

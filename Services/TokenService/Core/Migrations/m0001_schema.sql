@@ -86,7 +86,6 @@ CREATE TABLE installations (
     registered_at timestamptz NOT NULL,
     deregistered_at timestamptz,
     stale_since timestamptz,
-    PRIMARY KEY (app_id, id),
     CHECK (deregistered_at IS NULL OR owner IS NULL)
 ) WITH (
     -- A refresh changes no indexed column. With room in the page it touches no index.
@@ -95,6 +94,8 @@ CREATE TABLE installations (
 CREATE UNIQUE INDEX installations_in_order ON installations (app_id, ordinal, id);
 CREATE INDEX installations_by_owner ON installations (app_id, owner, id) WHERE owner IS NOT NULL;
 CREATE INDEX installations_by_tag ON installations USING gin (tags) WHERE tags <> '{}';
+-- Last: where two indexes cost the same, as those of an empty table do, PostgreSQL takes the newer one.
+ALTER TABLE installations ADD PRIMARY KEY (app_id, id);
 
 -- A token has one row for ever, and the row names one installation: a token cannot belong to two.
 CREATE TABLE tokens (
@@ -150,12 +151,10 @@ CREATE VIEW open_fences AS
 SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
 FROM fences f JOIN apps a ON a.id = f.app_id WHERE f.published_at IS NULL;
 
--- OFFSET 0 has one installation after another looked up in fences_open. Without it the planner may read all open fences of the app and compare
--- them, which costs much while the broker is away.
 CREATE FUNCTION open_fences_of(of_app bigint, of_installation uuid) RETURNS SETOF open_fences
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT * FROM open_fences WHERE app_id = of_app AND installation = of_installation OFFSET 0;
+    SELECT * FROM open_fences WHERE app_id = of_app AND installation = of_installation ORDER BY epochs_below;
 END;
 
 -- Installations as the API shows them: one row for each token, and one for an installation without any. An installation in its first epoch was
@@ -200,11 +199,10 @@ CREATE TABLE token_moves (
     FOREIGN KEY (app_id, predecessor) REFERENCES installations,
     FOREIGN KEY (app_id, successor) REFERENCES installations
 );
--- OFFSET 0 as in open_fences_of: without it the planner may read all moves of the app, as long as nobody has analyzed the table.
 CREATE FUNCTION predecessors_of(of_app bigint, of_installation uuid) RETURNS SETOF token_moves
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT * FROM token_moves WHERE app_id = of_app AND successor = of_installation OFFSET 0;
+    SELECT * FROM token_moves WHERE app_id = of_app AND successor = of_installation ORDER BY predecessor;
 END;
 CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
 CREATE INDEX token_moves_by_time ON token_moves (moved_at);
@@ -237,6 +235,13 @@ CREATE INDEX installation_history_by_installation ON installation_history (app_i
 CREATE INDEX installation_history_by_owner ON installation_history (app_id, owner, id) WHERE owner IS NOT NULL;
 -- From a token to the installations that it left.
 CREATE INDEX installation_history_moves ON installation_history (token_id) WHERE event = 'token_moved_away';
+
+-- Whether a token left an installation since then.
+CREATE FUNCTION moved_since(token bigint, moment timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT count(*) > 0 FROM installation_history WHERE token_id = token AND event = 'token_moved_away' AND at >= moment;
+END;
 
 -- The times of users at installations that have ended. Such a time begins where the history last names somebody else.
 CREATE VIEW ended_stays AS
@@ -570,21 +575,26 @@ RETURN (
 );
 
 -- Every delivery that is known: those with a receipt, and those that are under way without one, which are members of their jobs. Such a one is
--- shown with the installation that has its token now. OFFSET 0: looked up one by one, by the whole key. To be read by notification: each row of `jobs` makes up to a hundred.
+-- shown with the installation that has its token now. To be read by notification: each row of `jobs` makes up to a hundred.
 CREATE VIEW deliveries AS
 SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
     r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
-    r.is_replayed, r.updated_at
+    r.is_replayed, r.updated_at, true AS has_receipt
 FROM receipts r
 UNION ALL
 SELECT delivery_id(j.notification, j.number, m."position"), j.notification, j.number, m."position"::smallint, m.token_id,
-    coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1), CASE get_bit(j.sandbox, m."position") WHEN 1 THEN 'sandbox' ELSE 'production' END,
-    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at
+    coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1),
+    CASE get_bit(j.sandbox, m."position") WHEN 1 THEN 'sandbox' ELSE 'production' END,
+    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at, false
 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
-LEFT JOIN tokens t ON t.id = m.token_id LEFT JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+LEFT JOIN LATERAL (
+    SELECT i.id, i.owner_epoch FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
+    WHERE t.id = m.token_id LIMIT 1
+) AS i ON true
 WHERE NOT m.is_settled
-    AND NOT EXISTS (
-        SELECT FROM receipts r WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position" OFFSET 0);
+    AND (
+        SELECT count(*) = 0 FROM receipts r
+        WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position");
 
 -- Where these tokens are among the members of a notification's jobs. It looks through the first 20,000 jobs: for a token's bytes anywhere in
 -- the members, and where they are, at each member's place.

@@ -67,7 +67,7 @@ extension NotificationStatus {
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
-            WHERE notification = \(notification) AND number = place.number AND "position" = place."position" OFFSET 0
+            WHERE notification = \(notification) AND number = place.number AND "position" = place."position" LIMIT 1
         ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
         ORDER BY d.class NULLS FIRST, d.number, d."position" LIMIT \(maximumDeliveries)

@@ -49,9 +49,6 @@ extension NotificationStore {
     /// The targets' tokens, the notifications and their jobs in one statement, which is one view of the registry. Fan-out takes
     /// a user with more tokens than ``maximumResolved``, or with quiet hours: an acceptance stays short, and nothing has to wait in it.
     ///
-    /// OFFSET 0 keeps the order of the joins. Until the tables are analyzed (a new database, a restored one), the planner would
-    /// rather go through all tokens of the app, and where many quiet hours were set since, read all of them for each item.
-    ///
     /// The first list is a subquery, so that the planner does not see its length. Otherwise the plan for a single notification looks
     /// cheaper than the one for any number, and is made anew each time, which takes longer than all the rest.
     ///
@@ -80,8 +77,8 @@ extension NotificationStore {
                     min(f.owner_epoch) OVER own AS epoch
                 FROM item CROSS JOIN LATERAL (
                     SELECT t.id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven,
-                        NOT item.is_urgent AND EXISTS (
-                            SELECT FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner OFFSET 0) AS may_be_quiet
+                        NOT item.is_urgent AND (
+                            SELECT count(*) > 0 FROM quiet_hours q WHERE q.app_id = item.app_id AND q.owner = i.owner) AS may_be_quiet
                     FROM (
                         SELECT o.id, o.ordinal, o.owner, o.owner_epoch FROM installations o
                         WHERE o.app_id = item.app_id AND o.owner = item.target_user
@@ -91,7 +88,8 @@ extension NotificationStore {
                     ) i
                     CROSS JOIN LATERAL (
                         SELECT * FROM tokens
-                        WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active' OFFSET 0
+                        WHERE app_id = item.app_id AND ordinal = i.ordinal AND purpose = item.purpose AND state = 'active'
+                        ORDER BY environment
                     ) t
                     LIMIT \(Self.maximumResolved) + 1
                 ) f

@@ -38,7 +38,10 @@ extension ErasureStore {
             FROM unnest(
                     \(ended.map(\.installation))::uuid[], \(ended.map(\.epochsFrom))::bigint[], \(ended.map(\.epochsBelow))::bigint[])
                 AS e (installation, epochs_from, epochs_below)
-            JOIN receipts r ON r.installation = e.installation AND r.owner_epoch >= e.epochs_from AND r.owner_epoch < e.epochs_below
+            CROSS JOIN LATERAL (
+                SELECT * FROM receipts
+                WHERE installation = e.installation AND owner_epoch >= e.epochs_from AND owner_epoch < e.epochs_below ORDER BY notification
+            ) AS r
             JOIN notifications n ON n.id = r.notification AND n.app_id = \(app.id)
             LIMIT \(ReceiptRemoval.batch)
             """

@@ -131,10 +131,7 @@ struct UserExportStore {
         SELECT d.* FROM deliveries d
         WHERE d.notification = \(notification) AND d.number >= \(place.job)
             AND (d.number, d."position") > (\(place.job), \(place.position)) AND (
-                EXISTS (
-                    SELECT FROM receipts r
-                    WHERE r.notification = d.notification AND r.number = d.number AND r."position" = d."position")
-                OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
+                d.has_receipt OR EXISTS (SELECT FROM installations i WHERE i.app_id = \(app.id) AND i.id = d.installation AND i.owner = \(user)))
         ORDER BY d.number, d."position" LIMIT \(Self.pageSize)
         """
     }

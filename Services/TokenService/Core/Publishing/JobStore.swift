@@ -129,12 +129,11 @@ package struct JobStore {
         return terms
     }
 
-    /// OFFSET 0: looked up one by one. Most notifications have no variants, and a small table would be read as a whole.
     static func variants(of notifications: [PushID]) -> PostgresQuery {
         """
         SELECT v.notification, v.locale, v.payload
         FROM unnest(\(notifications)::uuid[]) AS e (id)
-        CROSS JOIN LATERAL (SELECT * FROM notification_variants WHERE notification = e.id OFFSET 0) AS v
+        CROSS JOIN LATERAL (SELECT * FROM notification_variants WHERE notification = e.id ORDER BY locale) AS v
         ORDER BY v.notification, v.locale
         """
     }
@@ -212,7 +211,7 @@ package struct JobStore {
                             SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.installation = i.id
                                 AND x.owner_epoch = i.owner_epoch AND (x.token IS NULL OR x.token = t.token)))) IS TRUE AS is_meant
                 FROM notifications n JOIN apps a ON a.id = n.app_id LEFT JOIN fan_outs f ON f.notification = n.id
-                CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) OFFSET 0) AS t
+                CROSS JOIN LATERAL (SELECT * FROM tokens t WHERE t.id = ANY (\(tokens)) ORDER BY t.id) AS t
                 JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
                 WHERE n.id = \(notification) AND t.app_id = n.app_id
             ) AS m LEFT JOIN LATERAL (
@@ -225,12 +224,11 @@ package struct JobStore {
                     WHERE x.app_id = n.app_id AND x.notification = n.id AND x.installation = ANY (holders.ids)
                         AND (x.token IS NULL OR x.token = m.token)
                     UNION ALL (
-                        -- OFFSET 0: found first and put in order then. Otherwise PostgreSQL reads the history in the order of its ids.
-                        SELECT h.installation, h.owner_epoch FROM (
+                        SELECT h.installation, h.owner_epoch FROM unnest(holders.ids) AS holder (id) CROSS JOIN LATERAL (
                             SELECT * FROM installation_history o
-                            WHERE o.app_id = n.app_id AND o.installation = ANY (holders.ids) AND o.owner_epoch IS NOT NULL AND EXISTS (
+                            WHERE o.app_id = n.app_id AND o.installation = holder.id AND o.owner_epoch IS NOT NULL AND EXISTS (
                                 SELECT FROM addressees x WHERE x.app_id = n.app_id AND x.notification = n.id AND x.owner = o.owner)
-                            OFFSET 0
+                            ORDER BY o.id DESC LIMIT 1
                         ) AS h ORDER BY h.id DESC LIMIT 1)
                 ) AS named
                 WHERE n.id = m.notification LIMIT 1

@@ -79,7 +79,7 @@ package struct CancellationStore {
                 SELECT c.notification FROM unnest(\(ids)::uuid[]) AS e (id) JOIN cancellations c ON c.notification = e.id
                 ORDER BY c.notification FOR NO KEY UPDATE OF c
             )
-            UPDATE cancellations c SET published_at = now() FROM locked l WHERE c.notification = l.notification AND c.published_at IS NULL
+            UPDATE cancellations c SET published_at = now() FROM locked l WHERE c.notification = l.notification
             """)
     }
 

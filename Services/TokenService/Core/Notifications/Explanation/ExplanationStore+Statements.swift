@@ -44,7 +44,7 @@ extension ExplanationStore {
             x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch, array_to_tsvector(i.tags) @@ f.query AS matches_tags,
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id OFFSET 0) AS i
+        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i
         LEFT JOIN fan_outs f ON f.notification = \(notification)
         LEFT JOIN LATERAL (
             SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place LIMIT 1
@@ -63,7 +63,9 @@ extension ExplanationStore {
         """
         SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id, t.token, j.due_at, j.published_at
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT * FROM receipts WHERE installation = wanted.id AND notification = \(notification) OFFSET 0) AS r
+        CROSS JOIN LATERAL (
+            SELECT * FROM receipts WHERE installation = wanted.id AND notification = \(notification) ORDER BY updated_at
+        ) AS r
         LEFT JOIN tokens t ON t.id = r.token_id LEFT JOIN jobs j ON j.notification = r.notification AND j.number = r.number
         ORDER BY r.number, r."position"
         """
@@ -73,7 +75,7 @@ extension ExplanationStore {
         """
         SELECT f.installation, f.epochs_below, f.created_at, f.published_at FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM fences WHERE app_id = \(app.id) AND installation = wanted.id AND created_at >= \(milliseconds: moment) OFFSET 0
+            SELECT * FROM fences WHERE app_id = \(app.id) AND installation = wanted.id AND created_at >= \(milliseconds: moment) ORDER BY id
         ) AS f ORDER BY f.id LIMIT 500
         """
     }
@@ -83,7 +85,7 @@ extension ExplanationStore {
         SELECT h.* FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
             SELECT * FROM installation_history
-            WHERE app_id = \(app.id) AND installation = wanted.id AND at >= \(milliseconds: moment) OFFSET 0
+            WHERE app_id = \(app.id) AND installation = wanted.id AND at >= \(milliseconds: moment) ORDER BY id
         ) AS h ORDER BY h.id LIMIT 500
         """
     }

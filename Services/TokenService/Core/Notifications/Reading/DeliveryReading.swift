@@ -55,7 +55,7 @@ package struct DeliveryReading {
             ) AS place
             CROSS JOIN LATERAL (
                 SELECT * FROM deliveries
-                WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" OFFSET 0
+                WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" LIMIT 1
             ) AS d
             LEFT JOIN tokens t ON t.id = d.token_id
             ORDER BY d.number, d."position"
@@ -111,7 +111,7 @@ package struct DeliveryReading {
         ) AS place
         CROSS JOIN LATERAL (
             SELECT * FROM deliveries
-            WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" OFFSET 0
+            WHERE notification = \(list.notification) AND number = place.number AND "position" = place."position" LIMIT 1
         ) AS d
         LEFT JOIN tokens t ON t.id = d.token_id
         WHERE d.installation = \(installation) AND (d.number, d."position") > (\(start.job), \(start.position))

@@ -129,7 +129,7 @@ extension RegistryBatch {
     private static func vacate(_ tokens: [Int64], at now: Int64) -> PostgresQuery {
         """
         UPDATE tokens SET state = 'retired', retired_at = \(milliseconds: now), retired_reason = 'replaced'
-        WHERE id = ANY (\(tokens)) AND state = 'active'
+        WHERE id = ANY (\(tokens))
         """
     }
 

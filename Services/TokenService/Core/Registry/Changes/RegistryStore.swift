@@ -138,8 +138,9 @@ extension RegistryStore {
         SELECT o.id FROM tokens t JOIN tokens o ON o.app_id = t.app_id AND o.token = t.token AND o.purpose = t.purpose
         WHERE t.id = ANY (\(tokens)::bigint[])
         UNION
-        SELECT o.id FROM tokens t JOIN tokens o ON o.app_id = t.app_id AND o.ordinal = t.ordinal AND o.purpose = t.purpose AND o.state = 'active'
-        WHERE t.id = ANY (\(tokens)::bigint[])
+        SELECT o.id FROM tokens t CROSS JOIN LATERAL (
+            SELECT * FROM tokens WHERE app_id = t.app_id AND ordinal = t.ordinal AND purpose = t.purpose AND state = 'active' ORDER BY environment
+        ) AS o WHERE t.id = ANY (\(tokens)::bigint[])
         """
     }
 }

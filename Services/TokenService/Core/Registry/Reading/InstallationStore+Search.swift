@@ -56,7 +56,10 @@ extension InstallationStore {
         FROM named n JOIN installations i ON i.app_id = \(app.id) AND i.id = n.installation AND i.deregistered_at IS NOT NULL
         UNION ALL
         SELECT h.installation, n.environment, n.purpose, h.at, 'moved', h.other_installation
-        FROM named n JOIN installation_history h ON h.token_id = n.id AND h.event = 'token_moved_away' AND h.app_id = \(app.id)
+        FROM named n CROSS JOIN LATERAL (
+            SELECT * FROM installation_history
+            WHERE token_id = n.id AND event = 'token_moved_away' AND app_id = \(app.id) ORDER BY at DESC LIMIT 100
+        ) AS h
         ORDER BY until DESC LIMIT 100
         """
     }

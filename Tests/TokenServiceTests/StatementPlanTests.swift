@@ -1,0 +1,206 @@
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import TokenService
+
+/// Every statement goes by an index, whatever PostgreSQL knows of the tables: a plan is kept, and one that reads a table as a whole gets slower
+/// with every row. Statements are planned as the service has them planned.
+@Suite("The plans of statements", .timeLimit(.minutes(5)))
+struct StatementPlanTests {
+    /// Numbers of rows of `installations`; there are half as many notifications.
+    private static let (few, many): (Int64, Int64) = (300, 60_000)
+
+    @Test func goByTheirIndexesOnAnEmptyDatabaseAndOnALargeOneBeforeAndAfterItIsAnalyzed() async throws {
+        try await Self.withDatabase { session in
+            let isNew: Bool = try session.execute("SELECT current_setting('server_version_num')::int >= 170000 AS is_new").only()["is_new"]
+            let ofUnknown = isNew ? Self.ofUnknown17 : []
+            try Self.expectIndexes("empty", also: Self.ofEmpty.union(ofUnknown), session)
+            try Self.fill(1...Self.many, session)
+            try Self.expectIndexes("large and never analyzed", also: ofUnknown, session)
+            try session.simple("ANALYZE")
+            try Self.expectIndexes("large and analyzed", session)
+        }
+    }
+
+    @Test func goByTheirIndexesOnADatabaseThatHasGrownSinceItWasAnalyzed() async throws {
+        try await Self.withDatabase { session in
+            try Self.fill(1...Self.few, session)
+            try session.simple("ANALYZE")
+            try Self.expectIndexes("small and analyzed", session)
+            try Self.fill(Self.few + 1...Self.many, session)
+            try Self.expectIndexes("grown since it was analyzed", session)
+        }
+    }
+
+    // MARK: What is expected
+
+    /// The indexes that a hot statement may go by, with the columns that it looks up by.
+    private static let indexes: [String: Set<String>] = [
+        // Acceptance.
+        "NotificationStore+Statements.claimKeys": ["idempotency_records_pkey(app_id, api_key_id, key, day)"],
+        "NotificationStore+Statements.selectKey": [
+            "idempotency_records_pkey(app_id, api_key_id, key, day)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
+            "cancellations_pkey(notification)",
+        ],
+        "NotificationStore+Statements.insertResolved": [
+            "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "quiet_hours_pkey(app_id, owner)",
+            "tokens_one_active(app_id, ordinal, purpose)",
+        ],
+        "NotificationStore+Statements.insertForFanOut": ["installations_pkey(app_id, id)"],
+        // Registrations.
+        "RegistryStore.lockInstallations": [
+            "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "token_moves_pkey(successor, app_id)",
+            "tokens_once(app_id, token)",
+        ],
+        "RegistryStore.tokens": ["tokens_by_installation(app_id, installation)", "tokens_once(app_id, token)"],
+        "RegistryStore.openFences": ["fences_by_installation(app_id, installation)", "fences_open(app_id, installation)"],
+        "RegistryStore.rivals": ["tokens_once(app_id, token, purpose)", "tokens_one_active(app_id, ordinal, purpose)", "tokens_pkey(id)"],
+        "RegistryStore+Writes.vacate": ["tokens_pkey(id)"],
+        // Fan-out.
+        "AudienceStore+Everybody.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
+        "AudienceStore+Statements.pageOfApp": [
+            "installations_in_order(app_id, ordinal)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
+            "quiet_hours_pkey(app_id, owner)", "tokens_one_active(app_id, ordinal, purpose)",
+        ],
+        "AudienceStore+Statements.pageOfTagged": [
+            "installations_pkey(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "quiet_hours_pkey(app_id, owner)",
+            "tokens_one_active(app_id, ordinal, purpose)",
+        ],
+        "AudienceStore+Statements.pageOfList": [
+            "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "notifications_pkey(id)",
+            "fan_outs_pkey(notification)", "targets_pkey(notification, place)", "quiet_hours_pkey(app_id, owner)",
+            "tokens_one_active(app_id, ordinal, purpose)",
+        ],
+        "AudienceStore+Statements.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
+        // Publishing.
+        "OutboxStore.claimFanOuts": ["fan_outs_free(lane, free_from)", "fan_outs_pkey(notification)"],
+        "OutboxStore.markPublished": ["fences_pkey(id)"],
+        "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, free_from)"],
+        "JobStore.terms": ["notifications_pkey(id)", "fan_outs_pkey(notification)"],
+        "JobStore.variants": ["notification_variants_pkey(notification)"],
+        "JobStore.settle": ["jobs_pkey(notification, number)"],
+        // Outcomes.
+        "OutcomeStore.origins": ["notifications_pkey(id)"],
+        "OutcomeStore+Jobs.lockJobs": ["jobs_pkey(notification, number)"],
+        "OutcomeStore+Jobs.settle": ["jobs_pkey(notification, number)"],
+        "OutcomeStore+Receipts.noteAttempts": [
+            "jobs_pkey(notification, number)", "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
+        ],
+        "OutcomeStore+Receipts.openReceipts": ["receipts_pkey(notification, number, position)"],
+        "OutcomeStore+Receipts.tokenFacts": ["tokens_pkey(id)"],
+        "OutcomeStore.settleNotifications": ["notifications_pkey(id)"],
+        "OutcomeStore.settleNotifications 2": ["notifications_pkey(id)"],
+        "OutcomeStore.lockInstallations": ["installations_pkey(app_id, id)"],
+        // Status.
+        "NotificationStatus+Postgres.find": [
+            "notifications_by_app(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "cancellations_pkey(notification)",
+        ],
+        "NotificationStatus+Postgres.firstDeliveries": [
+            "installations_pkey(app_id, id)", "jobs_pkey(notification)", "jobs_pkey(notification, number)", "receipts_pkey(notification)",
+            "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
+        ],
+    ]
+
+    /// On an empty registry an app's rows are none. A connection keeps its first plans for a second.
+    private static let ofEmpty: Set = ["installations_by_owner(app_id)", "installations_pkey(app_id)", "quiet_hours_pkey()"]
+
+    /// Where there are no statistics, PostgreSQL 17 takes a list of keys to be cheap behind any column of an index.
+    private static let ofUnknown17: Set = ["installations_in_order(app_id, id)", "tokens_by_installation(app_id)"]
+
+    /// All open fences, all unpublished cancellations, the oldest events and the newest ones: each by an index that holds no others, or up to a
+    /// limit.
+    private static let wholeIndexes: Set = [
+        "CancellationStore.leftOver", "ErasureStore.historyEnd", "EventStore.horizon", "InstallationStore.openFences",
+        "OutboxStore.leftOverFences", "Sweep.notificationEvents",
+    ]
+
+    private static func expectIndexes(_ state: String, also others: Set<String> = [], _ session: PostgresSession) throws {
+        // PostgreSQL makes plans anew only after ANALYZE.
+        try session.simple("DISCARD PLANS")
+        let statements = try SourceStatement.all()
+        #expect(Set(indexes.keys).subtracting(statements.map(\.name)).isEmpty, "statements that are not in the sources any more")
+        for (number, statement) in statements.enumerated() {
+            let scans: [String] = try session.execute("SELECT unnest(pg_temp.scans_of(\("s\(number)"))) AS scan").column("scan")
+            let found = Set(scans).subtracting(others)
+            if let known = indexes[statement.name] {
+                #expect(found.isSubset(of: known), "\(state): \(statement.name) goes by \(found.subtracting(known))")
+            } else if !wholeIndexes.contains(statement.name) {
+                let whole = found.filter { $0.hasSuffix(" as a whole") || $0.hasSuffix("()") }
+                #expect(whole.isEmpty, "\(state): \(statement.name) reads \(whole)")
+            }
+        }
+    }
+
+    // MARK: The database
+
+    /// With every statement of the sources prepared, as `s0` and so on. Nothing is analyzed by itself.
+    private static func withDatabase(_ body: @escaping @Sendable (PostgresSession) throws -> Void) async throws {
+        try await withTestDatabase(migrations: RunningService.migrationsDirectory(), poolSize: 1) { _, uri in
+            var configuration = try TestServer.configuration(uri: uri)
+            configuration.poolSize = 1
+            configuration.sessionSettings = TokenServiceConfiguration.planning
+            let pool = PostgresPool(configuration)
+            let result: Result<Void, any Error>
+            do {
+                result = .success(
+                    try await pool.session { session in
+                        try session.simple(preparation)
+                        for (number, statement) in try SourceStatement.all().enumerated() {
+                            try session.simple("PREPARE s\(number) AS \(statement.sql)")
+                        }
+                        try body(session)
+                    })
+            } catch {
+                result = .failure(error)
+            }
+            await pool.close()
+            try result.get()
+        }
+    }
+
+    /// `scans_of` says how the plan of a prepared statement reads tables that grow: by which index and columns, or as a whole. It passes over
+    /// tables that PostgreSQL knows to be small, and that are.
+    private static let preparation = #"""
+        DO $$
+        DECLARE of_table text;
+        BEGIN
+            FOR of_table IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+                EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = off)', of_table);
+            END LOOP;
+        END $$;
+        CREATE FUNCTION pg_temp.scans_of(prepared text) RETURNS text[] LANGUAGE plpgsql AS $$
+        DECLARE
+            -- Of the types that parameters have: partitions are chosen by them.
+            arguments text := (
+                SELECT '(' || string_agg(format(CASE WHEN type LIKE '%[]' THEN 'ARRAY[%L]::%s' ELSE '%L::%s' END, value, type), ', ') || ')'
+                FROM pg_prepared_statements p, unnest(p.parameter_types::text[]) WITH ORDINALITY AS parameter (type, place), LATERAL (
+                    SELECT CASE replace(type, '[]', '') WHEN 'uuid' THEN first_id_at(now())::text WHEN 'tsquery' THEN 'vip'
+                        WHEN 'timestamp with time zone' THEN now()::text WHEN 'timestamp without time zone' THEN localtimestamp::text
+                        WHEN 'time without time zone' THEN '22:00' WHEN 'interval' THEN '1 day' ELSE '1' END AS value
+                ) AS chosen WHERE p.name = prepared);
+            plan json;
+        BEGIN
+            EXECUTE format('EXPLAIN (FORMAT JSON) EXECUTE %I%s', prepared, coalesce(arguments, '')) INTO plan;
+            RETURN ARRAY(
+                SELECT DISTINCT CASE WHEN i.indexrelid IS NULL THEN t.name || ' as a whole'
+                    ELSE format('%s(%s)', coalesce(pg_partition_root(i.indexrelid), i.indexrelid)::regclass, bound.columns) END
+                FROM jsonb_path_query(plan::jsonb, 'strict $.**') AS node
+                LEFT JOIN pg_index i ON i.indexrelid = to_regclass(quote_ident(node ->> 'Index Name'))
+                JOIN pg_class c ON c.oid = coalesce(
+                    i.indrelid, CASE node ->> 'Node Type' WHEN 'Seq Scan' THEN to_regclass(quote_ident(node ->> 'Relation Name')) END)
+                CROSS JOIN LATERAL (SELECT coalesce(pg_partition_root(c.oid), c.oid)::regclass::text AS name) AS t
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(string_agg(name, ', ' ORDER BY place), '') AS columns
+                    FROM generate_series(1, i.indnkeyatts) AS place,
+                        LATERAL (SELECT trim('"' FROM pg_get_indexdef(i.indexrelid, place, true)) AS name) AS named
+                    WHERE CASE WHEN name ~ '\W' THEN strpos(node ->> 'Index Cond', regexp_replace(name, '\(.*', '')) > 0
+                        ELSE node ->> 'Index Cond' ~ ('(^|[^.\w])' || name || '\M') END
+                ) AS bound
+                WHERE jsonb_typeof(node) = 'object' AND NOT (c.reltuples >= 0 AND pg_relation_size(c.oid) < 1000000)
+                    AND t.name = ANY ('{installations, tokens, notifications, jobs, receipts, installation_history, idempotency_records,
+                        notification_variants, notification_counts, fences, token_moves, notification_events, webhook_messages,
+                        quiet_hours, outcome_counts, fan_outs, targets, cancellations}'));
+        END $$;
+        """#
+}
