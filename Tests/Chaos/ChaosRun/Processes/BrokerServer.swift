@@ -126,7 +126,9 @@ final class BrokerServer: Sendable {
         try await other.control(["forget_cluster_node", node])
         try await other.queues(["shrink", node])
         let data = "\(folder)/mnesia"
-        for entry in try FileManager.default.contentsOfDirectory(atPath: data) { try FileManager.default.removeItem(atPath: "\(data)/\(entry)") }
+        for entry in try FileManager.default.contentsOfDirectory(atPath: data) {
+            try FileManager.default.removeItem(atPath: "\(data)/\(entry)")
+        }
         try start()
         try await waitUntil("\(name) serves", program) { await isReady() }
         try await join(other)

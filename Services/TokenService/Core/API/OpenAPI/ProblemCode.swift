@@ -109,7 +109,8 @@ extension ProblemCode {
         case .laneNotAllowed:
             ProblemKind(
                 403, "The lane is not for this key", "A faster lane than the target's own needs the scope `admin`; nothing was accepted.")
-        case .notFound: ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; the answer does not say which.")
+        case .notFound:
+            ProblemKind(404, "Not found", "There is no such thing, or none that this key may see; the answer does not say which.")
         case .methodNotAllowed:
             ProblemKind(405, "Method not allowed", "The path takes other methods; `Allow` names them.")
         case .bodyTimeout:
