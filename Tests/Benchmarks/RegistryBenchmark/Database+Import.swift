@@ -12,7 +12,7 @@ extension Database {
 
     /// Puts aside what an import has left in the tables.
     func copyOut() throws {
-        for table in Self.tables { try psql("COPY \(table) TO STDOUT", output: file(table)) }
+        for table in Self.tables { try psql("COPY (SELECT * FROM \(table)) TO STDOUT", output: file(table)) }
     }
 
     /// - Returns: Seconds to copy the very same rows into the very same tables.
