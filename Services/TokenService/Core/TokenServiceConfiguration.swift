@@ -93,7 +93,7 @@ package struct TokenServiceConfiguration: Sendable {
         "enable_seqscan": "off",
         // Without one of these, 38 to 66 plans read an index as a whole, or all of an app's rows, and compare them with the keys.
         "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_material": "off",
-        // To compile the status of a notification takes 36 ms, and 540 ms where nobody has analyzed the tables; to run it takes 0.2 ms.
+        // To compile the status of a notification takes 36 ms, and 540 ms without statistics of the tables; to run it takes 0.2 ms.
         "jit": "off",
     ]
 

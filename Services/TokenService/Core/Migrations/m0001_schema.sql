@@ -381,7 +381,7 @@ CREATE TABLE notifications (
     -- How many were made.
     jobs integer NOT NULL DEFAULT 0,
     completed_at timestamptz,
-    -- Whether somebody subscribed to its state changes when it was accepted.
+    -- Whether the app had subscribers of its state changes when it was accepted.
     is_reported boolean NOT NULL DEFAULT false,
     CHECK (num_nonnulls(target_user, target_installation) <= 1)
 ) PARTITION BY RANGE (id);

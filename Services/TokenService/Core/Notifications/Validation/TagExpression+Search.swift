@@ -19,7 +19,7 @@ extension TagExpression {
         }
     }
 
-    /// Tags of which whoever fulfils the expression has at least one, as few as possible; nil where there are none.
+    /// Tags of which each installation that fulfils the expression has at least one, as few as possible; nil where there are none.
     var neededTags: [String]? {
         switch self {
         case .tag(let tag): [tag]
