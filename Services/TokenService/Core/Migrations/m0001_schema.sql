@@ -151,6 +151,7 @@ CREATE VIEW open_fences AS
 SELECT f.id, f.app_id, a.slug AS app, f.installation, f.epochs_below, f.created_at
 FROM fences f JOIN apps a ON a.id = f.app_id WHERE f.published_at IS NULL;
 
+-- By epochs_below, which fences_open leaves to be sorted: in the order of their ids PostgreSQL may read fences that are not open.
 CREATE FUNCTION open_fences_of(of_app bigint, of_installation uuid) RETURNS SETOF open_fences
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC

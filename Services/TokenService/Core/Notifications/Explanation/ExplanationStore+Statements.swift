@@ -59,6 +59,7 @@ extension ExplanationStore {
         """
     }
 
+    /// By updated_at, which no index has: for any other order PostgreSQL may read all of the notification's receipts.
     func receipts(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
         SELECT r.*, delivery_id(r.notification, r.number, r."position") AS id, t.token, j.due_at, j.published_at
