@@ -74,7 +74,7 @@ struct SweepTests {
     }
 
     @Test func eachSweepTakesTheOldOnesByItsIndexSoManyAtATime() async throws {
-        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay })) { running in
+        try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is EventFeed })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
             try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
