@@ -98,7 +98,7 @@ struct LeastPrivilegeTests {
         for family in ["notifications", "installation_history", "idempotency_records"] {
             for query: PostgresQuery in [
                 "SELECT make_partition(\(family), interval '12 days', now() + interval '20 days') AS name",
-                "SELECT drop_partitions(\(family), interval '1 day', now() + interval '20 days') AS name",
+                "SELECT drop_partition(\(family), interval '1 day', now() + interval '20 days') AS name",
             ] {
                 let changed = try await running.service.pool.transaction { session in try session.execute(query).count }
                 #expect(changed > 0, "\(family)")
@@ -115,7 +115,7 @@ struct LeastPrivilegeTests {
             "CREATE TABLE mine (n int)", "DROP TABLE tokens", "ALTER TABLE tokens ADD COLUMN n int", "TRUNCATE tokens",
             "CREATE ROLE another_\(accounts.service)", "COPY tokens TO PROGRAM 'cat'", "SELECT pg_read_file('/etc/passwd')",
             "ALTER TABLE notifications DISABLE TRIGGER ALL", "DROP TABLE notifications_rest",
-            "ALTER TABLE notifications DETACH PARTITION notifications_rest", "SELECT drop_partitions('tokens', interval '1 day', now())",
+            "ALTER TABLE notifications DETACH PARTITION notifications_rest", "SELECT drop_partition('tokens', interval '1 day', now())",
             "SELECT make_partition('tokens', interval '1 day', now())",
         ] {
             let error = await #expect(throws: PostgresError.self, "\(statement)") { try await execute(pool, statement) }

@@ -124,7 +124,8 @@ struct PartitionTests {
             #expect(try await running.dropPassed(retentionDays: 4).isEmpty)
             let passed = try #require(try await Self.states(running, retentionDays: 2)[.notifications])
             #expect((86_000..<87_000).contains(passed.overdue(now: UnixClock.now())))
-            #expect(try await running.dropPassed(retentionDays: 2) == Self.ofNotifications.map { $0 + "_passed" })
+            let dropped = try await running.dropPassed(retentionDays: 2)
+            #expect(dropped.last == "notifications_passed" && dropped.sorted() == Self.ofNotifications.map { $0 + "_passed" })
             #expect(try await running.dropPassed(retentionDays: 2).isEmpty)
             for rows in Self.rowsOfNotifications { #expect(try await running.ids(rows) == [new]) }
             for id in old { #expect(try await shop.get("/v1/apps/shop/notifications/\(id)").status == 404) }
@@ -161,6 +162,32 @@ struct PartitionTests {
         }
     }
 
+    @Test("While a VACUUM holds a partition, its removal waits and stops no caller") func vacuum() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            try await running.fill(1, app: try await running.app(), owner: "ada")
+            try await running.makePassedPeriod()
+            let (isLocked, isAwaited) = (Signal<Void>(), Signal<Void>())
+            async let vacuum: Void = running.pool.transaction { session in
+                try session.execute("LOCK TABLE notifications_passed IN SHARE UPDATE EXCLUSIVE MODE")
+                isLocked.send(())
+                let waiting: PostgresQuery = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'notifications_passed'::regclass"
+                while try session.execute(waiting).count == 0 { try session.execute("SELECT pg_sleep(0.02)") }
+                isAwaited.send(())
+                let end: PostgresQuery = "SELECT FROM pg_class WHERE relname = 'vacuum_may_end'"
+                while try session.execute(end).count == 0 { try session.execute("SELECT pg_sleep(0.02)") }
+            }
+            try await isLocked.next()
+            async let dropped = running.dropPassed(retentionDays: 5, lockTimeout: .seconds(20))
+            try await isAwaited.next()
+            let sent = try await shop.send(#"{"user":"ada"}"#)
+            #expect(sent.status == 202)
+            try await running.execute("CREATE TABLE vacuum_may_end ()")
+            try await vacuum
+            #expect(try await dropped.count == Self.ofNotifications.count)
+        }
+    }
+
     @Test("The housekeeping drops periods; rows of a wrong clock go one by one") func housekeeping() async throws {
         try await RunningService.run(
             .init(settings: ["HOUSEKEEPING_INTERVAL_SECONDS": "1", "RECEIPT_RETENTION_DAYS": "5"], without: { $0 is Relay })
@@ -187,7 +214,7 @@ struct PartitionTests {
                 try await running.pool.transaction { session in
                     try session.execute(
                         """
-                        SELECT drop_partitions(\(family), \(retentionDays) * interval '1 day', now() + \(days) * interval '1 day')
+                        SELECT drop_partition(\(family), \(retentionDays) * interval '1 day', now() + \(days) * interval '1 day')
                         """
                     ).count
                 }

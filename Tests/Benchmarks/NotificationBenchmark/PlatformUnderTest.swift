@@ -74,11 +74,16 @@ final class PlatformUnderTest {
 
     /// Forgets what was sent: jobs that nobody took, and the notifications.
     func forget() throws {
+        try forgetMessages()
+        try database.psql("TRUNCATE notifications, notification_variants, notification_counts, jobs, receipts")
+        try database.settle()
+    }
+
+    /// The jobs that wait in the broker.
+    func forgetMessages() throws {
         try withBroker { connection in
             for lane in [Lane.now, .soon, .bulk] { try connection.purge(topology.jobQueue(lane)) }
         }
-        try database.psql("TRUNCATE notifications, notification_variants, notification_counts, jobs, receipts")
-        try database.settle()
     }
 
     // MARK: Waiting

@@ -81,9 +81,17 @@ extension RunningService {
     /// As the housekeeping does it.
     /// - Returns: the partitions that are gone.
     @discardableResult
-    func dropPassed(retentionDays: Int) async throws -> [String] {
-        try await pool.transaction { session in
-            try PartitionStore(session: session).dropPassed(.notifications, retentionDays: retentionDays)
+    func dropPassed(retentionDays: Int, lockTimeout: Duration? = nil) async throws -> [String] {
+        var dropped: [String] = []
+        while true {
+            let next = try await pool.transaction { session in
+                if let lockTimeout {
+                    try session.execute("SELECT set_config('lock_timeout', \("\(lockTimeout.components.seconds)s"), true)")
+                }
+                return try PartitionStore(session: session).dropNext(.notifications, retentionDays: retentionDays)
+            }
+            guard !next.isEmpty else { return dropped }
+            dropped += next
         }
     }
 

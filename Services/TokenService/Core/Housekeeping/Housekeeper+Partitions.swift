@@ -25,9 +25,9 @@ extension Housekeeper {
         for family in PartitionFamily.allCases {
             try await renewLease()
             await change(family, "Partitions could not be dropped") { [days = settings.retentionDays(of: family)] store in
-                try store.dropPassed(family, retentionDays: days)
+                try store.dropNext(family, retentionDays: days)
             } then: { dropped in
-                logger.info("Dropped partitions", metadata: [LogKey.partitions: "\(dropped.joined(separator: " "))"])
+                logger.info("Dropped a partition", metadata: [LogKey.partitions: "\(dropped.joined(separator: " "))"])
             }
         }
     }

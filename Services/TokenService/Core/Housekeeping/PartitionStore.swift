@@ -12,10 +12,10 @@ package struct PartitionStore {
         try session.execute("SELECT make_partition(\(family), \(days) * interval '1 day', now()) AS name").column("name")
     }
 
-    /// Drops the periods that have not been in use for as long as the retention.
-    /// - Returns: the partitions that were dropped.
-    package func dropPassed(_ family: PartitionFamily, retentionDays: Int) throws -> [String] {
-        try session.execute("SELECT drop_partitions(\(family), \(retentionDays) * interval '1 day', now()) AS name").column("name")
+    /// Drops one table of the oldest period that has not been in use for as long as the retention.
+    /// - Returns: the partition that was dropped; empty: no such period is left.
+    package func dropNext(_ family: PartitionFamily, retentionDays: Int) throws -> [String] {
+        try session.execute("SELECT drop_partition(\(family), \(retentionDays) * interval '1 day', now()) AS name").column("name")
     }
 
     /// - Parameter retentionDays: Of a family.

@@ -939,13 +939,14 @@ BEGIN
     RETURN greatest(p.ends_at + interval '4 days', last_expiry);
 END $$;
 
--- Drops the periods of a family that have not been in use for as long as the retention.
-CREATE FUNCTION drop_partitions(of_family text, retention interval, as_of timestamptz) RETURNS SETOF text
+-- Drops a table of the oldest period of a family that has not been in use for as long as the retention. The family's first table goes last: as
+-- long as it stays, the period is not gone.
+CREATE FUNCTION drop_partition(of_family text, retention interval, as_of timestamptz) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     t partitioned_tables;
-    passed timestamptz[];
-    name text;
+    passed timestamptz;
+    dropped partitions;
 BEGIN
     IF retention < '0' OR NOT EXISTS (SELECT FROM partitioned_tables WHERE family = of_family) THEN
         RAISE insufficient_privilege USING MESSAGE = format('%s keeps no rows for %s', of_family, retention);
@@ -955,15 +956,16 @@ BEGIN
     FOR t IN SELECT * FROM partitioned_tables WHERE family = of_family LOOP
         EXECUTE format('DELETE FROM %I WHERE %I < %L', t.table_name || '_rest', t.key, key_at(of_family, as_of - retention - interval '35 days'));
     END LOOP;
-    passed := ARRAY(SELECT p.begins_at FROM partitions p WHERE p.table_name = of_family AND in_use_until(p) <= as_of - retention);
-    IF passed = '{}' THEN
+    passed := (SELECT min(p.begins_at) FROM partitions p WHERE p.table_name = of_family AND in_use_until(p) <= as_of - retention);
+    SELECT * INTO dropped FROM partitions p WHERE p.family = of_family AND p.begins_at = passed ORDER BY p.table_name = of_family, p.name LIMIT 1;
+    IF dropped.name IS NULL THEN
         RETURN;
     END IF;
-    PERFORM lock_alone(ARRAY(SELECT table_name FROM partitioned_tables WHERE family = of_family));
-    FOR name IN SELECT p.name FROM partitions p WHERE p.family = of_family AND p.begins_at = ANY (passed) ORDER BY p.begins_at, p.name LOOP
-        EXECUTE format('DROP TABLE %I', name);
-        RETURN NEXT name;
-    END LOOP;
+    -- A VACUUM may hold the partition for long. No statement of a caller waits behind this lock.
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', dropped.name);
+    PERFORM lock_alone(ARRAY[dropped.table_name, dropped.name]);
+    EXECUTE format('DROP TABLE %I', dropped.name);
+    RETURN NEXT dropped.name;
 END $$;
 
 -- For each family: until when rows have a period, since when the oldest period is not in use any more, and how many rows came without one.
@@ -975,8 +977,8 @@ BEGIN ATOMIC
     FROM partitioned_tables f WHERE f.table_name = f.family;
 END;
 
--- The service's account may not change tables. It may call make_partition and drop_partitions.
-REVOKE EXECUTE ON FUNCTION make_partition, drop_partitions, new_partition, attach_partition, lock_alone FROM PUBLIC;
+-- The service's account may not change tables. It may call make_partition and drop_partition.
+REVOKE EXECUTE ON FUNCTION make_partition, drop_partition, new_partition, attach_partition, lock_alone FROM PUBLIC;
 
 -- The first periods, as long as the service makes them if its settings do not say otherwise.
 DO $$
