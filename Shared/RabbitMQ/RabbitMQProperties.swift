@@ -25,13 +25,6 @@ package struct RabbitMQProperties: Sendable, Equatable {
         return reader.shortString() ?? ""
     }
 
-    /// Whether the content type is exactly this text; makes no string.
-    package func hasContentType(_ text: String) -> Bool {
-        var reader = WireReader(encoded)
-        guard let flags = reader.uint16(), flags & Flag.contentType != 0, let count = reader.uint8() else { return text.isEmpty }
-        return reader.bytes(Int(count))?.elementsEqual(text.utf8) ?? false
-    }
-
     /// Empty when the publisher gave none.
     package var messageID: String {
         var reader = WireReader(encoded)

@@ -8,7 +8,7 @@ struct AckBatcherTests {
         var batcher = AckBatcher(prefetch: 1000, subscriptions: 1)
         var actions: [AckBatcher.Action] = []
         for _ in 1...10 { batcher.delivered(of: 0) }
-        for tag in [3, 1, 2, 5] as [UInt64] { batcher.finish(tag, into: &actions) }
+        for tag in [3, 1, 2, 5] as [UInt64] { batcher.finish(tag) }
         let start = ContinuousClock.now
         batcher.flush(now: start, into: &actions)
         #expect(actions == [.acknowledge(tag: 3, multiple: true)])
@@ -27,44 +27,9 @@ struct AckBatcherTests {
         var actions: [AckBatcher.Action] = []
         batcher.delivered(of: 0)
         batcher.delivered(of: 0)
-        batcher.finish(2, into: &actions)
+        batcher.finish(2)
         batcher.flush(now: .now, into: &actions)
         #expect(actions == [.acknowledge(tag: 2, multiple: false)])
-    }
-
-    @Test func coverAParcelOnceAllOfItsPartsAreSettled() {
-        var batcher = AckBatcher(prefetch: 1000, subscriptions: 1)
-        var actions: [AckBatcher.Action] = []
-        batcher.delivered(of: 0, parts: 3)
-        batcher.delivered(of: 0, parts: Parcel.maximumParts)
-        for part in [2, 0, 0] as [UInt8] { batcher.finish(1, part: part, into: &actions) }
-        for part in 0..<UInt8(Parcel.maximumParts) { batcher.finish(2, part: part, into: &actions) }
-        batcher.flush(now: .now, force: true, into: &actions)
-        #expect(actions == [.acknowledge(tag: 2, multiple: false)])
-        #expect(batcher.outstanding == 1)
-        #expect(!batcher.finish(1, part: 3, into: &actions), "there is no such part")
-        #expect(batcher.finish(1, part: 1, into: &actions))
-        batcher.flush(now: .now, force: true, into: &actions)
-        #expect(actions.last == .acknowledge(tag: 1, multiple: false))
-        #expect(batcher.outstanding == 0)
-    }
-
-    @Test(arguments: [[true, nil, nil], [nil, true, false], [nil, false, true]]) func bringBackAParcelOfWhichAPartIsToComeAgain(
-        requeue: [Bool?]
-    ) {
-        var batcher = AckBatcher(prefetch: 1000, subscriptions: 1)
-        var actions: [AckBatcher.Action] = []
-        batcher.delivered(of: 0, parts: 3)
-        for (part, requeue) in requeue.enumerated() {
-            #expect(actions.isEmpty)
-            if let requeue {
-                batcher.refuse(1, part: UInt8(part), requeue: requeue, into: &actions)
-            } else {
-                batcher.finish(1, part: UInt8(part), into: &actions)
-            }
-        }
-        #expect(actions == [.refuse(tag: 1, requeue: true)])
-        #expect(batcher.outstanding == 0)
     }
 
     @Test func satisfyAModelOfTheBrokerWhateverFinishesInWhateverOrder() {
@@ -114,7 +79,7 @@ struct AckBatcherTests {
                 // Any tag, also settled ones and some that were never delivered.
                 let tag = UInt64(random.next(below: Int(lastTag) + 3))
                 let isOutstanding = open.contains(tag) && !finished.contains(tag)
-                if batcher.finish(tag, into: &actions) != isOutstanding { return "finish(\(tag)) took it wrongly" }
+                if batcher.finish(tag) != isOutstanding { return "finish(\(tag)) took it wrongly" }
                 if isOutstanding { finished.insert(tag) }
             case 7:
                 let tag = UInt64(random.next(below: Int(lastTag) + 3))

@@ -24,12 +24,11 @@ func whileRunning<R: Sendable>(_ services: any Service..., body: () async throws
 extension OutgoingMessage {
     /// To a lane's queue.
     static func job(
-        _ topology: Topology, _ lane: Lane = .now, id: PushID = .random(), headers: [String: String] = [:], body: [UInt8] = [1],
-        company: String? = nil
+        _ topology: Topology, _ lane: Lane = .now, id: PushID = .random(), headers: [String: String] = [:], body: [UInt8] = [1]
     ) -> Self {
         OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(lane), messageID: id, contentType: "application/test",
-            headers: headers, body: body, company: company)
+            headers: headers, body: body)
     }
 
     static func control(_ topology: Topology, body: [UInt8], id: PushID = .random()) -> Self {

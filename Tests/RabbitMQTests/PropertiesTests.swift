@@ -43,8 +43,6 @@ struct PropertiesTests {
         #expect(properties.headers == Dictionary(uniqueKeysWithValues: Self.everyKind.map { ($0.0, $0.2) }))
         #expect(properties.header("absent") == nil)
         #expect(properties.contentType == "a/b")
-        #expect(properties.hasContentType("a/b"))
-        #expect(!properties.hasContentType("a/bc"))
         #expect(properties.messageID == "id-1")
     }
 

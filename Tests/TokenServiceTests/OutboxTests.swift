@@ -79,13 +79,11 @@ struct OutboxTests {
         }
     }
 
-    @Test(
-        "Small jobs of one app share a message, each with its own trace, unless parcels are off", arguments: JobPublisher.Parcels.allCases)
-    func company(parcels: JobPublisher.Parcels) async throws {
+    @Test("Jobs of several apps that are published together have each a message and a trace of their own") func together() async throws {
         try await RunningService.run { running in
             let settlements = try #require(running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first)
             let publisher = JobPublisher(
-                publisher: running.service.publisher, topology: running.topology, parcels: parcels, lease: .seconds(30),
+                publisher: running.service.publisher, topology: running.topology, lease: .seconds(30),
                 settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}))
             let delivery = PushJob.Delivery(
                 id: .random(), token: try #require(DeviceToken(bytes: [1])), environment: .production, installation: .random(),
@@ -102,16 +100,12 @@ struct OutboxTests {
             }
             publisher.publish(jobs)
             let messages = try await running.jobs { try await $0.next(40) }
-            var apps: [UInt64: Set<AppSlug>] = [:]
             for message in messages {
                 let job = try PushJob(decoding: message.body)
                 #expect(message.header("traceparent") == "trace \(job.notification.low)")
-                apps[message.receipt.tag, default: []].insert(job.app)
+                #expect(job.app == slugs[Int(job.notification.low) % 2])
             }
             #expect(Set(messages.compactMap(\.messageID)).count == 40)
-            // Of each app sixteen, three, and the large one.
-            #expect(apps.count == (parcels == .on ? 6 : 40))
-            #expect(apps.values.map(\.count) == [Int](repeating: 1, count: apps.count))
         }
     }
 

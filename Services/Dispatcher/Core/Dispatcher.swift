@@ -55,10 +55,7 @@ package struct Dispatcher: Sendable {
         let jobs = try Consumer(
             name: "jobs", configuration: broker, topology: topology,
             subscriptions: Lane.allCases.map { lane in
-                let prefetch = settings.prefetch[lane] ?? 1
-                return Subscription(
-                    queue: topology.jobQueue(lane), prefetch: UInt16(clamping: prefetch),
-                    moreWhileSmall: prefetch >= 100 ? UInt16(clamping: prefetch + prefetch / 2) : 0)
+                Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))
             },
             drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
             onConnectionChange: { inbox.post(.jobsConnection(isUp: $0)) })

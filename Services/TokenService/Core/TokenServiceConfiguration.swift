@@ -18,7 +18,6 @@ package struct TokenServiceConfiguration: Sendable {
     package var broker: RabbitMQConfiguration
     package var brokerPrefix: String
     package var topologyOwnership: Topology.Ownership
-    package var jobParcels: JobPublisher.Parcels
     /// An administrator's key that exists from the start.
     package var bootstrapKey: APIKeyText?
     /// Accepted notifications that may wait for the broker before more are refused.
@@ -42,7 +41,6 @@ package struct TokenServiceConfiguration: Sendable {
         broker = try Self.broker(config, logger: logger)
         brokerPrefix = config.text("broker.prefix", default: "push")
         topologyOwnership = try config.choice("broker.topology", default: .services)
-        jobParcels = try config.choice("job.parcels", default: .on)
         bootstrapKey = try Self.bootstrapKey(config, logger: logger)
         backlogLimit = try config.integer("backlog.limit", default: 100_000, in: 1...10_000_000)
         fenceTimeout = .milliseconds(try config.integer("fence.timeoutMs", default: 1000, in: 1...10_000))

@@ -17,10 +17,6 @@ struct AckBatcher {
     private struct Delivery {
         var state = State.outstanding
         let subscription: UInt8
-        /// A bit for each part that is not settled; a message that came alone has one.
-        var open: UInt16
-        /// What is to become of the whole when all parts are settled, because some part was refused.
-        var requeue: Bool?
     }
 
     /// How long a finished delivery waits for those before it.
@@ -45,46 +41,34 @@ struct AckBatcher {
         outstandingOfEach = Array(repeating: 0, count: subscriptions)
     }
 
-    /// - Parameter parts: From 1 to ``Parcel/maximumParts``.
-    mutating func delivered(of subscription: Int, parts: Int = 1) {
-        deliveries.append(Delivery(subscription: UInt8(subscription), open: UInt16.max >> UInt16(16 - parts)))
+    mutating func delivered(of subscription: Int) {
+        deliveries.append(Delivery(subscription: UInt8(subscription)))
         outstanding += 1
         outstandingOfEach[subscription] += 1
     }
 
     func outstanding(of subscription: Int) -> Int { outstandingOfEach[subscription] }
 
-    /// Of a parcel: when all of its parts are.
     /// - Returns: false when it is not outstanding.
     @discardableResult
-    mutating func finish(_ tag: UInt64, part: UInt8 = 0, into actions: inout [Action]) -> Bool {
-        settle(tag, part, into: &actions)
+    mutating func finish(_ tag: UInt64) -> Bool {
+        guard settle(tag, as: .finished) else { return false }
+        finished += 1
+        return true
     }
 
-    /// Hands one delivery back, at once; a parcel when its other parts are settled.
-    mutating func refuse(_ tag: UInt64, part: UInt8 = 0, requeue: Bool, into actions: inout [Action]) {
-        _ = settle(tag, part, requeue: requeue, into: &actions)
+    /// Hands one delivery back, at once.
+    mutating func refuse(_ tag: UInt64, requeue: Bool, into actions: inout [Action]) {
+        if settle(tag, as: .answered) { actions.append(.refuse(tag: tag, requeue: requeue)) }
     }
 
-    /// - Parameter requeue: Nil: it is done.
-    private mutating func settle(_ tag: UInt64, _ part: UInt8, requeue: Bool? = nil, into actions: inout [Action]) -> Bool {
+    private mutating func settle(_ tag: UInt64, as state: State) -> Bool {
         guard tag >= firstTag, tag - firstTag < UInt64(deliveries.count) else { return false }
         let position = Int(tag - firstTag)
-        let bit: UInt16 = 1 << UInt16(part)
-        guard deliveries[position].state == .outstanding, deliveries[position].open & bit != 0 else { return false }
-        deliveries[position].open &= ~bit
-        // What is to come again must: the other parts of a message that goes to the dead letters do not.
-        if let requeue { deliveries[position].requeue = requeue || deliveries[position].requeue == true }
-        guard deliveries[position].open == 0 else { return true }
+        guard deliveries[position].state == .outstanding else { return false }
+        deliveries[position].state = state
         outstanding -= 1
         outstandingOfEach[Int(deliveries[position].subscription)] -= 1
-        if let requeue = deliveries[position].requeue {
-            deliveries[position].state = .answered
-            actions.append(.refuse(tag: tag, requeue: requeue))
-        } else {
-            deliveries[position].state = .finished
-            finished += 1
-        }
         return true
     }
 

@@ -38,7 +38,7 @@ package final class Consumer: Service, Sendable {
     /// second settlement.
     package func acknowledge(_ receipts: [Receipt]) { core.inbox.post(.acknowledge(receipts)) }
 
-    /// Back to their queues, to be delivered again, here or elsewhere. Of a parcel all comes again, also what was acknowledged of it.
+    /// Back to their queues, to be delivered again, here or elsewhere.
     package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
 
     /// To the queue's dead-letter exchange: for a message that nobody can read.
@@ -56,7 +56,7 @@ package final class Consumer: Service, Sendable {
     /// The node that it is connected to (`192.0.2.1:5672`); nil without a connection.
     package var peer: String? { core.status.withLock { $0.peer } }
 
-    /// Received and not settled yet; a parcel counts as one until all of it is settled.
+    /// Received and not settled yet.
     package var unsettled: Int { core.status.withLock { $0.unsettled } }
 
     /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for

@@ -1,9 +1,7 @@
 import Logging
 import RabbitMQ
 
-/// The consumers on one connection: each subscription's own, and a second one while its messages are small.
-///
-/// None gets a number that was there before (``BrokerQuirks``).
+/// The consumers on one connection, one for each subscription. None gets a number that was there before (``BrokerQuirks``).
 extension ConsumerLoop {
     func subscriptionIndex(of consumer: Int) -> Int? {
         consumer >= 0 && !subscribed.isEmpty ? consumer % subscribed.count : nil
@@ -18,20 +16,6 @@ extension ConsumerLoop {
         let (number, arguments) = subscribed[index].beginConsumer()
         try connection.limitUnacknowledged(subscription.prefetch)
         try connection.consume(queue: subscription.queue, consumer: number, arguments: arguments)
-    }
-
-    func adjustAllowances(_ connection: RabbitMQConnection) throws(RabbitMQError) {
-        for index in subscribed.indices {
-            let subscription = subscribed[index].subscription
-            switch subscribed[index].allowance.change(unsettled: batcher.outstanding) {
-            case nil: break
-            case .begin:
-                try connection.limitUnacknowledged(subscription.moreWhileSmall)
-                try connection.consume(
-                    queue: subscription.queue, consumer: subscribed[index].beginSecondConsumer(), arguments: subscription.arguments)
-            case .end: try connection.cancel(consumer: subscribed[index].secondConsumer)
-            }
-        }
     }
 
     /// Asks what has given nothing for a while, and of which nothing is unsettled, whether it knows us as we think.
@@ -82,11 +66,11 @@ extension ConsumerLoop {
         isRenewing = true
     }
 
-    /// Without our consumers the queue must have as many fewer. If not, the connection is to be closed, once all that came with it is
+    /// Without our consumer the queue must have one fewer. If not, the connection is to be closed, once all that came with it is
     /// settled. A service that comes or goes in these milliseconds can spoil the count: we connect anew for nothing, or look again later.
     private func consumeAnew(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         let queue = subscribed[index].subscription.queue
-        let expected = try connection.queueState(queue).consumers - (subscribed[index].allowance.isTaken ? 2 : 1)
+        let expected = try connection.queueState(queue).consumers - 1
         try cancel(index, connection)
         let left = try connection.queueState(queue).consumers
         try consume(index, connection)
@@ -99,7 +83,6 @@ extension ConsumerLoop {
 
     private func cancel(_ index: Int, _ connection: RabbitMQConnection) throws(RabbitMQError) {
         try connection.cancel(consumer: subscribed[index].consumer)
-        if subscribed[index].allowance.isTaken { try connection.cancel(consumer: subscribed[index].secondConsumer) }
     }
 
     func cancelAll(_ connection: RabbitMQConnection) throws(RabbitMQError) {

@@ -167,10 +167,7 @@ final class ConsumerLoop {
         do throws(RabbitMQError) {
             try connection.receive(into: &events)
             try handleEvents()
-            if wantsMessages {
-                try adjustAllowances(connection)
-                try lookAfterSilentQueues(connection)
-            }
+            if wantsMessages { try lookAfterSilentQueues(connection) }
             if !wantsMessages, !isCancelled {
                 try cancelAll(connection)
                 isCancelled = true
@@ -200,7 +197,7 @@ final class ConsumerLoop {
         switch command {
         case .acknowledge(let receipts):
             for receipt in receipts where receipt.generation == generation && connection != nil {
-                batcher.finish(receipt.tag, part: receipt.part, into: &actions)
+                batcher.finish(receipt.tag)
             }
         case .giveBack(let receipts): refuse(receipts, requeue: true)
         case .discard(let receipts): refuse(receipts, requeue: false)
@@ -217,7 +214,7 @@ final class ConsumerLoop {
 
     private func refuse(_ receipts: [Receipt], requeue: Bool) {
         for receipt in receipts where receipt.generation == generation && connection != nil {
-            batcher.refuse(receipt.tag, part: receipt.part, requeue: requeue, into: &actions)
+            batcher.refuse(receipt.tag, requeue: requeue, into: &actions)
         }
     }
 
@@ -249,13 +246,12 @@ final class ConsumerLoop {
     /// What is not for the caller is answered for here.
     private func receive(_ delivery: RabbitMQDelivery, _ now: ContinuousClock.Instant, into messages: inout [ReceivedMessage]) {
         let index = subscriptionIndex(of: delivery.consumer)
-        let parts = delivery.properties.hasContentType(Parcel.contentType) ? Parcel.parts(of: delivery.body) : nil
         guard wantsMessages, let index else {
             batcher.delivered(of: index ?? 0)
             batcher.refuse(delivery.tag, requeue: true, into: &actions)
             return
         }
-        batcher.delivered(of: index, parts: parts?.count ?? 1)
+        batcher.delivered(of: index)
         let subscription = subscribed[index].subscription
         subscribed[index].silentSince = now
         if delivery.isOversized {
@@ -266,7 +262,6 @@ final class ConsumerLoop {
                 metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
             return
         }
-        subscribed[index].allowance.received(delivery.body.count)
         var offset: Int64?
         if subscription.isStream {
             offset = delivery.properties.header(Subscription.streamOffset)?.integer
@@ -275,18 +270,13 @@ final class ConsumerLoop {
                 delivery.consumer == subscribed[index].consumer
                 && offset.flatMap { subscribed[index].streamPosition?.arrived($0, messageID: delivery.properties.messageID) } ?? true
             guard isNew else {
-                batcher.finish(delivery.tag, into: &actions)
+                batcher.finish(delivery.tag)
                 return
             }
         }
-        func message(_ body: [UInt8], _ properties: RabbitMQProperties, part: Int = 0, _ parcel: ParcelStanding? = nil) -> ReceivedMessage {
+        messages.append(
             ReceivedMessage(
-                receipt: Receipt(generation: generation, tag: delivery.tag, part: UInt8(part)), queue: subscription.queue,
-                routingKey: delivery.routingKey, redelivered: delivery.isRedelivered, body: body, streamOffset: offset,
-                properties: properties, parcel: parcel)
-        }
-        guard let parts else { return messages.append(message(delivery.body, delivery.properties)) }
-        let standing = ParcelStanding(earlierDeliveries: delivery.properties.header("x-delivery-count")?.integer ?? 0)
-        for (index, part) in parts.enumerated() { messages.append(message(part.body, part.properties, part: index, standing)) }
+                receipt: Receipt(generation: generation, tag: delivery.tag), queue: subscription.queue, routingKey: delivery.routingKey,
+                redelivered: delivery.isRedelivered, body: delivery.body, streamOffset: offset, properties: delivery.properties))
     }
 }

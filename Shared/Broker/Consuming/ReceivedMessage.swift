@@ -7,17 +7,6 @@ package struct Receipt: Sendable, Hashable {
     /// Which connection of the consumer.
     let generation: UInt64
     let tag: UInt64
-    /// Which part of a parcel; 0 where it came alone.
-    var part: UInt8 = 0
-
-    /// Both name parts of one parcel, or the very same message.
-    package func isOfSameMessage(as other: Receipt) -> Bool { tag == other.tag && generation == other.generation }
-}
-
-/// What is known of the parcel that a message came in. It is settled as a whole: when one of its parts is given back, all of them come again.
-package struct ParcelStanding: Sendable {
-    /// How often a queue gave it away before without its being settled.
-    package let earlierDeliveries: Int64
 }
 
 /// One message from a queue. What is not asked for is not decoded.
@@ -32,8 +21,6 @@ package struct ReceivedMessage: Sendable {
     /// Position in a stream; nil in a queue.
     package let streamOffset: Int64?
     package let properties: RabbitMQProperties
-    /// Nil where it came alone.
-    package var parcel: ParcelStanding?
 
     /// nil when the publisher gave none, or something else than a UUID.
     package var messageID: PushID? { PushID(properties.messageID) }

@@ -3,13 +3,11 @@ import RabbitMQ
 /// What the consumer's thread keeps for one subscription.
 struct SubscribedQueue {
     let subscription: Subscription
-    /// The number of its consumer, and of the second one, which it has while `allowance.isTaken`.
+    /// The number of its consumer.
     private(set) var consumer: Int
-    private(set) var secondConsumer: Int
     private var lastNumber: Int
     /// How many subscriptions there are.
     private let stride: Int
-    var allowance: SmallMessageAllowance
     /// When it last gave something, or was asked why it does not.
     var silentSince = ContinuousClock.now
     var streamPosition: StreamPosition?
@@ -19,8 +17,6 @@ struct SubscribedQueue {
         stride = count
         lastNumber = index
         consumer = index
-        secondConsumer = index
-        allowance = SmallMessageAllowance(prefetch: subscription.prefetch, more: subscription.moreWhileSmall)
         if subscription.isStream { streamPosition = StreamPosition() }
     }
 
@@ -34,14 +30,8 @@ struct SubscribedQueue {
     mutating func beginConsumer() -> (number: Int, arguments: [String: RabbitMQValue]) {
         consumer = newNumber()
         silentSince = .now
-        allowance.reset()
         var arguments = subscription.arguments
         if let offset = streamPosition?.begin() { arguments[Subscription.streamOffset] = .integer(offset) }
         return (consumer, arguments)
-    }
-
-    mutating func beginSecondConsumer() -> Int {
-        secondConsumer = newNumber()
-        return secondConsumer
     }
 }

@@ -5,15 +5,12 @@ package struct Subscription: Sendable {
     package let queue: String
     /// How many messages may be unsettled at once: bounds what is in memory. 1 to 65535.
     package let prefetch: UInt16
-    /// So many more while the messages are small, ``SmallMessageAllowance/small`` bytes on average. 0: never more.
-    package let moreWhileSmall: UInt16
     package let arguments: [String: RabbitMQValue]
 
-    package init(queue: String, prefetch: UInt16, moreWhileSmall: UInt16 = 0, arguments: [String: RabbitMQValue] = [:]) {
+    package init(queue: String, prefetch: UInt16, arguments: [String: RabbitMQValue] = [:]) {
         precondition(prefetch > 0, "a prefetch of zero would mean no limit")
         self.queue = queue
         self.prefetch = prefetch
-        self.moreWhileSmall = moreWhileSmall
         self.arguments = arguments
     }
 

@@ -13,14 +13,12 @@ package struct OutgoingMessage: Sendable, Equatable {
     package var body: [UInt8]
     /// False: it is confirmed too where no queue is bound for it, because nobody has to listen.
     package var isMandatory: Bool
-    /// Messages for the same exchange and routing key that have the same word here may travel in one ``Parcel``. Nil: alone.
-    package var company: String?
     /// Takes the message if `exchange` refuses it or has no queue for it. Nil: then it fails.
     package var fallbackExchange: String?
 
     package init(
         exchange: String, routingKey: String, messageID: PushID, contentType: String, headers: [String: String] = [:], body: [UInt8],
-        isMandatory: Bool = true, company: String? = nil, fallbackExchange: String? = nil
+        isMandatory: Bool = true, fallbackExchange: String? = nil
     ) {
         self.exchange = exchange
         self.routingKey = routingKey
@@ -29,7 +27,6 @@ package struct OutgoingMessage: Sendable, Equatable {
         self.headers = headers
         self.body = body
         self.isMandatory = isMandatory
-        self.company = company
         self.fallbackExchange = fallbackExchange
     }
 

@@ -56,10 +56,9 @@ final class PublisherLoop {
     private let rest: Rest
     private var connection: RabbitMQConnection?
     private var backlog = FIFO<Pending>()
-    /// What each publish held: one message, or a parcel's.
-    private var tracker = ConfirmTracker<[Pending]>()
+    private var tracker = ConfirmTracker<Pending>()
     private var events: [RabbitMQEvent] = []
-    private var settled: [ConfirmTracker<[Pending]>.Settled] = []
+    private var settled: [ConfirmTracker<Pending>.Settled] = []
     private var isBlocked = false
     /// False until this connection has had its first answer. The alarm is announced only to a connection that has published
     /// (docs/rabbitmq.md, Queues): one message finds out, instead of a window that then sits in the socket until TCP_USER_TIMEOUT.
@@ -154,7 +153,7 @@ final class PublisherLoop {
     private func leaveConnection() -> Int {
         core.liveness.disconnected()
         connection = nil
-        let unconfirmed = Array(tracker.reset().joined())
+        let unconfirmed = tracker.reset()
         backlog.prepend(unconfirmed)
         core.metrics.republished.increment(by: unconfirmed.count)
         core.metrics.connected.record(0)
@@ -194,7 +193,7 @@ final class PublisherLoop {
     }
 
     private func end() {
-        let left = tracker.reset().joined() + remaining()
+        let left = tracker.reset() + remaining()
         for pending in left { settle(pending, .failed(.stopped)) }
         report()
         core.liveness.disconnected()
@@ -263,41 +262,16 @@ final class PublisherLoop {
         if isBurst { connection.holdSegments(true) }
         defer { if isBurst { connection.holdSegments(false) } }
         for _ in 0..<Self.burst {
-            guard canPublish else { return }
-            guard let (company, message) = nextMessage() else { continue }
-            // Before the write: a message whose write failed half way is unconfirmed too.
-            tracker.published(company, id: company[0].message.messageID, bytes: message.body.count)
-            try connection.publish(message, mandatory: company[0].message.isMandatory)
-        }
-    }
-
-    /// The first message of the backlog, with those behind it that may travel with it.
-    /// - Returns: nil where none of them can go to the wire.
-    private func nextMessage() -> (of: [Pending], RabbitMQMessage)? {
-        var company: [Pending] = []
-        var parts: [RabbitMQMessage] = []
-        var bytes = 0
-        while let next = backlog.first, company.isEmpty || joins(next.message, company, bytes) {
-            _ = backlog.popFirst()
-            let part = next.message.wireMessage
-            guard part.isEncodable else {
+            guard canPublish, let next = backlog.popFirst() else { return }
+            let message = next.message.wireMessage
+            guard message.isEncodable else {
                 settle(next, .failed(.invalid))
                 continue
             }
-            bytes += part.body.count
-            company.append(next)
-            parts.append(part)
-            guard next.message.company != nil else { break }
+            // Before the write: a message whose write failed half way is unconfirmed too.
+            tracker.published(next, id: next.message.messageID, bytes: message.body.count)
+            try connection.publish(message, mandatory: next.message.isMandatory)
         }
-        guard let first = parts.first else { return nil }
-        return (company, parts.count == 1 ? first : Parcel.packed(parts))
-    }
-
-    private func joins(_ message: OutgoingMessage, _ company: [Pending], _ bytes: Int) -> Bool {
-        let first = company[0].message
-        return company.count < Parcel.maximumParts && bytes + message.body.count <= Parcel.maximumBytes
-            && message.company == first.company && message.routingKey == first.routingKey && message.exchange == first.exchange
-            && message.isMandatory == first.isMandatory
     }
 
     private func handleEvents() {
@@ -320,7 +294,7 @@ final class PublisherLoop {
         if core.settings.isOrdered, !multiple, tag > tracker.firstTag { isPassedOver = true }
         guard !isPassedOver else { return }
         tracker.answered(tag: tag, multiple: multiple, isRefusal: isRefusal, into: &settled)
-        for item in settled { for pending in item.entry { settle(pending, item.outcome) } }
+        for item in settled { settle(item.entry, item.outcome) }
         settled.removeAll(keepingCapacity: true)
     }
 

@@ -10,16 +10,6 @@ struct CoreEventQueueTests {
         Fixture.message([UInt8](repeating: 0, count: bytes), tag: tag, routingKey: lane.rawValue)
     }
 
-    private func parcel(_ tag: UInt64, parts: Int, bytes: Int = 100) -> [ReceivedMessage] {
-        let alone = message(tag, .bulk, bytes: bytes)
-        return (0..<parts).map { part in
-            ReceivedMessage(
-                receipt: Receipt(generation: 1, tag: tag, part: UInt8(part)), queue: alone.queue, routingKey: alone.routingKey,
-                redelivered: false, body: alone.body, streamOffset: nil, properties: alone.properties,
-                parcel: ParcelStanding(earlierDeliveries: 0))
-        }
-    }
-
     private func emptyQueue() -> CoreEventQueue {
         let topology = Topology(prefix: "push")
         return CoreEventQueue(nowQueue: topology.jobQueue(.now), bulkQueue: topology.jobQueue(.bulk))
@@ -78,17 +68,6 @@ struct CoreEventQueueTests {
         #expect(Set(all.prefix(4).map { $0 == nil }) == [true, false])
         #expect(zip(all.prefix(4), all.prefix(4).dropFirst()).allSatisfy { ($0 == nil) != ($1 == nil) })
         #expect(all.compactMap(\.self) == [[1], [2], [3]])
-    }
-
-    @Test("A parcel is never cut, neither where there is room for less of it nor where it is more than a portion")
-    func keepsParcelsWhole() {
-        var queue = emptyQueue()
-        let jobs = parcel(1, parts: 3) + parcel(2, parts: 16, bytes: 3_000) + parcel(3, parts: 2) + [message(4, .bulk), message(5, .bulk)]
-        queue.append(contentsOf: [.jobsReceived(jobs)])
-        let (small, large, rest) = (queue.next(bulkRoom: 1), queue.next(bulkRoom: .max), queue.next(bulkRoom: 3))
-        #expect(small.map(tags) == [1, 1, 1])
-        #expect(large.map(tags) == [UInt64](repeating: 2, count: 16))
-        #expect(rest.map(tags) == [3, 3, 4])
     }
 
     @Test("What waits when the connection that brought it is lost is dropped, wherever it waits: the broker delivers it again")

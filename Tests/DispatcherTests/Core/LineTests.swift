@@ -67,32 +67,6 @@ struct LineTests {
         #expect(bench.events.first?.deliveries.map(\.ownerEpoch) == [7, 0])
     }
 
-    @Test("Jobs that came in company have each a path of their own")
-    func settlesCompanySingly() throws {
-        let bench = try CoreBench()
-        let jobs = [1, 2].map { Fixture.job([Fixture.delivery(Int($0))], notification: $0) }
-        bench.handle(.jobsReceived(Fixture.parcel(jobs, earlierDeliveries: 2)))
-        bench.finishNext(200)
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0])
-        bench.finishNext(500)
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0, 1])
-    }
-
-    @Test("A parcel that came again and again is taken apart: each of its jobs goes on alone")
-    func takesAParcelApart() throws {
-        let bench = try CoreBench()
-        let jobs = [1, 2].map { Fixture.job([Fixture.delivery(Int($0))], notification: $0) }
-        bench.handle(.jobsReceived(Fixture.parcel(jobs, earlierDeliveries: bench.core.rules.maximumParcelDeliveries)))
-        #expect(bench.submitted.isEmpty)
-        #expect(bench.acknowledged.isEmpty)
-        #expect(bench.retries(after: .oneSecond) == jobs)
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0, 1])
-        #expect(bench.core.isDrained)
-    }
-
     @Test("A job with an outcome and a retry is acknowledged only when both are confirmed")
     func waitsForEveryMessage() throws {
         let bench = try CoreBench()

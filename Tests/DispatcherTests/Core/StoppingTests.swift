@@ -51,52 +51,6 @@ struct StoppingTests {
         #expect(bench.core.isDrained)
     }
 
-    @Test("A job that came in company goes on alone: its message would bring the others again")
-    func passesOnWhatCameInCompany() throws {
-        let bench = try CoreBench()
-        bench.handle(
-            .jobsReceived(
-                Fixture.parcel([Fixture.job([Fixture.delivery(1)], notification: 1), Fixture.job([Fixture.delivery(2)], notification: 2)])))
-        bench.finishNext(200)
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0])
-        bench.handle(.stop)
-        bench.finishNext { _ in .notSent(.shuttingDown) }
-        #expect(bench.givenBack.isEmpty)
-        #expect(bench.retries(after: .oneSecond).map(\.deliveries) == [[Fixture.delivery(2)]])
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0, 1])
-        #expect(bench.core.isDrained)
-    }
-
-    @Test("Newcomers in company go back with all of it")
-    func givesBackAParcel() throws {
-        let bench = try CoreBench()
-        bench.handle(.stop)
-        let parcel = Fixture.parcel([Fixture.job([Fixture.delivery(1)]), Fixture.job([Fixture.delivery(2)])])
-        bench.handle(.jobsReceived(parcel))
-        #expect(bench.givenBack == parcel.map(\.receipt))
-    }
-
-    @Test("The rest of a parcel of which something was begun does not go back with it: it goes on alone, also once that is settled")
-    func passesOnTheRestOfAParcel() throws {
-        let bench = try CoreBench()
-        let parcel = Fixture.parcel((1...3).map { Fixture.job([Fixture.delivery($0)], notification: UInt64($0)) })
-        bench.handle(.jobsReceived(Array(parcel.prefix(1))))
-        bench.finishNext(200)
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0])
-        bench.handle(.stop)
-        let newcomers = Fixture.parcel([Fixture.job([Fixture.delivery(4)])], tag: 2)
-        bench.handle(.jobsReceived(Array(parcel.dropFirst()) + newcomers))
-        #expect(bench.givenBack == newcomers.map(\.receipt))
-        #expect(bench.submitted.isEmpty)
-        #expect(bench.retries(after: .oneSecond).flatMap(\.deliveries) == [Fixture.delivery(2), Fixture.delivery(3)])
-        bench.confirmNext()
-        #expect(bench.acknowledged.map(\.part) == [0, 1, 2])
-        #expect(bench.core.isDrained)
-    }
-
     @Test("Jobs that wait for the control stream go back at once")
     func givesBackParked() throws {
         let bench = try CoreBench()

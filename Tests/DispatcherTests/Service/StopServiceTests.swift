@@ -74,8 +74,8 @@ struct StopServiceTests {
         #expect(try await bench.waitingJobs() == 0)
     }
 
-    @Test("Of parcels of which some jobs wait for room nothing is sent twice either")
-    func stopsAmongParcels() async throws {
+    @Test("Of many small jobs of which some wait for room nothing is sent twice either")
+    func stopsAmongSmallJobs() async throws {
         let count = 1_500
         try await withServiceBench { bench in
             let messages = (0..<count).map { number -> OutgoingMessage in
@@ -85,7 +85,7 @@ struct StopServiceTests {
                 job.expiresAt = job.acceptedAt + 3_600_000
                 return OutgoingMessage(
                     exchange: bench.topology.jobsExchange, routingKey: bench.topology.jobRoutingKey(.bulk), messageID: .random(),
-                    contentType: PushJob.contentType, body: job.encoded(), company: "shop")
+                    contentType: PushJob.contentType, body: job.encoded())
             }
             // All are there before a dispatcher is, so that it has far more of them than may be at work.
             try await bench.publish(messages)

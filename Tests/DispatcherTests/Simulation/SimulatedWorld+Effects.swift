@@ -33,7 +33,6 @@ extension SimulatedWorld {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) acknowledged although it is not outstanding")
         }
-        settledParts[receipt.tag, default: [:]][receipt.part] = stored
         guard let delivered = stored.deliveries else {
             if !dead.contains(where: { $0.body == stored.body }) { breach("poison acknowledged before its dead letter was confirmed") }
             return
@@ -54,7 +53,6 @@ extension SimulatedWorld {
         guard let stored = unacknowledged.removeValue(forKey: receipt) else {
             return breach("\(receipt) given back although it is not outstanding")
         }
-        if settledParts[receipt.tag] != nil { breach("\(receipt) given back although others of its parcel are settled") }
         for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false {
             breach("\(receipt) given back although delivery \(delivery.low) was sent")
         }

@@ -18,8 +18,6 @@ struct SimulatedWorld {
     var ready: [StoredMessage] = []
     var delayed: [(due: Int64, message: StoredMessage)] = []
     var unacknowledged: [Receipt: StoredMessage] = [:]
-    /// Parts of parcels, by tag: they come again where another part is not settled.
-    var settledParts: [UInt64: [UInt8: StoredMessage]] = [:]
     var isTaking = false
     var generation: UInt64 = 1
     var lastTag: UInt64 = 0
@@ -187,15 +185,13 @@ struct SimulatedWorld {
     mutating func deliverJobs() {
         guard isTaking, !ready.isEmpty, unacknowledged.count < 8 else { return }
         var messages: [ReceivedMessage] = []
-        let isParcel = roll(3) == 0
-        for part in 0..<UInt8(1 + roll(3)) where !ready.isEmpty {
+        for _ in 0...roll(3) where !ready.isEmpty {
             var stored = ready.removeFirst()
-            if part == 0 || !isParcel { lastTag += 1 }
+            lastTag += 1
             let message = ReceivedMessage(
-                receipt: Receipt(generation: generation, tag: lastTag, part: isParcel ? part : 0), queue: "push.jobs.\(stored.lane)",
+                receipt: Receipt(generation: generation, tag: lastTag), queue: "push.jobs.\(stored.lane)",
                 routingKey: stored.lane, redelivered: stored.wasDelivered, body: stored.body, streamOffset: nil,
-                properties: .init(contentType: PushJob.contentType, headers: stored.headers),
-                parcel: isParcel ? ParcelStanding(earlierDeliveries: Int64(roll(5))) : nil)
+                properties: .init(contentType: PushJob.contentType, headers: stored.headers))
             stored.wasDelivered = true
             stored.deliveredAt = now
             unacknowledged[message.receipt] = stored
@@ -206,12 +202,7 @@ struct SimulatedWorld {
 
     mutating func loseJobsConnection() {
         guard isTaking, losesJobsConnection else { return }
-        // A parcel comes again as a whole.
-        for (tag, parts) in settledParts where unacknowledged.keys.contains(where: { $0.tag == tag }) {
-            for (part, stored) in parts { unacknowledged[Receipt(generation: generation, tag: tag, part: part)] = stored }
-        }
-        settledParts.removeAll()
-        for (_, stored) in unacknowledged.sorted(by: { ($0.key.tag, $0.key.part) < ($1.key.tag, $1.key.part) }) {
+        for (_, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) {
             for delivery in stored.deliveries ?? [] { deliveries[delivery]?.isForked = true }
             ready.append(stored)
         }

@@ -57,18 +57,6 @@ enum Fixture {
         message(job.encoded(), tag: tag, generation: generation, routingKey: job.lane.rawValue, headers: headers)
     }
 
-    /// Jobs that came in one message.
-    /// - Parameter earlierDeliveries: of that message.
-    static func parcel(_ jobs: [PushJob], tag: UInt64 = 1, earlierDeliveries: Int64 = 0) -> [ReceivedMessage] {
-        jobs.enumerated().map { place, job in
-            let alone = message(job)
-            return ReceivedMessage(
-                receipt: Receipt(generation: 1, tag: tag, part: UInt8(place)), queue: alone.queue, routingKey: alone.routingKey,
-                redelivered: earlierDeliveries > 0, body: alone.body, streamOffset: nil, properties: alone.properties,
-                parcel: ParcelStanding(earlierDeliveries: earlierDeliveries))
-        }
-    }
-
     static func control(_ message: ControlMessage, offset: Int64) -> ReceivedMessage {
         ReceivedMessage(
             receipt: Receipt(generation: 1, tag: UInt64(offset) + 1), queue: "push.control", routingKey: "push.control", redelivered: false,

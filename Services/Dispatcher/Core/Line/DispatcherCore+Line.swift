@@ -7,7 +7,8 @@ import PushModel
 extension DispatcherCore {
     /// 1. Jobs arrive from the broker.
     mutating func take(_ messages: [ReceivedMessage], at now: Int64) {
-        for message in isStopping ? giveBackUntouched(messages) : messages {
+        guard !isStopping else { return giveBack(messages.map(\.receipt)) }
+        for message in messages {
             let number = ledger.enter(message.receipt)
             guard let job = decode(message, as: number, at: now) else {
                 pay(number, at: now)
@@ -19,11 +20,7 @@ extension DispatcherCore {
             noteQueueAge(of: job, headers, at: now)
             var progress = JobInProgress(
                 number: number, app: directory.number(of: job.app), job: job, headers: JobHeaders(headers), takenAt: now,
-                hasCompany: message.parcel != nil, pending: DeliverySet(all: job.deliveries.count))
-            guard !isStopping, (message.parcel?.earlierDeliveries ?? 0) < rules.maximumParcelDeliveries else {
-                putOff(consume progress, at: now)
-                continue
-            }
+                pending: DeliverySet(all: job.deliveries.count))
             guard outcomeRefusal == nil else {
                 parkNewcomer(progress, at: now)
                 continue
@@ -37,7 +34,6 @@ extension DispatcherCore {
             conclude(&progress, next, at: now)
             keep(consume progress, at: now)
         }
-        if !isStopping, let last = messages.last { lastTaken[last.queue] = last.receipt }
     }
 
     /// 2. What no version of this program can read goes to the dead letters as it came.

@@ -16,38 +16,20 @@ extension DispatcherCore {
         }
     }
 
-    /// Newcomers after the stop.
-    /// - Returns: what came in a parcel of which something was begun before: given back, it would bring that again.
-    mutating func giveBackUntouched(_ messages: [ReceivedMessage]) -> [ReceivedMessage] {
-        var (untouched, rest): ([Receipt], [ReceivedMessage]) = ([], [])
-        for message in messages {
-            if let begun = lastTaken[message.queue], begun.isOfSameMessage(as: message.receipt) {
-                rest.append(message)
-            } else {
-                untouched.append(message.receipt)
-            }
-        }
-        if !untouched.isEmpty {
-            tally.givenBack += untouched.count
-            actions.append(.giveBack(untouched))
-        }
-        return rest
+    /// Nothing happened to these: the broker delivers them to another dispatcher.
+    mutating func giveBack(_ receipts: [Receipt]) {
+        tally.givenBack += receipts.count
+        actions.append(.giveBack(receipts))
     }
 
     /// Nothing of the job is in a pool any more, and some of it was not sent: whole if nothing happened to it, else only the rest.
     mutating func handOver(_ job: JobInProgress, at now: Int64) {
         gate.forget(job.number)
         guard !job.isStale else { return pay(job.number, at: now) }
-        if !job.hasResults && !job.hasCompany {
-            guard let receipt = ledger.withdraw(job.number) else { return }
-            tally.givenBack += 1
-            return actions.append(.giveBack([receipt]))
+        if !job.hasResults {
+            if let receipt = ledger.withdraw(job.number) { giveBack([receipt]) }
+            return
         }
-        putOff(job, at: now)
-    }
-
-    /// What is pending of it comes again in a while, alone.
-    mutating func putOff(_ job: consuming JobInProgress, at now: Int64) {
         var job = job
         retryLater(job.pending.indices, of: &job, after: .atLeast(.seconds(1)), countsAsAttempt: false, at: now)
         pay(job.number, at: now)

@@ -16,8 +16,6 @@ struct DispatcherCore {
     var jobs: [UInt64: JobInProgress] = [:]
     var ledger = SettlementLedger<Receipt>()
     var bulkPace = BulkPace()
-    /// Of each queue, the last message of which something was begun here: of a parcel, others may follow.
-    var lastTaken: [String: Receipt] = [:]
     var gathered = OutcomeGatherer()
     var decoder = PushJobDecoder()
     /// What the next flush publishes.
@@ -127,9 +125,6 @@ struct CoreRules: Sendable {
     var retries = RetryPlan(maximumAttempts: 10)
     /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half as many of its jobs.
     var prefetch = Lane.allCases.map { ($0, 200) }.reduce(into: [Lane: Int]()) { $0[$1.0] = $1.1 }
-    /// A parcel that came so often, and whose dispatcher ended each time, is taken apart: what is wrong with one job shall not bring the others
-    /// to the dead letters.
-    var maximumParcelDeliveries: Int64 = 3
     /// A job that a pool has had for longer tells that the pool is slow.
     var crowdingPatience: Int64 = 2_000
     /// How often deliveries go to another pool at once because their credential was replaced, before they wait in a delayed queue.

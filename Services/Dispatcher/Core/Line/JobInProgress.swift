@@ -8,8 +8,6 @@ struct JobInProgress {
     let headers: JobHeaders
     /// UNIX milliseconds.
     let takenAt: Int64
-    /// Other jobs came in the same message: given back, it would bring them again.
-    let hasCompany: Bool
 
     /// Deliveries that have neither an outcome nor a place in a retry message.
     var pending: DeliverySet

@@ -81,7 +81,7 @@ struct CoreEventQueue {
         later = others
     }
 
-    /// - Parameter bulkRoom: how many jobs of `bulk` may go now; more only where a parcel ends beyond that.
+    /// - Parameter bulkRoom: how many jobs of `bulk` may go now.
     mutating func next(bulkRoom: Int) -> Portion? {
         if !urgent.isEmpty {
             defer { urgent = [] }
@@ -99,15 +99,11 @@ struct CoreEventQueue {
         return Portion(event: event, size: size, isContinued: false)
     }
 
-    /// A parcel goes as a whole, whatever room there is, because it is settled as a whole: where this process stops, or dies, between two parts of one,
-    /// those that were sent would come again with the rest.
     private mutating func portionOfBulk(_ room: Int) -> Portion? {
         guard room > 0, !bulk.isEmpty, isTurnOfBulk || gone == events.count else { return nil }
         var jobs: [ReceivedMessage] = []
         var bytes = 0
-        while let next = bulk.first {
-            let isDue = jobs.last?.receipt.isOfSameMessage(as: next.receipt) ?? true
-            guard isDue || (jobs.count < room && bytes + next.body.count <= Self.portionSize) else { break }
+        while let next = bulk.first, jobs.isEmpty || (jobs.count < room && bytes + next.body.count <= Self.portionSize) {
             _ = bulk.popFirst()
             jobs.append(next)
             bytes += next.body.count

@@ -6,19 +6,9 @@ import SystemIO
 /// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes anew what the broker did not confirm.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
-    /// Bytes of a job that gains from sharing a message: the broker's work for a larger one is in its bytes.
-    private static let smallJob = 2048
-
-    /// Whether small jobs of one app may share a message.
-    package enum Parcels: String, Sendable, CaseIterable {
-        case on
-        /// For dispatchers that cannot read parcels.
-        case off
-    }
 
     private let publisher: Publisher
     private let topology: Topology
-    private let parcels: Parcels
     private let lease: Duration
     private let settlements: PublishSettlements
     private let window: RelayWindow
@@ -27,11 +17,10 @@ package final class JobPublisher: Sendable {
     ///   - lease: How long a notification is this process's alone before a relay may take it over.
     ///   - window: Observes what the broker answers about jobs.
     package init(
-        publisher: Publisher, topology: Topology, parcels: Parcels, lease: Duration, settlements: PublishSettlements, window: RelayWindow
+        publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow
     ) {
         self.publisher = publisher
         self.topology = topology
-        self.parcels = parcels
         self.lease = lease
         self.settlements = settlements
         self.window = window
@@ -48,10 +37,7 @@ package final class JobPublisher: Sendable {
 
     /// Hands the jobs of an acceptance to the broker, all in one go, and returns at once. Its answer is written down later.
     package func publish(_ jobs: [PublishableJob]) {
-        guard let first = jobs.first?.template else { return }
-        // Side by side they share messages.
-        let isMixed = jobs.contains { $0.template.app != first.app || $0.template.lane != first.lane }
-        publish(isMixed ? jobs.sorted { $0.template.company < $1.template.company } : jobs, written: nil)
+        if !jobs.isEmpty { publish(jobs, written: nil) }
     }
 
     /// The same. Returns when the broker's answer for all of them is written down: a job without that can be published twice.
@@ -119,16 +105,11 @@ package final class JobPublisher: Sendable {
 
     private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
         var headers = [TraceContext.headerName: template.traceparent]
-        let hasCompany = parcels == .on && job.count <= Self.smallJob && earlierAttempts == 0
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
         var random = PooledRandom()
         return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(template.lane),
             messageID: .timeOrdered(milliseconds: UnixTime.milliseconds(), using: &random), contentType: PushJob.contentType,
-            headers: headers, body: job, company: hasCompany ? template.app.text : nil)
+            headers: headers, body: job)
     }
-}
-
-extension JobTemplate {
-    fileprivate var company: (String, String) { (lane.rawValue, app.text) }
 }

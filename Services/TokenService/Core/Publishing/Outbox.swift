@@ -27,7 +27,7 @@ package struct Outbox: Sendable {
         let window = RelayWindow(logger: logger, onGrowth: { wakeUp.signal() })
         metrics.observe(window)
         jobs = JobPublisher(
-            publisher: publisher, topology: topology, parcels: configuration.jobParcels, lease: configuration.relayLease,
+            publisher: publisher, topology: topology, lease: configuration.relayLease,
             settlements: settlements, window: window)
         let control = ControlPublisher(publisher: control, topology: topology, patience: configuration.fenceTimeout)
         fences = FencePublisher(control: control, settlements: settlements)
