@@ -54,7 +54,7 @@ package struct Dispatcher: Sendable {
             logger: logger)
         let jobs = try Consumer(
             name: "jobs", configuration: broker, topology: topology,
-            subscriptions: Lane.allCases.map { lane in
+            subscriptions: settings.lanes.map { lane in
                 Subscription(queue: topology.jobQueue(lane), prefetch: UInt16(clamping: settings.prefetch[lane] ?? 1))
             },
             drainTimeout: settings.shutdownDeadline * 0.05, logger: logger, onMessages: { inbox.post(.jobsReceived($0)) },
@@ -67,6 +67,7 @@ package struct Dispatcher: Sendable {
         var rules = CoreRules(topology: topology, source: "/push/dispatcher/\(settings.instance)")
         rules.retries.maximumAttempts = settings.maximumAttempts
         rules.prefetch = settings.prefetch
+        rules.deliveries[.bulk] = settings.bulkDeliveries
         rules.confirmPatience = Int64(settings.confirmPatience)
         rules.parkingPatience = settings.parkingPatience
         let loop = CoreLoop(

@@ -88,7 +88,11 @@ struct DispatcherMetrics: Sendable {
 
     func observe(_ status: @escaping @Sendable () -> CoreStatus, gate: ControlGate) {
         registry.observe(MetricName.inProgress, Self.text(MetricName.inProgress)) { Double(status().jobsInProgress) }
-        registry.observe(MetricName.bulkLimit, Self.text(MetricName.bulkLimit)) { Double(status().bulkLimit) }
+        for lane in Lane.allCases {
+            registry.observe(MetricName.atWork, Self.text(MetricName.atWork), dimensions: [("lane", lane.rawValue)]) {
+                Double(status().deliveriesAtWork[lane, default: 0])
+            }
+        }
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }
         registry.observe(MetricName.holds, Self.text(MetricName.holds)) { Double(status().holds) }
         registry.observe(MetricName.controlCurrent, Self.text(MetricName.controlCurrent)) { status().control == .current ? 1 : 0 }
@@ -129,7 +133,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.givenBack, "Jobs given back to the broker because this process is stopping."),
         (MetricName.duration, "From the acceptance of a notification to the last first answer of its job, by lane."),
         (MetricName.inProgress, "Jobs of which some delivery is undecided."),
-        (MetricName.bulkLimit, "Jobs of bulk that are worked on together."),
+        (MetricName.atWork, "Deliveries of jobs that are not settled, by lane."),
         (MetricName.unconfirmed, "Publications that the broker has not confirmed."),
         (MetricName.controlCurrent, "1 while the control stream is known to be read to its end; at 0 nothing is sent."),
         (MetricName.controlElsewhere, "1 while the control stream is read at another broker node than the one that takes publishes."),

@@ -33,7 +33,7 @@ enum MetricName {
     static let givenBack = "push_dispatcher_jobs_given_back_total"
     static let duration = "push_dispatcher_job_duration_seconds"
     static let inProgress = "push_dispatcher_jobs_in_progress"
-    static let bulkLimit = "push_dispatcher_bulk_jobs_limit"
+    static let atWork = "push_dispatcher_deliveries_in_progress"
     static let unconfirmed = "push_dispatcher_publications_unconfirmed"
     static let controlCurrent = "push_dispatcher_control_current"
     static let controlElsewhere = "push_dispatcher_control_elsewhere"
@@ -72,7 +72,7 @@ enum MetricName {
     static let refusedStreams = "push_dispatcher_apns_refused_streams_total"
 
     static let all = [
-        jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, bulkLimit, unconfirmed,
+        jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, atWork, unconfirmed,
         controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
         controlDoubts, controlElsewhere,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,

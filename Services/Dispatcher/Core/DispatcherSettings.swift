@@ -24,7 +24,11 @@ package struct DispatcherSettings: Sendable {
     package var connections: Int
     package var maximumConnections: Int
     package var credentialsCheck: Duration
+    /// The lanes that this process serves.
+    package var lanes: [Lane]
     package var prefetch: [Lane: Int]
+    /// Deliveries of `bulk` that may be at work together.
+    package var bulkDeliveries: Int
     package var maximumAttempts: Int
     /// Names this process in outcomes and in the broker's list of connections.
     package var instance: String
@@ -49,11 +53,13 @@ package struct DispatcherSettings: Sendable {
         connections = try config.integer("apns.connections", default: 2, in: 1...64)
         maximumConnections = try config.integer("apns.connections.maximum", default: max(8, connections), in: connections...64)
         credentialsCheck = try config.seconds("apns.credentials.check.seconds", default: 5, in: 1...3600)
+        lanes = try Self.lanes(config.optionalText("lanes"))
         prefetch = [
-            .now: try config.integer("prefetch.now", default: 200, in: 1...2000),
-            .soon: try config.integer("prefetch.soon", default: 200, in: 1...2000),
-            .bulk: try config.integer("prefetch.bulk", default: 100, in: 1...2000),
+            .now: try config.integer("prefetch.now", default: 500, in: 1...2000),
+            .soon: try config.integer("prefetch.soon", default: 500, in: 1...2000),
+            .bulk: try config.integer("prefetch.bulk", default: 500, in: 1...2000),
         ]
+        bulkDeliveries = try config.integer("bulk.deliveries", default: lanes.contains(.now) ? 400 : 20_000, in: 1...200_000)
         maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)
         instance = config.text("instance", default: Self.defaultInstance)
         broker.connectionName = "dispatcher \(instance)"
@@ -61,6 +67,17 @@ package struct DispatcherSettings: Sendable {
         logLevel = try Self.logLevel(config)
         try check(brokerPrefix, "broker.prefix", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
         try check(instance, "instance", "1 to 64 characters of a-z, A-Z, 0-9, -, _ and .")
+    }
+
+    /// - Parameter text: `now,soon`. Nil: every lane.
+    private static func lanes(_ text: String?) throws(ConfigurationError) -> [Lane] {
+        guard let text else { return Lane.allCases }
+        let names = text.split(separator: ",", omittingEmptySubsequences: false).map { $0.filter { $0 != " " } }
+        let lanes = names.compactMap { Lane(rawValue: $0) }
+        guard lanes.count == names.count, Set(lanes).count == lanes.count else {
+            throw ConfigurationError("lanes", expected: "some of now, soon and bulk, with commas between them", given: text)
+        }
+        return lanes
     }
 
     package static func logLevel(_ config: ConfigReader) throws(ConfigurationError) -> Logger.Level {

@@ -31,23 +31,15 @@ extension ConnectionLoop {
 
     /// By far the most answers: a status and nothing else.
     private mutating func answered(_ stream: Int32, _ status: Int) {
-        if var entry = remove(stream) {
+        if var entry = inFlight.remove(stream) {
             entry.status = status
             if status == 200 { accepted(entry) } else { answered(entry, nil) }
         }
         perform(state.streamEnded())
     }
 
-    /// Takes a request out of those in flight.
-    private mutating func remove(_ stream: Int32) -> InFlight? {
-        guard let entry = inFlight.remove(stream) else { return nil }
-        if entry.isCounted { window.ended() }
-        return entry
-    }
-
     private mutating func accepted(_ entry: InFlight) {
         totals.accepted += 1
-        window.answered(sentAt: entry.microseconds, now: microseconds)
         totals.countAnswer(after: wall - entry.sentAt)
         answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
         perform(state.accepted())
@@ -79,7 +71,7 @@ extension ConnectionLoop {
     private mutating func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
         // Those that timed out have had their answer.
-        guard let entry = remove(stream) else { return }
+        guard let entry = inFlight.remove(stream) else { return }
         if entry.status == 200 {
             accepted(entry)
         } else if entry.status != 0 {
@@ -94,7 +86,6 @@ extension ConnectionLoop {
     }
 
     private mutating func answered(_ entry: InFlight, _ partial: PartialAnswer?) {
-        window.answered(sentAt: entry.microseconds, now: microseconds)
         let body = APNsErrorBody(partial?.body ?? [])
         totals.countRefusal(status: entry.status, reason: body.reason)
         totals.countAnswer(after: wall - entry.sentAt)
@@ -128,7 +119,7 @@ extension ConnectionLoop {
 
     private mutating func end(_ stream: Int32, _ verdict: RequestPatience.Verdict) {
         let progress = session.progress(of: stream)
-        guard let entry = remove(stream) else { return }
+        guard let entry = inFlight.remove(stream) else { return }
         partial[stream] = nil
         session.reset(stream, .cancel)
         guard verdict == .giveUp else {

@@ -25,7 +25,7 @@ extension ConnectionLoop {
 
     /// While the kernel takes no more, only `now` is taken: it would wait behind whatever else is.
     private func reserved(of free: Int) -> Int {
-        isWriteBlocked ? free : max(state.reservedForNow, free - window.room)
+        isWriteBlocked ? free : state.reservedForNow
     }
 
     private mutating func submit(_ share: Share, _ authorization: [UInt8]?) {
@@ -37,7 +37,6 @@ extension ConnectionLoop {
             return
         }
         headers.begin(batch, authorization: authorization)
-        let isCounted = batch.lane != .now
         for index in share.requests {
             let request = batch.requests[index]
             // The last moment: promises 3 and 6 (docs/promises.md) hold because these are asked here and not earlier.
@@ -51,11 +50,8 @@ extension ConnectionLoop {
                 let stream = try session.submit(headers.block, body: batch.payload)
                 inFlight.insert(
                     stream,
-                    InFlight(
-                        share: place, request: index, index: request.index, sentAt: wall, deadline: deadline, microseconds: microseconds,
-                        isCounted: isCounted))
+                    InFlight(share: place, request: index, index: request.index, sentAt: wall, deadline: deadline))
                 state.requestSubmitted()
-                if isCounted { window.sent() }
                 totals.submitted += 1
                 headers.submitted(batch)
             } catch {

@@ -31,15 +31,10 @@ struct ConnectionLoop: ~Copyable {
     var nextDeadline: ContinuousClock.Instant?
     /// UNIX milliseconds: not later than the first expiry to come in flight.
     var nextExpiry: Int64?
-    var window = BulkWindow()
 
     // Time, read once per round, and once more before requests are taken.
     var now: ContinuousClock.Instant
     var wall: Int64
-    private let begin: ContinuousClock.Instant
-    private let wallAtBegin: Int64
-    /// UNIX time when this connection began, and what has passed since: it never jumps.
-    var microseconds: Int64
 
     // Output.
     var plaintext: [UInt8] = []
@@ -94,10 +89,7 @@ struct ConnectionLoop: ~Copyable {
         self.wakeUp = wakeUp
         self.commands = commands
         now = context.clock.now()
-        begin = now
         wall = context.clock.wall()
-        wallAtBegin = wall
-        microseconds = wall * 1000
         let configuration = context.configuration
         state = ConnectionState(
             ConnectionState.Rules(
@@ -137,7 +129,7 @@ struct ConnectionLoop: ~Copyable {
 
     /// One pass: what came in, what became due, what goes out.
     private mutating func round(isReadable: Bool) {
-        readClock()
+        now = context.clock.now()
         wall = context.clock.wall()
         do {
             for command in commands.takeAll() { obey(command) }
@@ -145,7 +137,7 @@ struct ConnectionLoop: ~Copyable {
             perform(state.tick(now: now))
             expireOverdue()
             // What was received may have taken a while, which is not the peer's.
-            readClock()
+            now = context.clock.now()
             repeat {
                 fill()
                 try send()
@@ -161,11 +153,6 @@ struct ConnectionLoop: ~Copyable {
         handBack()
         tellFinished()
         reportIfDue()
-    }
-
-    private mutating func readClock() {
-        now = context.clock.now()
-        microseconds = wallAtBegin * 1000 + Int64((now - begin) / .microseconds(1))
     }
 
     private mutating func obey(_ command: ConnectionCommand) {

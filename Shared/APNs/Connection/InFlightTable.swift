@@ -3,27 +3,18 @@ struct InFlight {
     /// UNIX milliseconds.
     let sentAt: Int64
     let deadline: ContinuousClock.Instant
-    /// By the connection's clock, for its response time.
-    let microseconds: Int64
     // Half a word each: entries move when one before them goes.
     private let sharePlace: Int32
     private let requestPlace: Int32
     private let answerIndex: Int32
     private var answerStatus: Int16 = 0
-    /// It stands for one of those that ``BulkWindow`` counts.
-    let isCounted: Bool
 
-    init(
-        share: Int, request: Int, index: Int, sentAt: Int64, deadline: ContinuousClock.Instant, microseconds: Int64 = 0,
-        isCounted: Bool = false
-    ) {
+    init(share: Int, request: Int, index: Int, sentAt: Int64, deadline: ContinuousClock.Instant) {
         sharePlace = Int32(share)
         requestPlace = Int32(request)
         answerIndex = Int32(index)
         self.sentAt = sentAt
         self.deadline = deadline
-        self.microseconds = microseconds
-        self.isCounted = isCounted
     }
 
     /// Place in the connection's open shares.

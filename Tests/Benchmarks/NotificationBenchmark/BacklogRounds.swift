@@ -7,12 +7,21 @@ struct BacklogRounds {
     /// Of a load without a backlog.
     private static let aloneSeconds = 5.0
 
+    /// Answers after 60 to 100 ms, as Apple's are.
+    private static let apple = """
+        {"v": 1, "name": "apple", "requests": [
+            {"name": "late", "do": [{"action": "late", "delay": {"percentiles": [[1, 60], [50, 80], [100, 100]]}}]}]}
+        """
+
     let platform: PlatformUnderTest
     let audience: Audience
+    /// The simulator takes as long as Apple.
+    let isLate: Bool
 
-    init(_ platform: PlatformUnderTest, _ audience: Audience) {
+    init(_ platform: PlatformUnderTest, _ audience: Audience, isLate: Bool = false) {
         self.platform = platform
         self.audience = audience
+        self.isLate = isLate
     }
 
     struct Sample {
@@ -27,7 +36,9 @@ struct BacklogRounds {
     }
 
     func measures(_ rounds: Int) throws -> [Measure] {
-        progress("backlog: the lane now beside \(audience.devices) bulk deliveries")
+        progress("\(name): the lane now beside \(audience.devices) bulk deliveries")
+        if isLate { try platform.play(scenario: Self.apple) }
+        defer { if isLate { platform.playNothing() } }
         let clients = (bulk: try platform.client(of: Audience.bulkApp), now: try platform.client(of: Audience.nowApp))
         var arrivals = try Arrivals(journal: platform.journal)
         var next = 0
@@ -40,7 +51,7 @@ struct BacklogRounds {
                 + " \(Int(sample.dispatchRate)) pushes/s, lag \(milliseconds(sample.lag))"
             return (sample, text)
         }
-        return Self.measures(of: samples, devices: audience.devices)
+        return measures(of: samples)
     }
 
     private func alone(_ client: ServiceClient, from next: inout Int, _ arrivals: inout Arrivals) throws -> [Double] {
@@ -97,21 +108,23 @@ struct BacklogRounds {
         return zip(calls, tokens).map { call, token in (read.now[token] ?? call.due) - call.due }
     }
 
-    private static func measures(of samples: [Sample], devices: Int) -> [Measure] {
+    private var name: String { isLate ? "backlog, answers after 60 to 100 ms" : "backlog" }
+
+    private func measures(of samples: [Sample]) -> [Measure] {
         func p99(_ values: [[Double]]) -> Double { median(values.map { percentile($0, 0.99) }) * 1000 }
         func p50(_ values: [[Double]]) -> Double { median(values.map { percentile($0, 0.5) }) * 1000 }
         let (alone, beside) = (samples.map(\.alone), samples.map(\.beside))
         return [
             Measure(
-                name: "backlog: lane now, p99 beside \(devices) bulk", value: p99(beside), unit: "ms", baseline: "without",
-                baselineValue: p99(alone), bar: .ratioAtMost(3)),
+                name: "\(name): lane now, p99 beside \(audience.devices) bulk", value: p99(beside), unit: "ms", baseline: "without",
+                baselineValue: p99(alone), bar: .ratioAtMost(isLate ? 3 : 4)),
             Measure(
-                name: "backlog: lane now, p50", value: p50(beside), unit: "ms", baseline: "without", baselineValue: p50(alone)),
+                name: "\(name): lane now, p50", value: p50(beside), unit: "ms", baseline: "without", baselineValue: p50(alone)),
             Measure(
-                name: "backlog: outcomes applied meanwhile", value: median(samples.map(\.outcomeRate)), unit: "deliveries/s",
+                name: "\(name): outcomes applied meanwhile", value: median(samples.map(\.outcomeRate)), unit: "deliveries/s",
                 baseline: "pushes sent", baselineValue: median(samples.map(\.dispatchRate))),
             Measure(
-                name: "backlog: outcomes behind the last push", value: samples.map(\.lag).max() ?? 0, unit: "s", bar: .valueAtMost(5)),
+                name: "\(name): outcomes behind the last push", value: samples.map(\.lag).max() ?? 0, unit: "s", bar: .valueAtMost(5)),
         ]
     }
 }

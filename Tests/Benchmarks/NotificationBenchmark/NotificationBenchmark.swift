@@ -22,7 +22,7 @@ struct NotificationBenchmark: ParsableCommand {
     @Option(help: "Rounds after the warm-up.") var rounds = 5
     @Option(help: "Also write the JSON object to this file.") var json: String?
     @Flag(help: "A tenth of the devices and of the requests.") var quick = false
-    @Option(help: "Only these parts: accept, batch, idle, expand, backlog, outcomes, retention.") var part: [String] = []
+    @Option(help: "Only these parts: accept, batch, idle, expand, backlog, late, outcomes, retention.") var part: [String] = []
 
     func validate() throws {
         guard rounds >= 1, devices >= 1000 else { throw ValidationError("--rounds from 1, --devices from 1000") }
@@ -46,6 +46,8 @@ struct NotificationBenchmark: ParsableCommand {
         if isWanted("idle") { measures += try IdleRounds(platform, audience, calls: quick ? 50 : 300).measures(rounds) }
         if isWanted("expand") { measures += try ExpansionRounds(platform, audience).measures(rounds) }
         if isWanted("backlog") { measures += try BacklogRounds(platform, audience).measures(rounds) }
+        // A dispatcher sends no more than BULK_DELIVERIES in 80 ms: some minutes.
+        if isWanted("late") { measures += try BacklogRounds(platform, audience, isLate: true).measures(quick ? min(rounds, 2) : 1) }
         if isWanted("outcomes") { measures += try OutcomeRounds(platform, audience).measures(rounds) }
         // Millions of rows take minutes to write.
         if isWanted("retention") {

@@ -101,6 +101,17 @@ final class PlatformUnderTest {
     /// Pushes that the simulator was ever asked for.
     func pushes() throws -> Int { try Self.pushes(at: simulator) }
 
+    func play(scenario: String) throws {
+        let answer = try ServiceClient(address: simulator, key: "").call("PUT", "/v1/scenario", body: scenario)
+        guard answer.status < 300 else { throw ServiceClient.refused("a scenario", answer) }
+    }
+
+    func playNothing() {
+        do { _ = try ServiceClient(address: simulator, key: "").call("DELETE", "/v1/scenario") } catch {
+            progress("the scenario stays: \(error)")
+        }
+    }
+
     static func pushes(at simulator: SocketAddress) throws -> Int {
         let answer = try ServiceClient(address: simulator, key: "").call("GET", "/v1/counters")
         guard let count = try JSONValue.parse(answer.body, maximumBytes: 1 << 20)["requests"]?.integerValue else {

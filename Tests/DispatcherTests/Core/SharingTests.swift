@@ -128,6 +128,35 @@ struct SharingTests {
         #expect(bench.submitted.count == 1)
     }
 
+    @Test("Bulk begins no more deliveries than it may have at work, until outcomes are confirmed or a pool is slow") func budget() throws {
+        let bench = try CoreBench { $0.deliveries[.bulk] = 3 }
+        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], notification: 1, lane: .bulk), tag: 1)
+        #expect(bench.core.room(.bulk) == 1 && bench.core.room(.now) == 20_000)
+        bench.take(Fixture.job([Fixture.delivery(3)], notification: 2, lane: .bulk), tag: 2)
+        #expect(bench.core.room(.bulk) == 0)
+        bench.finishNext(200)
+        #expect(bench.core.room(.bulk) == 0, "its outcomes are not confirmed")
+        bench.confirmNext()
+        #expect(bench.core.room(.bulk) == 2)
+        bench.tick(after: 2_000)
+        #expect(bench.core.room(.bulk) == 3, "what a slow pool has takes no room")
+        bench.handle(.jobsConnection(isUp: false))
+        bench.tick()
+        #expect(bench.core.room(.bulk) == 3)
+        bench.handle(.stop)
+        #expect(bench.core.room(.bulk) == .max)
+    }
+
+    @Test("An app with half of the deliveries of a lane, in a slow pool, leaves the rest to the others") func leavesDeliveries() throws {
+        let bench = try CoreBench { $0.deliveries[.bulk] = 4 }
+        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], notification: 1, lane: .bulk), tag: 1)
+        bench.tick(after: 2_000)
+        bench.take(Fixture.job([Fixture.delivery(3)], notification: 2, lane: .bulk), tag: 2)
+        #expect(bench.submitted.count == 1 && bench.retries().map(\.attempt) == [0])
+        bench.take(Fixture.job([Fixture.delivery(4)], app: Fixture.other, notification: 3, lane: .bulk), tag: 3)
+        #expect(bench.submitted.count == 2)
+    }
+
     @Test("A paused pool costs the others nothing: what it gives back leaves the process at once")
     func pausedPools() throws {
         let bench = try CoreBench { $0.prefetch = [.now: 4, .soon: 4, .bulk: 4] }

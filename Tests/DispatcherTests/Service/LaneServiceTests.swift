@@ -27,15 +27,15 @@ struct LaneServiceTests {
             // The first proves the connection.
             for number in 1..<count { try bench.simulator.script(Fixture.token(number).hex, [.silence]) }
             let dispatcher = try bench.startDispatcher {
-                $0.prefetch[.bulk] = 100
+                $0.bulkDeliveries = 20_000
                 $0.shutdownDeadline = .seconds(5)
             }
             try await bench.publish(
                 (0..<Self.bulkJobs).map { job in
                     Self.job((0..<Self.each).map { Fixture.delivery(job * Self.each + $0) }, lane: .bulk)
                 })
-            // As many as bulk may have where nothing is known of APNs' answers yet (BulkWindow): the rest of the streams is for what is urgent.
-            _ = await bench.simulator.journal(reaching: 32)
+            // A connection's share for bulk. The rest of the streams is for what is urgent.
+            _ = await bench.simulator.journal(reaching: 900)
             let urgent = (0..<5).map { Fixture.delivery(count + $0) }
             for delivery in urgent { try await bench.publish(Self.job([delivery], lane: .now)) }
             var accepted: Set<PushID> = []

@@ -23,7 +23,9 @@ struct SettingsTests {
         let settings = try settings([:])
         #expect(settings.operationsHost == "127.0.0.1")
         #expect(settings.operationsPort == 9090)
-        #expect(settings.prefetch == [.now: 200, .soon: 200, .bulk: 100])
+        #expect(settings.lanes == [.now, .soon, .bulk])
+        #expect(settings.prefetch == [.now: 500, .soon: 500, .bulk: 500])
+        #expect(settings.bulkDeliveries == 400)
         #expect(settings.maximumAttempts == 10)
         #expect(settings.confirmPatience == 650)
         #expect(settings.shutdownDeadline == .seconds(20))
@@ -38,7 +40,8 @@ struct SettingsTests {
         arguments: [
             ("RABBITMQ_URL", ""), ("RABBITMQ_URL", "http://user:secret@broker"), ("APNS_CREDENTIALS_FILE", ""),
             ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
-            ("PREFETCH_BULK", "many"), ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
+            ("PREFETCH_BULK", "many"), ("LANES", "now,fast"), ("LANES", "now,now"), ("LANES", "soon,"), ("BULK_DELIVERIES", "0"),
+            ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
             ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
             ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "199"), ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "1s"),
@@ -48,6 +51,12 @@ struct SettingsTests {
         #expect(error.variable == variable)
         #expect(error.description.hasPrefix("\(variable) must be "))
         #expect(!error.description.contains("secret"))
+    }
+
+    @Test("A dispatcher without the lane now has as much of bulk at work as of any lane") func lanes() throws {
+        let settings = try settings(["LANES": "soon, bulk"])
+        #expect(settings.lanes == [.soon, .bulk] && settings.bulkDeliveries == 20_000)
+        #expect(try self.settings(["LANES": "now,bulk"]).bulkDeliveries == 400)
     }
 
     @Test("The check names every pool and shows no password")

@@ -11,11 +11,12 @@ extension DispatcherCore {
         for message in messages {
             let number = ledger.enter(message.receipt)
             guard let job = decode(message, as: number, at: now) else {
-                pay(number, at: now)
+                ledger.pay(number)
                 continue
             }
             tally.jobsTaken[job.lane, default: 0] += 1
             tally.deliveriesTaken += job.deliveries.count
+            ledger.begin(number, lane: job.lane, deliveries: job.deliveries.count)
             let headers = message.headers
             noteQueueAge(of: job, headers, at: now)
             var progress = JobInProgress(
@@ -25,7 +26,6 @@ extension DispatcherCore {
                 parkNewcomer(progress, at: now)
                 continue
             }
-            if job.lane == .bulk { bulkPace.begin(number, at: now) }
             var next = NextSteps()
             sift(progress.pending, of: &progress, next: &next, at: now)
             spareThrottled(progress.pending, of: &progress, next: &next, at: now)
@@ -192,7 +192,7 @@ extension DispatcherCore {
     mutating func keep(_ job: consuming JobInProgress, at now: Int64) {
         if job.pending.isEmpty {
             gate.forget(job.number)
-            pay(job.number, at: now)
+            ledger.pay(job.number)
             if job.job.attempt == 0 && job.headers.waits == 0 {
                 tally.finished.append(CoreTally.Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt)))
             }

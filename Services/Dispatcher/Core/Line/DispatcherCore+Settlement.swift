@@ -100,11 +100,6 @@ extension DispatcherCore {
         }
     }
 
-    /// A part of what the job owes is done.
-    mutating func pay(_ job: UInt64, at now: Int64) {
-        if ledger.pay(job) { bulkPace.settled(job, at: now) }
-    }
-
     /// 11. The broker has them, or has not.
     mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome], at now: Int64) {
         guard let publication = publications.removeValue(forKey: number) else { return }
@@ -114,10 +109,10 @@ extension DispatcherCore {
         for (message, outcome) in zip(publication.messages, outcomes) {
             switch outcome {
             case .confirmed:
-                for job in message.covers { pay(job, at: now) }
+                for job in message.covers { ledger.pay(job) }
                 if message.kind == .probe { outcomesTaken(at: now) }
             case .confirmedElsewhere:
-                for job in message.covers { pay(job, at: now) }
+                for job in message.covers { ledger.pay(job) }
                 outcomeRefused(message, at: now)
             case .failed where message.kind == .probe: outcomeRefusal?.isProbing = false
             case .failed(let reason):

@@ -33,23 +33,50 @@ extension DispatcherCore {
         for index in candidates.indices { tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now) }
     }
 
+    /// What has been in a pool for long takes no room: the others of its lane go on.
     mutating func measureCrowding(at now: Int64) {
-        var held: [LaneShare: (jobs: Int, slow: Int)] = [:]
+        var held: [LaneShare: LaneUse] = [:]
         for job in jobs.values where !job.isStale {
-            let share = LaneShare(lane: job.job.lane, app: job.app)
-            held[share, default: (0, 0)].jobs += 1
-            if now - job.takenAt >= rules.crowdingPatience { held[share, default: (0, 0)].slow += 1 }
+            held[LaneShare(lane: job.job.lane, app: job.app), default: LaneUse()].add(
+                deliveries: job.job.deliveries.count, isSlow: now - job.takenAt >= rules.crowdingPatience)
         }
         crowding.removeAll(keepingCapacity: true)
-        for (share, held) in held {
-            let limit = max(1, (rules.prefetch[share.lane] ?? 1) / 2)
-            if held.jobs >= limit, held.slow * 2 >= limit { crowding.insert(share) }
+        slowDeliveries.removeAll(keepingCapacity: true)
+        for (share, use) in held {
+            slowDeliveries[share.lane, default: 0] += use.deliveries.slow
+            let (jobs, deliveries) = (rules.prefetch[share.lane] ?? 1, rules.deliveries[share.lane] ?? 1)
+            if use.isMost(of: jobs, \.jobs) || use.isMost(of: deliveries, \.deliveries) { crowding.insert(share) }
         }
     }
 
     private func device(_ index: Int, of job: JobInProgress) -> ThrottledDevices.Device {
         let delivery = job.job.deliveries[index]
         return ThrottledDevices.Device(app: job.app, environment: delivery.environment, token: delivery.token)
+    }
+}
+
+/// How much of a lane an app has at work, and how much of that its pool has had for long.
+private struct LaneUse {
+    struct Amount {
+        var all = 0
+        var slow = 0
+    }
+
+    private(set) var jobs = Amount()
+    private(set) var deliveries = Amount()
+
+    mutating func add(deliveries count: Int, isSlow: Bool) {
+        jobs.all += 1
+        deliveries.all += count
+        guard isSlow else { return }
+        jobs.slow += 1
+        deliveries.slow += count
+    }
+
+    /// Half of what the lane may have, and half of that is slow.
+    func isMost(of limit: Int, _ amount: KeyPath<LaneUse, Amount>) -> Bool {
+        let half = max(1, limit / 2)
+        return self[keyPath: amount].all >= half && self[keyPath: amount].slow * 2 >= half
     }
 }
 

@@ -25,21 +25,20 @@ extension DispatcherCore {
     /// Nothing of the job is in a pool any more, and some of it was not sent: whole if nothing happened to it, else only the rest.
     mutating func handOver(_ job: JobInProgress, at now: Int64) {
         gate.forget(job.number)
-        guard !job.isStale else { return pay(job.number, at: now) }
+        guard !job.isStale else { return ledger.pay(job.number) }
         if !job.hasResults {
             if let receipt = ledger.withdraw(job.number) { giveBack([receipt]) }
             return
         }
         var job = job
         retryLater(job.pending.indices, of: &job, after: .atLeast(.seconds(1)), countsAsAttempt: false, at: now)
-        pay(job.number, at: now)
+        ledger.pay(job.number)
     }
 
     /// The broker delivers every unacknowledged job anew, here or elsewhere. What has left is still reported, because reports are
     /// idempotent; what has not is that copy's business, and so are retries.
     mutating func forgetReceipts() {
         ledger.forgetAll()
-        bulkPace.forgetAll()
         outbox.removeAll { $0.kind == .retry }
         refused.removeAll { $0.kind == .retry }
         if !jobs.isEmpty { actions.append(.note(.jobsForgotten(count: jobs.count))) }

@@ -15,7 +15,6 @@ struct DispatcherCore {
     /// Jobs of which some delivery is undecided.
     var jobs: [UInt64: JobInProgress] = [:]
     var ledger = SettlementLedger<Receipt>()
-    var bulkPace = BulkPace()
     var gathered = OutcomeGatherer()
     var decoder = PushJobDecoder()
     /// What the next flush publishes.
@@ -35,6 +34,8 @@ struct DispatcherCore {
     var throttled = ThrottledDevices()
     /// Apps whose pool is slow and that hold too many of a lane's jobs; looked at with every tick.
     var crowding: Set<LaneShare> = []
+    /// Deliveries that a pool has had for long, at the last tick.
+    var slowDeliveries: [Lane: Int] = [:]
 
     var control = ControlStanding.disconnected
     /// The connection that reads the control stream and the one that publishes are at the same node.
@@ -86,12 +87,13 @@ struct DispatcherCore {
         endHolds(at: now)
         forgetControl(at: now)
         measureCrowding(at: now)
-        bulkPace.forgetSlow(at: now)
         flush(at: now)
     }
 
-    /// How many more jobs of `bulk` it wants now.
-    var bulkRoom: Int { isStopping ? .max : bulkPace.room }
+    /// Deliveries of a lane that may be begun. A stop gives back whatever waits.
+    func room(_ lane: Lane) -> Int {
+        isStopping ? .max : (rules.deliveries[lane] ?? 1) - ledger.deliveriesAtWork[lane, default: 0] + slowDeliveries[lane, default: 0]
+    }
 
     mutating func takeActions() -> [CoreAction] {
         var taken: [CoreAction] = []
@@ -123,8 +125,10 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
-    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half as many of its jobs.
-    var prefetch = Lane.allCases.map { ($0, 200) }.reduce(into: [Lane: Int]()) { $0[$1.0] = $1.1 }
+    /// How many deliveries of a lane may be at work: while its pool is slow, one app may hold half of them.
+    var deliveries: [Lane: Int] = [.now: 20_000, .soon: 20_000, .bulk: 400]
+    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half of them.
+    var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
     /// A job that a pool has had for longer tells that the pool is slow.
     var crowdingPatience: Int64 = 2_000
     /// How often deliveries go to another pool at once because their credential was replaced, before they wait in a delayed queue.

@@ -1,4 +1,8 @@
+import PushModel
+
 /// Who still owes what before a job may be acknowledged: its own work, and every message that carries a part of its result.
+///
+/// It also knows how many deliveries of each lane are at work: those of jobs that are not settled.
 ///
 /// A job is entered owing one (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
 /// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 (docs/promises.md).
@@ -8,12 +12,16 @@ struct SettlementLedger<Receipt> {
     private struct Entry {
         let receipt: Receipt
         var owed = 1
+        var lane: Lane?
+        var deliveries = 0
     }
 
     private var entries: [JobNumber: Entry] = [:]
     private var lastNumber: JobNumber = 0
     /// Receipts whose jobs owe nothing any more, in the order in which that happened.
     private(set) var settled: [Receipt] = []
+
+    private(set) var deliveriesAtWork: [Lane: Int] = [:]
 
     var openCount: Int { entries.count }
     var isEmpty: Bool { entries.isEmpty && settled.isEmpty }
@@ -24,33 +32,41 @@ struct SettlementLedger<Receipt> {
         return lastNumber
     }
 
+    /// The job was read.
+    mutating func begin(_ job: JobNumber, lane: Lane, deliveries: Int) {
+        guard entries[job] != nil else { return }
+        entries[job]?.lane = lane
+        entries[job]?.deliveries = deliveries
+        deliveriesAtWork[lane, default: 0] += deliveries
+    }
+
+    private mutating func remove(_ job: JobNumber) -> Entry? {
+        guard let entry = entries.removeValue(forKey: job) else { return nil }
+        if let lane = entry.lane { deliveriesAtWork[lane, default: 0] -= entry.deliveries }
+        return entry
+    }
+
     /// A message that covers a part of this job is about to be published.
     mutating func owe(_ job: JobNumber) {
         entries[job]?.owed += 1
     }
 
     /// One of the things that the job owed is done: its work, or one message that the broker confirmed.
-    /// - Returns: whether it owes nothing any more.
-    mutating func pay(_ job: JobNumber) -> Bool {
-        guard var entry = entries[job] else { return false }
-        entry.owed -= 1
-        guard entry.owed == 0 else {
-            entries[job] = entry
-            return false
-        }
-        entries[job] = nil
-        settled.append(entry.receipt)
-        return true
+    mutating func pay(_ job: JobNumber) {
+        guard let owed = entries[job]?.owed else { return }
+        entries[job]?.owed = owed - 1
+        if owed == 1, let entry = remove(job) { settled.append(entry.receipt) }
     }
 
     /// Takes the job out without settling it: its receipt goes back to the broker.
     mutating func withdraw(_ job: JobNumber) -> Receipt? {
-        entries.removeValue(forKey: job)?.receipt
+        remove(job)?.receipt
     }
 
     /// The broker connection was lost: no receipt is worth anything any more, and the broker delivers every job anew.
     mutating func forgetAll() {
         entries.removeAll()
+        deliveriesAtWork.removeAll()
         settled.removeAll()
     }
 

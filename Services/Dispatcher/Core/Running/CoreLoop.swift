@@ -77,21 +77,25 @@ final class CoreLoop: Sendable {
         let poller = try Poller()
         try poller.add(wakeUp.descriptor, key: 0, interest: .read)
         var core = makeCore()
-        var arrived: [CoreEvent] = []
-        var waiting = CoreEventQueue(nowQueue: topology.jobQueue(.now), bulkQueue: topology.jobQueue(.bulk))
+        var events: [CoreEvent] = []
+        var waiting = WaitingJobs(topology: topology)
         var nextTick: Int64 = 0
         var end: ContinuousClock.Instant?
         while true {
             wakeUp.clear()
-            receive(&arrived, into: &waiting)
             let now = WallClock.milliseconds()
-            work(&waiting, &arrived, &core, at: now)
+            inbox.takeAll(into: &events)
+            for event in events { receive(event, &waiting, &core, at: now) }
+            if let jobs = waiting.next(room: core.room) {
+                core.handle(.jobsReceived(jobs), at: now)
+                perform(core.takeActions())
+            }
             if now >= nextTick || nextTick - now > Self.tick {
                 core.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
-            if !waiting.hasWork(bulkRoom: core.bulkRoom), inbox.count == 0 { core.flushIfDue(at: now) }
+            if !waiting.hasWork(room: core.room), inbox.count == 0 { core.flushIfDue(at: now) }
             perform(core.takeActions())
             report(&core)
             if core.isStopping {
@@ -100,32 +104,20 @@ final class CoreLoop: Sendable {
                 end = limit
                 if ContinuousClock.now >= limit { return false }
             }
-            // What is left has come meanwhile, and the mailbox has rung for it.
-            guard !waiting.hasWork(bulkRoom: core.bulkRoom) else { continue }
+            guard !waiting.hasWork(room: core.room) else { continue }
             _ = try poller.wait(timeout: .milliseconds(core.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
         }
     }
 
-    private func receive(_ arrived: inout [CoreEvent], into waiting: inout CoreEventQueue) {
-        inbox.takeAll(into: &arrived)
-        waiting.append(contentsOf: arrived)
-    }
-
-    /// What waits now, and no more, so that the clock is looked at in between; only what is urgent may come in from behind.
-    private func work(_ waiting: inout CoreEventQueue, _ arrived: inout [CoreEvent], _ core: inout DispatcherCore, at now: Int64) {
-        var (left, size) = (waiting.count, 0)
-        repeat {
-            let count = waiting.count
-            guard let portion = waiting.next(bulkRoom: core.bulkRoom) else { return }
-            left -= count - waiting.count
-            core.handle(portion.event, at: now)
-            if !portion.isContinued { perform(core.takeActions()) }
-            size += portion.size
-            // Not each time: whoever finds the mailbox empty has to ring.
-            guard size >= CoreEventQueue.portionSize else { continue }
-            size = 0
-            if inbox.count > 0 { receive(&arrived, into: &waiting) }
-        } while left > 0
+    /// Jobs wait, and everything else is handled at once: what the control stream says holds for all jobs that wait.
+    private func receive(_ event: CoreEvent, _ waiting: inout WaitingJobs, _ core: inout DispatcherCore, at now: Int64) {
+        switch event {
+        case .jobsReceived(let messages): return waiting.append(messages)
+        case .jobsConnection(isUp: false): waiting.removeAll()
+        default: break
+        }
+        core.handle(event, at: now)
+        perform(core.takeActions())
     }
 
     /// In their order, except that each pool gets all batches that come one after another in one call.
@@ -180,7 +172,8 @@ final class CoreLoop: Sendable {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
-            jobsInProgress: core.jobs.count, bulkLimit: core.bulkPace.limit, unconfirmed: core.publications.count, holds: core.holds.count,
+            jobsInProgress: core.jobs.count, deliveriesAtWork: core.ledger.deliveriesAtWork, unconfirmed: core.publications.count,
+            holds: core.holds.count,
             control: core.control, isControlElsewhere: !core.readsWhereItPublishes, outcomesRefusedSince: core.outcomeRefusal?.since,
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
@@ -190,8 +183,8 @@ final class CoreLoop: Sendable {
 /// How the core is, for readiness and metrics.
 struct CoreStatus: Equatable, Sendable {
     var jobsInProgress = 0
-    /// Jobs of `bulk` that may be at work together.
-    var bulkLimit = 0
+    /// Of jobs that are not settled.
+    var deliveriesAtWork: [Lane: Int] = [:]
     var unconfirmed = 0
     var holds = 0
     var control = ControlStanding.disconnected
