@@ -11,7 +11,7 @@ package import SystemIO
 /// was not settled by then is delivered again, and its old receipts mean nothing any more.
 package final class Consumer: Service, Sendable {
     private let core: ConsumerCore
-    private let hasRun = Mutex(false)
+    private let thread: ServiceThread
 
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
@@ -27,11 +27,14 @@ package final class Consumer: Service, Sendable {
         logger: Logger,
         onMessages: @escaping @Sendable ([ReceivedMessage]) -> Void, onConnectionChange: @escaping @Sendable (Bool) -> Void = { _ in }
     ) throws(SystemError) {
-        core = try ConsumerCore(
+        let core = try ConsumerCore(
             settings: ConsumerSettings(
-                name: name, configuration: configuration, topology: topology, subscriptions: subscriptions, drainTimeout: drainTimeout,
-                watchdogLimit: watchdogLimit, silenceLimit: silenceLimit, onMessages: onMessages, onConnectionChange: onConnectionChange),
+                link: BrokerLink.Settings(name: name, configuration: configuration, topology: topology, watchdogLimit: watchdogLimit),
+                subscriptions: subscriptions, silenceLimit: silenceLimit, onMessages: onMessages, onConnectionChange: onConnectionChange),
             logger: logger)
+        self.core = core
+        thread = ServiceThread(
+            name: name, drainTimeout: drainTimeout, loop: { try ConsumerLoop(core).run() }, stop: { core.stop(within: $0) })
     }
 
     /// These messages are done: the broker forgets them. Never blocks; receipts of a connection that is gone are ignored, and so is a
@@ -62,23 +65,5 @@ package final class Consumer: Service, Sendable {
     /// Consumes until graceful shutdown, then stops taking, waits until everything that was received is settled, at most for
     /// `drainTimeout`, and returns. Cancelling the task returns without waiting. What is unsettled then is delivered again. May be called
     /// once.
-    package func run() async throws {
-        guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
-        let core = core
-        try await withTaskCancellationHandler {
-            try await withGracefulShutdownHandler {
-                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                    do throws(SystemError) {
-                        try SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
-                    } catch {
-                        continuation.resume(throwing: error)
-                    }
-                }
-            } onGracefulShutdown: {
-                core.stop(within: core.settings.drainTimeout)
-            }
-        } onCancel: {
-            core.stop(within: .zero)
-        }
-    }
+    package func run() async throws { try await thread.run() }
 }

@@ -5,12 +5,8 @@ import Synchronization
 import SystemIO
 
 struct ConsumerSettings: Sendable {
-    let name: String
-    let configuration: RabbitMQConfiguration
-    let topology: Topology
+    let link: BrokerLink.Settings
     let subscriptions: [Subscription]
-    let drainTimeout: Duration
-    let watchdogLimit: Duration
     let silenceLimit: Duration
     let onMessages: @Sendable ([ReceivedMessage]) -> Void
     let onConnectionChange: @Sendable (Bool) -> Void
@@ -40,7 +36,6 @@ final class ConsumerCore: Sendable {
     let wakeUp: WakeUp
     let inbox: Mailbox<Command>
     let status = Mutex(Status())
-    let liveness = LoopLiveness()
     let metrics: ConsumerMetrics
 
     init(settings: ConsumerSettings, logger: Logger) throws(SystemError) {
@@ -48,7 +43,7 @@ final class ConsumerCore: Sendable {
         self.logger = logger
         wakeUp = try WakeUp()
         inbox = Mailbox(wakeUp: wakeUp)
-        metrics = ConsumerMetrics(client: settings.name)
+        metrics = ConsumerMetrics(client: settings.link.name)
     }
 
     func stop(within bound: Duration) {
@@ -58,31 +53,17 @@ final class ConsumerCore: Sendable {
         }
         wakeUp.signal()
     }
-
-    /// The whole life of the consumer's thread.
-    func runLoop() -> Result<Void, any Error> {
-        Result {
-            let watchdog = try Watchdog(over: liveness, client: settings.name, limit: settings.watchdogLimit, logger: logger)
-            defer { watchdog.stop() }
-            let loop = try ConsumerLoop(self)
-            try loop.run()
-        }
-    }
 }
 
 struct ConsumerMetrics: Sendable {
     let received: Counter
     let oversized: Counter
-    let connected: Gauge
-    let connectionFailures: Counter
     let renewals: Counter
 
     init(client: String) {
         let dimensions = [(MetricName.client, client)]
         received = Counter(label: MetricName.received, dimensions: dimensions)
         oversized = Counter(label: MetricName.oversized, dimensions: dimensions)
-        connected = Gauge(label: MetricName.connected, dimensions: dimensions)
-        connectionFailures = Counter(label: MetricName.connectionFailures, dimensions: dimensions)
         renewals = Counter(label: MetricName.renewals, dimensions: dimensions)
     }
 }

@@ -61,7 +61,7 @@ extension ConsumerLoop {
     func forgetStream(_ index: Int) {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
-            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
         subscribed[index].streamPosition?.forget()
         isRenewing = true
     }
@@ -77,7 +77,7 @@ extension ConsumerLoop {
         guard expected >= 0, left > expected else { return }
         core.logger.warning(
             "A queue holds messages for a consumer that does not get them: it was probably deleted and declared again. Connecting anew",
-            metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(queue)"])
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(queue)"])
         isRenewing = true
     }
 
@@ -99,7 +99,7 @@ extension ConsumerLoop {
             // It is not here for messages: others come first. One that it is given goes back when the connection is closed.
             try connection.limitUnacknowledged(1)
             for isLast in [false, true] {
-                core.liveness.passed()
+                link.passed()
                 let number = subscribed[index].newNumber()
                 try connection.consume(queue: subscribed[index].subscription.queue, consumer: number, arguments: ["x-priority": -1000])
                 if !isLast { try connection.cancel(consumer: number) }

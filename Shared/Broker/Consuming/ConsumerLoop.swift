@@ -6,12 +6,8 @@ import SystemIO
 
 /// The consumer's thread: owns the connection and the bookkeeping of what is unsettled. Single-threaded, hence plain variables.
 final class ConsumerLoop {
-    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (docs/rabbitmq.md, Heartbeats).
-    private static let longestWait = Duration.seconds(1)
-
     let core: ConsumerCore
-    private let rest: Rest
-    private var connection: RabbitMQConnection?
+    let link: BrokerLink
     /// Grows with every connection: receipts of an older one are recognised by it.
     private var generation: UInt64 = 0
     private(set) var batcher: AckBatcher
@@ -22,12 +18,10 @@ final class ConsumerLoop {
     private var isCancelled = false
     /// The connection is to be closed, and another opened, when what came with it is settled.
     var isRenewing = false
-    private var delay = ReconnectDelay()
-    private var retryAt = ContinuousClock.now
 
     init(_ core: ConsumerCore) throws(SystemError) {
         self.core = core
-        rest = try Rest(wokenBy: core.wakeUp)
+        link = try BrokerLink(core.settings.link, wokenBy: core.wakeUp, logger: core.logger)
         let subscriptions = core.settings.subscriptions
         batcher = AckBatcher(prefetch: subscriptions.reduce(0) { $0 + Int($1.prefetch) }, subscriptions: subscriptions.count)
         subscribed = subscriptions.enumerated().map { SubscribedQueue($1, index: $0, of: subscriptions.count) }
@@ -37,7 +31,7 @@ final class ConsumerLoop {
     func run() throws {
         defer { end() }
         while true {
-            core.liveness.passed()
+            link.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(obey)
             let stopAt = core.status.withLock { status in
@@ -46,20 +40,19 @@ final class ConsumerLoop {
             }
             if let stopAt {
                 isTaking = false
-                if .now >= stopAt || (isSettled && (isCancelled || connection == nil)) { return }
+                if .now >= stopAt || (isSettled && (isCancelled || link.connection == nil)) { return }
             }
-            var patience = stopAt.map { min(Self.longestWait, ContinuousClock.now.duration(to: $0)) } ?? Self.longestWait
-            if connection == nil {
-                let pause = ContinuousClock.now.duration(to: retryAt)
+            var patience = stopAt.map { min(BrokerLink.longestWait, ContinuousClock.now.duration(to: $0)) } ?? BrokerLink.longestWait
+            if link.connection == nil {
                 // Nothing can be settled any more once taking has stopped and the connection is gone: there is nothing to connect for.
-                if pause > .zero || !isTaking {
-                    try rest.take(upTo: isTaking ? min(pause, patience) : patience)
+                guard isTaking, link.pause <= .zero else {
+                    try link.sleep(upTo: isTaking ? min(link.pause, patience) : patience)
                     continue
                 }
                 connect()
             }
             if let deadline = batcher.deadline { patience = min(patience, ContinuousClock.now.duration(to: deadline)) }
-            if let connection { exchange(connection, patience, isEnding: stopAt != nil) }
+            if let connection = link.connection { exchange(connection, patience, isEnding: stopAt != nil) }
         }
     }
 
@@ -67,24 +60,16 @@ final class ConsumerLoop {
 
     private func connect() {
         do throws(RabbitMQError) {
-            var configuration = core.settings.configuration
-            configuration.connectionName += " \(core.settings.name)"
-            let connection = try RabbitMQConnection.open(configuration)
-            try connection.leavingNodeOnFailure { () throws(RabbitMQError) in
-                // Every call of these has a deadline of its own: the watchdog is for what comes after.
-                try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
-                    // Nothing can be settled on a new connection.
-                    guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
-                }
+            try link.connect { () throws(RabbitMQError) in
+                // Nothing can be settled on a new connection.
+                guard core.status.withLock({ $0.stopAt }) == nil else { throw .stopped }
+            } prepare: { connection throws(RabbitMQError) in
                 try subscribe(connection)
+            } opened: {
+                isCancelled = false
+                generation += 1
+                setConnected(true)
             }
-            isCancelled = false
-            self.connection = connection
-            core.liveness.connected(connection.breaker)
-            generation += 1
-            let outage = delay.reset()
-            setConnected(true)
-            core.logger.connected(core.settings.name, to: connection.peer, after: outage)
         } catch {
             lost(error)
         }
@@ -92,8 +77,7 @@ final class ConsumerLoop {
 
     /// Nothing of the connection can be answered any more: its tags mean other messages on the next one.
     private func forgetConnection() {
-        core.liveness.disconnected()
-        connection = nil
+        link.leave()
         isRenewing = false
         batcher.reset()
         actions.removeAll(keepingCapacity: true)
@@ -106,33 +90,23 @@ final class ConsumerLoop {
         connection.close()
         forgetConnection()
         core.metrics.renewals.increment()
-        retryAt = .now
         setConnected(false)
     }
 
     private func lost(_ error: RabbitMQError) {
-        let wasConnected = connection != nil
+        let wasConnected = link.connection != nil
         let unsettled = batcher.outstanding
         forgetConnection()
-        core.metrics.connectionFailures.increment()
-        let pause = delay.next()
-        retryAt = .now + pause
-        core.logger.warning(
-            "No connection to the broker",
-            metadata: [
-                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unsettled: "\(unsettled)",
-                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
-            ])
+        link.failed(error, unfinished: (LogKey.unsettled, unsettled))
         if wasConnected { setConnected(false) }
     }
 
     private func setConnected(_ isConnected: Bool) {
         core.status.withLock {
             $0.isConnected = isConnected
-            $0.peer = isConnected ? connection?.peer : nil
+            $0.peer = link.connection?.peer
             $0.unsettled = batcher.outstanding
         }
-        core.metrics.connected.record(isConnected ? 1 : 0)
         core.settings.onConnectionChange(isConnected)
     }
 
@@ -140,7 +114,7 @@ final class ConsumerLoop {
 
     private func end() {
         core.inbox.close().forEach(obey)
-        if let connection {
+        if let connection = link.connection {
             // What was settled in time is told, also when the time was up for the rest.
             do throws(RabbitMQError) {
                 batcher.flush(now: .now, force: true, into: &actions)
@@ -151,12 +125,12 @@ final class ConsumerLoop {
                 connection.close()
             } catch {
                 core.logger.debug(
-                    "The connection ended before its goodbye", metadata: [LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)"])
+                    "The connection ended before its goodbye",
+                    metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.error: "\(error)"])
             }
-            self.connection = nil
+            link.leave()
             setConnected(false)
         }
-        core.liveness.disconnected()
     }
 
     // MARK: One round
@@ -196,14 +170,14 @@ final class ConsumerLoop {
     private func obey(_ command: ConsumerCore.Command) {
         switch command {
         case .acknowledge(let receipts):
-            for receipt in receipts where receipt.generation == generation && connection != nil {
+            for receipt in receipts where receipt.generation == generation && link.connection != nil {
                 batcher.finish(receipt.tag)
             }
         case .giveBack(let receipts): refuse(receipts, requeue: true)
         case .discard(let receipts): refuse(receipts, requeue: false)
         case .stopTaking: isTaking = false
         case .readAnew(let reason):
-            guard connection != nil else { break }
+            guard link.connection != nil else { break }
             for index in subscribed.indices {
                 subscribed[index].streamPosition?.gaveNothing()
                 if subscribed[index].streamPosition?.standing == .lost { forgetStream(index) }
@@ -213,7 +187,7 @@ final class ConsumerLoop {
     }
 
     private func refuse(_ receipts: [Receipt], requeue: Bool) {
-        for receipt in receipts where receipt.generation == generation && connection != nil {
+        for receipt in receipts where receipt.generation == generation && link.connection != nil {
             batcher.refuse(receipt.tag, requeue: requeue, into: &actions)
         }
     }
@@ -259,7 +233,7 @@ final class ConsumerLoop {
             core.metrics.oversized.increment()
             core.logger.error(
                 "A message is too large and was dead-lettered",
-                metadata: [LogKey.client: "\(core.settings.name)", LogKey.queue: "\(subscription.queue)"])
+                metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(subscription.queue)"])
             return
         }
         var offset: Int64?

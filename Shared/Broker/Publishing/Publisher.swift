@@ -13,7 +13,7 @@ package import SystemIO
 /// 10 s, and a connection on which a confirmation is overdue is given up.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore
-    private let hasRun = Mutex(false)
+    private let thread: ServiceThread
 
     /// - Parameters:
     ///   - name: of the thread, in logs and as metric dimension; at most nine bytes show in `top`.
@@ -32,10 +32,13 @@ package final class Publisher: Service, Sendable {
         drainTimeout: Duration = .seconds(10), watchdogLimit: Duration = .seconds(10), confirmLimit: Duration = .seconds(10),
         isOrdered: Bool = false, logger: Logger
     ) throws(SystemError) {
-        core = try PublisherCore(
+        let core = try PublisherCore(
             settings: PublisherSettings(
-                name: name, configuration: configuration, topology: topology, window: window, maximumPending: maximumPending,
-                drainTimeout: drainTimeout, watchdogLimit: watchdogLimit, confirmLimit: confirmLimit, isOrdered: isOrdered), logger: logger)
+                link: BrokerLink.Settings(name: name, configuration: configuration, topology: topology, watchdogLimit: watchdogLimit),
+                window: window, maximumPending: maximumPending, confirmLimit: confirmLimit, isOrdered: isOrdered), logger: logger)
+        self.core = core
+        thread = ServiceThread(
+            name: name, drainTimeout: drainTimeout, loop: { try PublisherLoop(core).run() }, stop: { core.stop(within: $0) })
     }
 
     package var state: PublisherState { core.status.withLock { $0.state } }
@@ -81,36 +84,5 @@ package final class Publisher: Service, Sendable {
 
     /// Publishes until graceful shutdown, then takes nothing more, waits for the outcomes of what it has, at most for `drainTimeout`, and
     /// returns; the rest is `.stopped`. Cancelling the task does the same without waiting. May be called once.
-    package func run() async throws {
-        guard hasRun.withLock({ $0.exchange(true) }) == false else { throw AlreadyRun() }
-        let core = core
-        try await withTaskCancellationHandler {
-            try await withGracefulShutdownHandler {
-                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                    do throws(SystemError) {
-                        try SystemThread.start(name: core.settings.name) { continuation.resume(with: core.runLoop()) }
-                    } catch {
-                        continuation.resume(throwing: error)
-                    }
-                }
-            } onGracefulShutdown: {
-                core.stop(within: core.settings.drainTimeout)
-            }
-        } onCancel: {
-            core.stop(within: .zero)
-        }
-    }
-}
-
-/// A service's `run()` was called twice.
-struct AlreadyRun: Error, CustomStringConvertible {
-    var description: String { "run() may be called once" }
-}
-
-extension Bool {
-    /// Sets a new value and returns the old one.
-    mutating func exchange(_ value: Bool) -> Bool {
-        defer { self = value }
-        return self
-    }
+    package func run() async throws { try await thread.run() }
 }

@@ -5,15 +5,11 @@ import Synchronization
 import SystemIO
 
 struct PublisherSettings: Sendable {
-    let name: String
-    let configuration: RabbitMQConfiguration
-    let topology: Topology
+    let link: BrokerLink.Settings
     let window: Int
     let windowBytes = 1 << 20
     let maximumPending: Int
     let maximumPendingBytes = 64 << 20
-    let drainTimeout: Duration
-    let watchdogLimit: Duration
     let confirmLimit: Duration
     let isOrdered: Bool
 }
@@ -42,7 +38,6 @@ final class PublisherCore: Sendable {
     let wakeUp: WakeUp
     let inbox: Mailbox<Submission>
     let status = Mutex(Status())
-    let liveness = LoopLiveness()
     let metrics: PublisherMetrics
 
     init(settings: PublisherSettings, logger: Logger) throws(SystemError) {
@@ -50,7 +45,7 @@ final class PublisherCore: Sendable {
         self.logger = logger
         wakeUp = try WakeUp()
         inbox = Mailbox(wakeUp: wakeUp)
-        metrics = PublisherMetrics(client: settings.name)
+        metrics = PublisherMetrics(client: settings.link.name)
     }
 
     func submit(_ messages: [OutgoingMessage], _ completion: @escaping @Sendable ([PublishOutcome]) -> Void) {
@@ -100,33 +95,19 @@ final class PublisherCore: Sendable {
         status.withLock { $0.reconnectReason = reason }
         wakeUp.signal()
     }
-
-    /// The whole life of the publisher's thread.
-    func runLoop() -> Result<Void, any Error> {
-        Result {
-            let watchdog = try Watchdog(over: liveness, client: settings.name, limit: settings.watchdogLimit, logger: logger)
-            defer { watchdog.stop() }
-            let loop = try PublisherLoop(self)
-            try loop.run()
-        }
-    }
 }
 
 struct PublisherMetrics: Sendable {
     let pending: Gauge
-    let connected: Gauge
     let blocked: Gauge
     let republished: Counter
-    let connectionFailures: Counter
     private let outcomes: [String: Counter]
 
     init(client: String) {
         let dimensions = [(MetricName.client, client)]
         pending = Gauge(label: MetricName.publishPending, dimensions: dimensions)
-        connected = Gauge(label: MetricName.connected, dimensions: dimensions)
         blocked = Gauge(label: MetricName.blocked, dimensions: dimensions)
         republished = Counter(label: MetricName.republished, dimensions: dimensions)
-        connectionFailures = Counter(label: MetricName.connectionFailures, dimensions: dimensions)
         let labels = ["confirmed", "nacked", "unroutable", "full", "stopped", "invalid"]
         outcomes = Dictionary(
             uniqueKeysWithValues: labels.map {

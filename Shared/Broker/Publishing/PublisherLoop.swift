@@ -47,14 +47,11 @@ final class PublisherLoop {
 
     /// At most so many are written before the broker's answers are read again.
     private static let burst = 64
-    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (docs/rabbitmq.md, Heartbeats).
-    private static let longestWait = Duration.seconds(1)
     /// In which the broker answers a publish as a rule.
     private static let answerTime = Duration.seconds(1)
 
     private let core: PublisherCore
-    private let rest: Rest
-    private var connection: RabbitMQConnection?
+    private let link: BrokerLink
     private var backlog = FIFO<Pending>()
     private var tracker = ConfirmTracker<Pending>()
     private var events: [RabbitMQEvent] = []
@@ -69,34 +66,31 @@ final class PublisherLoop {
     private var renewal: RenewalDelay?
     /// Since when the broker has been able to confirm: the connection's begin, or the end of an alarm.
     private var mayConfirmSince = ContinuousClock.now
-    private var delay = ReconnectDelay()
-    private var retryAt = ContinuousClock.now
 
     init(_ core: PublisherCore) throws(SystemError) {
         self.core = core
-        rest = try Rest(wokenBy: core.wakeUp)
+        link = try BrokerLink(core.settings.link, wokenBy: core.wakeUp, logger: core.logger)
     }
 
     /// Goes round until a stop was asked for and everything is settled, or its time is up.
     func run() throws {
         defer { end() }
         while true {
-            core.liveness.passed()
+            link.passed()
             core.wakeUp.clear()
             core.inbox.takeAll().forEach(accept)
             let (stopAt, reconnectReason) = core.status.withLock { ($0.stopAt, $0.reconnectReason.take()) }
             if let stopAt, isOver(stopAt) { return }
-            if let reconnectReason, connection != nil { lost(.givenUp(because: reconnectReason)) }
-            let patience = min(Self.longestWait, stopAt.map { ContinuousClock.now.duration(to: $0) } ?? Self.longestWait)
-            if connection == nil {
-                let pause = ContinuousClock.now.duration(to: retryAt)
-                if pause > .zero {
-                    try rest.take(upTo: min(pause, patience))
+            if let reconnectReason, link.connection != nil { lost(.givenUp(because: reconnectReason)) }
+            let patience = min(BrokerLink.longestWait, stopAt.map { ContinuousClock.now.duration(to: $0) } ?? BrokerLink.longestWait)
+            if link.connection == nil {
+                guard link.pause <= .zero else {
+                    try link.sleep(upTo: min(link.pause, patience))
                     continue
                 }
                 connect()
             }
-            if let connection { exchange(connection, patience) }
+            if let connection = link.connection { exchange(connection, patience) }
         }
     }
 
@@ -118,31 +112,22 @@ final class PublisherLoop {
 
     private func connect() {
         do throws(RabbitMQError) {
-            var configuration = core.settings.configuration
-            configuration.connectionName += " \(core.settings.name)"
-            let connection = try RabbitMQConnection.open(configuration)
-            try connection.leavingNodeOnFailure { () throws(RabbitMQError) in
-                // Every call of these has a deadline of its own: the watchdog is for what comes after.
-                try core.settings.topology.establish(on: connection) { () throws(RabbitMQError) in
-                    if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
-                }
+            try link.connect { () throws(RabbitMQError) in
+                if let stopAt = core.status.withLock({ $0.stopAt }), isOver(stopAt) { throw .stopped }
+            } prepare: { connection throws(RabbitMQError) in
                 try connection.selectConfirms()
                 if try !BrokerQuirks.refusesWhileLeaderIsLost(connection) {
                     renewal = nil
                 } else if renewal == nil {
                     renewal = RenewalDelay()
                 }
+            } opened: {
+                isBlocked = false
+                isProven = false
+                isPassedOver = false
+                mayConfirmSince = .now
+                setState(.ready)
             }
-            self.connection = connection
-            core.liveness.connected(connection.breaker)
-            isBlocked = false
-            isProven = false
-            isPassedOver = false
-            mayConfirmSince = .now
-            let outage = delay.reset()
-            core.metrics.connected.record(1)
-            setState(.ready)
-            core.logger.connected(core.settings.name, to: connection.peer, after: outage)
         } catch {
             lost(error)
         }
@@ -151,27 +136,17 @@ final class PublisherLoop {
     /// What is unconfirmed goes over the next connection, which numbers its publishes anew.
     /// - Returns: how many messages.
     private func leaveConnection() -> Int {
-        core.liveness.disconnected()
-        connection = nil
+        link.leave()
+        setState(.connecting)
         let unconfirmed = tracker.reset()
         backlog.prepend(unconfirmed)
         core.metrics.republished.increment(by: unconfirmed.count)
-        core.metrics.connected.record(0)
-        setState(.connecting)
         return unconfirmed.count
     }
 
     private func lost(_ error: RabbitMQError) {
         let unconfirmed = leaveConnection()
-        core.metrics.connectionFailures.increment()
-        let pause = delay.next()
-        retryAt = .now + pause
-        core.logger.warning(
-            "No connection to the broker",
-            metadata: [
-                LogKey.client: "\(core.settings.name)", LogKey.error: "\(error)", LogKey.unconfirmed: "\(unconfirmed)",
-                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
-            ])
+        link.failed(error, unfinished: (LogKey.unconfirmed, unconfirmed))
     }
 
     /// The broker refused something: over a new connection it may take it (``BrokerQuirks``).
@@ -181,13 +156,13 @@ final class PublisherLoop {
         let unconfirmed = leaveConnection()
         core.logger.info(
             "The broker refuses messages: trying another connection",
-            metadata: [LogKey.client: "\(core.settings.name)", LogKey.unconfirmed: "\(unconfirmed)"])
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.unconfirmed: "\(unconfirmed)"])
     }
 
     private func setState(_ state: PublisherState) {
         core.status.withLock {
             $0.state = state
-            $0.peer = connection?.peer
+            $0.peer = link.connection?.peer
         }
         core.metrics.blocked.record(state == .blocked ? 1 : 0)
     }
@@ -196,11 +171,9 @@ final class PublisherLoop {
         let left = tracker.reset() + remaining()
         for pending in left { settle(pending, .failed(.stopped)) }
         report()
-        core.liveness.disconnected()
         // A goodbye only where nothing is owed: otherwise the broker finds out by itself.
-        if left.isEmpty { connection?.close() }
-        connection = nil
-        core.metrics.connected.record(0)
+        if left.isEmpty { link.connection?.close() }
+        link.leave()
         setState(.stopped)
         // A late submission that slipped in while the loop ended.
         core.inbox.close().forEach(accept)
@@ -302,21 +275,21 @@ final class PublisherLoop {
         if let id = PushID(message.messageID) { tracker.returned(id) }
         core.logger.error(
             "The broker has no queue for a message",
-            metadata: [LogKey.client: "\(core.settings.name)", LogKey.reason: "\(message.replyText)"])
+            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.reason: "\(message.replyText)"])
     }
 
     private func blocked(_ reason: String) {
         isBlocked = true
         setState(.blocked)
         core.logger.warning(
-            "The broker is short of resources", metadata: [LogKey.client: "\(core.settings.name)", LogKey.reason: "\(reason)"])
+            "The broker is short of resources", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.reason: "\(reason)"])
     }
 
     private func unblocked() {
         isBlocked = false
         mayConfirmSince = .now
         setState(.ready)
-        core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.name)"])
+        core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.link.name)"])
     }
 
     // MARK: Outcomes
