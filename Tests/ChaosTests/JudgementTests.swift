@@ -132,6 +132,22 @@ struct JudgementTests {
         }
     }
 
+    @Test("What APNs said long before retires a token late where faults lasted until then") func fencedAfterFaults() throws {
+        func tell(_ story: inout Story, isFrozen: Bool) {
+            story.send(4, to: "ada", at: 7000)
+            story.push(4, 1, at: 7100, fate: .refused(410), timestamp: 7050)
+            story.report(4, [(1, .tokenGone)])
+            if isFrozen { story.fault(.freeze, "postgres", from: 7200, to: 47_000) }
+            story.send(3, to: "ada", at: 47_500)
+            story.report(3, [(1, .fenced)])
+        }
+        try expect(.lost) {
+            tell(&$0, isFrozen: false)
+        } unlike: {
+            tell(&$0, isFrozen: true)
+        }
+    }
+
     @Test("Given up is lost where APNs never refused it, or once and without an expiry") func givenUp() throws {
         try expect(.lost) { story in
             story.send(3, to: "ada", at: 7000)

@@ -126,10 +126,11 @@ extension Checker {
     }
 
     /// Whether APNs spoke against one of the installation's tokens, so that it may have been retired when its delivery was about to be told to the
-    /// broker anew. What APNs says is applied a while later.
+    /// broker anew. What APNs says is applied a while later, and not before faults are over.
     private func mayBeRetired(at installation: PushID, since moment: Int64) -> Bool {
-        owners.calls(on: installation).flatMap(\.tokens).contains { token in
-            pushLog.refusals[token]?.contains { $0.time >= moment - run.lateness } ?? false
+        let earliest = faults.troubled(until: moment) - run.lateness
+        return owners.calls(on: installation).flatMap(\.tokens).contains { token in
+            pushLog.refusals[token]?.contains { $0.time >= earliest } ?? false
         }
     }
 

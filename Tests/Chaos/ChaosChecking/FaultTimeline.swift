@@ -61,6 +61,9 @@ struct FaultTimeline {
         overloads = Self.merged(all.filter { $0.kind == .overload }.map { $0.began...($0.ended + run.recovery) })
     }
 
+    /// - Returns: since when faults and recoveries have followed one another without a pause until this moment; the moment itself where there was none.
+    func troubled(until moment: Int64) -> Int64 { windows.first { $0.contains(moment) }?.lowerBound ?? moment }
+
     static func merged(_ ranges: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
         var merged: [ClosedRange<Int64>] = []
         for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
