@@ -135,7 +135,8 @@ package struct Dispatcher: Sendable {
         let plan = CredentialPlan(try CredentialsFile(path: settings.credentialsFile))
         let broker = settings.broker
         let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment)) }
-        return "The configuration is good. Broker: \(broker). Pools:\n" + pools.joined(separator: "\n")
+        let lanes = settings.lanes.map(\.rawValue).joined(separator: ", ")
+        return "The configuration is good. Broker: \(broker). Lanes: \(lanes). Pools:\n" + pools.joined(separator: "\n")
     }
 
     private static func line(_ pool: CredentialPlan.Pool, at endpoint: APNsEndpoint) -> String {

@@ -50,4 +50,23 @@ struct LaneServiceTests {
             try await dispatcher.stop()
         }
     }
+
+    @Test("A dispatcher takes jobs of its lanes only; the others wait in the broker for one that serves them") func lanes() async throws {
+        try await withServiceBench { bench in
+            let urgent = try bench.startDispatcher { $0.lanes = [.now, .soon] }
+            try await bench.publish(Self.job([Fixture.delivery(1)], lane: .bulk))
+            for (number, lane) in [(2, Lane.now), (3, .soon)] {
+                try await bench.publish(Self.job([Fixture.delivery(number)], lane: lane))
+                let event = try await bench.events.next()
+                #expect(event.deliveries.map(\.id) == [Fixture.delivery(number).id])
+            }
+            #expect(try await bench.waitingJobs() == 1)
+            let bulk = try bench.startDispatcher { $0.lanes = [.bulk] }
+            let event = try await bench.events.next()
+            #expect(event.deliveries.map(\.id) == [Fixture.delivery(1).id])
+            try await urgent.stop()
+            try await bulk.stop()
+            #expect(try await bench.waitingJobs() == 0)
+        }
+    }
 }

@@ -56,6 +56,7 @@ struct SettingsTests {
     @Test("A dispatcher without the lane now has as much of bulk at work as of any lane") func lanes() throws {
         let settings = try settings(["LANES": "soon, bulk"])
         #expect(settings.lanes == [.soon, .bulk] && settings.bulkDeliveries == 20_000)
+        #expect(try Dispatcher.check(settings).contains("Lanes: soon, bulk."))
         #expect(try self.settings(["LANES": "now,bulk"]).bulkDeliveries == 400)
     }
 
