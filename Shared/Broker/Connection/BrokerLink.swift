@@ -15,7 +15,7 @@ final class BrokerLink {
         let watchdogLimit: Duration
     }
 
-    /// A quarter of the heartbeat: heartbeats are answered only when somebody looks (docs/rabbitmq.md, Heartbeats).
+    /// A quarter of the heartbeat: librabbitmq answers heartbeats only while the thread reads (docs/rabbitmq.md, Heartbeats).
     static let longestWait = Duration.seconds(1)
 
     private(set) var connection: RabbitMQConnection?
@@ -44,7 +44,7 @@ final class BrokerLink {
     /// The thread goes round.
     func passed() { liveness.passed() }
 
-    /// Until the next attempt to connect.
+    /// Until the next attempt to connect; not above zero: it is due.
     var pause: Duration { ContinuousClock.now.duration(to: retryAt) }
 
     /// Sleeps until the thread is woken.

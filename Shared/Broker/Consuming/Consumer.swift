@@ -7,7 +7,7 @@ package import SystemIO
 /// Takes messages from queues and streams, and settles them when told to.
 ///
 /// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a
-/// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 5 s), declares the topology and subscribes again; what
+/// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 2 s), declares the topology and subscribes again; what
 /// was not settled by then is delivered again, and its old receipts mean nothing any more.
 package final class Consumer: Service, Sendable {
     private let core: ConsumerCore

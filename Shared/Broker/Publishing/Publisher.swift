@@ -9,7 +9,7 @@ package import SystemIO
 ///
 /// One thread owns one connection. At most `window` messages or 1 MiB are unconfirmed at once; what the broker has not confirmed when the
 /// connection is lost is published again, with the same message id, over the next one. So a message may be stored twice, and is never
-/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 5 s. A watchdog cuts a call that hangs in the library after
+/// forgotten while this process lives. Reconnects with full jitter between 0.1 and 2 s. A watchdog cuts a call that hangs in the library after
 /// 10 s, and a connection on which a confirmation is overdue is given up.
 package final class Publisher: Service, Sendable {
     private let core: PublisherCore

@@ -33,7 +33,7 @@ extension DispatcherCore {
         for index in candidates.indices { tryAgain(index, nil, .notSent, said, of: &job, next: &next, at: now) }
     }
 
-    /// What has been in a pool for long takes no room: the others of its lane go on.
+    /// Finds the apps that crowd their lane, and what pools have had for long: that takes no room, so that the others of the lane go on.
     mutating func measureCrowding(at now: Int64) {
         var held: [LaneShare: LaneUse] = [:]
         for job in jobs.values where !job.isStale {

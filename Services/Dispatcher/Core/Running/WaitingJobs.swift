@@ -38,6 +38,7 @@ struct WaitingJobs {
         for lane in isTurnOfBulk ? [Lane.now, .bulk, .soon] : [.now, .soon, .bulk] {
             let room = room(lane)
             guard room > 0 else { continue }
+            // The room of a process that stops is `.max`.
             let portion = take(from: lane, bytes: min(Self.portionSize, min(room, Self.portionSize) * Self.deliverySize))
             if !portion.isEmpty { return portion }
         }
