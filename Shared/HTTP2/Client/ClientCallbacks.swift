@@ -52,23 +52,23 @@ extension HTTP2ClientSession {
             guard let slot = wire.slot(of: stream) else { return }
             recentSlot = slot
             // nghttp2 lets no other pseudo-header than :status into an answer, and no other value than three digits.
-            streams.base[slot].status = value.reduce(0) { $0 * 10 + Int($1 & 0x0f) }
-            streams.base[slot].fieldBytes = 0
-            streams.base[slot].fields.removeAll()
+            streams[slot].status = value.reduce(0) { $0 * 10 + Int($1 & 0x0f) }
+            streams[slot].fieldBytes = 0
+            streams[slot].fields.removeAll()
             return
         }
         for wanted in wantedHeaders where wanted.count == name.count && name.elementsEqual(wanted) {
             guard let slot = openSlot(of: stream) else { return }
             let size = name.count + value.count + 32
-            guard streams.base[slot].fieldBytes + size <= maximumHeaderList else { return }
-            if streams.base[slot].fields.append(name, value) { streams.base[slot].fieldBytes += size }
+            guard streams[slot].fieldBytes + size <= maximumHeaderList else { return }
+            if streams[slot].fields.append(name, value) { streams[slot].fieldBytes += size }
         }
     }
 
     /// The slot of a stream that nghttp2 has just spoken of.
     @inline(__always)
     private func openSlot(of stream: Int32) -> Int? {
-        if recentSlot < streams.highWater, streams.base[recentSlot].stream == stream { return recentSlot }
+        if streams.indices.contains(recentSlot), streams[recentSlot].stream == stream { return recentSlot }
         return wire.slot(of: stream)
     }
 
@@ -91,16 +91,16 @@ extension HTTP2ClientSession {
 
     private func receivedHeaders(_ head: nghttp2_frame_hd) {
         guard let slot = openSlot(of: head.stream_id) else { return }
-        let status = streams.base[slot].status
+        let status = streams[slot].status
         // Interim answers are not told; trailers come after the status has been (RFC 9113 section 8.1).
         guard status >= 200 else { return }
         let endStream = head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
-        streams.base[slot].status = 0
-        if endStream, streams.base[slot].fields.isEmpty, streams.base[slot].endPosition >= 0 {
+        streams[slot].status = 0
+        if endStream, streams[slot].fields.isEmpty, streams[slot].endPosition >= 0 {
             // Both sides are done: nghttp2 closes the stream right after this.
-            streams.base[slot].bareStatus = Int32(status)
+            streams[slot].bareStatus = Int32(status)
         } else {
-            events.append(.headers(stream: head.stream_id, status: status, fields: streams.base[slot].fields, endStream: endStream))
+            events.append(.headers(stream: head.stream_id, status: status, fields: streams[slot].fields, endStream: endStream))
         }
     }
 
@@ -111,16 +111,16 @@ extension HTTP2ClientSession {
         events.append(.goAway(lastStream: frame.last_stream_id, errorCode: code, debug: debug))
         // nghttp2 closes the sent streams above the last one itself, right after this. Those that have not left would hang in its queue
         // until a slot is free, which may be never (docs/apns.md, Streams).
-        for slot in 0..<streams.highWater where streams.base[slot].stream != 0 && wire.slot(of: streams.base[slot].stream) == nil {
-            wire.reset(streams.base[slot].stream, .refusedStream)
+        for slot in streams.indices where streams[slot].stream != 0 && wire.slot(of: streams[slot].stream) == nil {
+            wire.reset(streams[slot].stream, .refusedStream)
             close(slot: slot, .refusedStream, written: .nothing)
         }
     }
 
     fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
         guard let slot = wire.slot(of: stream) else { return }
-        streams.base[slot].receivedBytes += bytes.count
-        guard streams.base[slot].receivedBytes <= maximumResponseBody else {
+        streams[slot].receivedBytes += bytes.count
+        guard streams[slot].receivedBytes <= maximumResponseBody else {
             wire.reset(stream, .cancel)
             return
         }
@@ -129,7 +129,7 @@ extension HTTP2ClientSession {
 
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
         // A stream that was given up before it left has been told already, and its slot may have a new user.
-        guard let slot = openSlot(of: stream), streams.base[slot].stream == stream else { return }
+        guard let slot = openSlot(of: stream), streams[slot].stream == stream else { return }
         close(slot: slot, code, written: progress(slot: slot))
     }
 
@@ -149,11 +149,11 @@ extension HTTP2ClientSession {
         slot: Int, _ buffer: UnsafeMutablePointer<UInt8>?, _ room: Int, _ flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
         // A request that was given up while it waited is never asked for its body. Where it is, there is none.
-        guard streams.base[slot].body >= 0 else {
+        guard streams[slot].body >= 0 else {
             flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             return 0
         }
-        let (count, isLast) = bodies.read(streams.base[slot].body, &streams.base[slot].bodyOffset, into: buffer, room)
+        let (count, isLast) = bodies.read(streams[slot].body, &streams[slot].bodyOffset, into: buffer, room)
         if isLast {
             flags?.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             closeBody(slot: slot)

@@ -24,7 +24,7 @@ extension HTTP2ClientSession {
         let frame = try wire.nextOutput()
         outputPosition += Int64(frame.count)
         if let slot = endingSlot {
-            streams.base[slot].endPosition = outputPosition
+            streams[slot].endPosition = outputPosition
             endingSlot = nil
         }
         return frame
@@ -51,10 +51,10 @@ extension HTTP2ClientSession {
     }
 
     func progress(slot: Int) -> RequestProgress {
-        let position = streams.base[slot].endPosition
+        let position = streams[slot].endPosition
         if position >= 0 { return .complete(position: position) }
         // nghttp2 knows a stream only from the moment its HEADERS are made.
-        return wire.slot(of: streams.base[slot].stream) == nil ? .nothing : .incomplete
+        return wire.slot(of: streams[slot].stream) == nil ? .nothing : .incomplete
     }
 
     /// Ends a stream: with RST_STREAM, after which `streamClosed` comes once that has been given out; or, if nothing of it has left yet,
@@ -80,22 +80,22 @@ extension HTTP2ClientSession {
 
     /// Streams that are open, in no order: what to give up when the connection is lost.
     package var openStreamNumbers: [Int32] {
-        (0..<streams.highWater).compactMap { streams.base[$0].stream == 0 ? nil : streams.base[$0].stream }
+        streams.indices.compactMap { streams[$0].stream == 0 ? nil : streams[$0].stream }
     }
 
     func findSlot(_ stream: Int32) -> Int? {
         guard stream > 0 else { return nil }
-        if let slot = wire.slot(of: stream) { return streams.base[slot].stream == stream ? slot : nil }
-        return (0..<streams.highWater).first { streams.base[$0].stream == stream }
+        if let slot = wire.slot(of: stream) { return streams[slot].stream == stream ? slot : nil }
+        return streams.indices.first { streams[$0].stream == stream }
     }
 
     func close(slot: Int, _ code: HTTP2ErrorCode, written: RequestProgress) {
-        let stream = streams.base[slot].stream
-        streams.base[slot].stream = 0
+        let stream = streams[slot].stream
+        streams[slot].stream = 0
         closeBody(slot: slot)
         streams.release(slot)
         openStreams -= 1
-        let status = streams.base[slot].bareStatus
+        let status = streams[slot].bareStatus
         if status == 0 {
             events.append(.streamClosed(stream: stream, errorCode: code, written: written))
         } else if code == .noError, case .complete(let position) = written {
@@ -108,8 +108,8 @@ extension HTTP2ClientSession {
 
     /// The stream has sent its body, or will not send the rest.
     func closeBody(slot: Int) {
-        guard streams.base[slot].body >= 0 else { return }
-        bodies.close(streams.base[slot].body)
-        streams.base[slot].body = -1
+        guard streams[slot].body >= 0 else { return }
+        bodies.close(streams[slot].body)
+        streams[slot].body = -1
     }
 }

@@ -8,7 +8,7 @@ internal import CNGHTTP2
 /// (`connectionError`), and is finished once that is sent.
 package final class HTTP2ClientSession {
     let wire: WireSession
-    let streams = StreamTable<ClientStream> { ClientStream() }
+    var streams = StreamTable<ClientStream> { ClientStream() }
     /// The names kept from answers.
     let wantedHeaders: [[UInt8]]
     let maximumOpenStreams: Int
@@ -16,18 +16,16 @@ package final class HTTP2ClientSession {
     let maximumHeaderList: Int
     private let headerArray = HeaderArray()
 
-    // One thread, and no callback of nghttp2 is entered while one of these is being changed: checking that for each event is a twentieth of
-    // a request's cost.
-    @exclusivity(unchecked) var events = ClientEventQueue()
+    var events = ClientEventQueue()
     private var spare = ClientEventQueue()
-    @exclusivity(unchecked) var bodies = SharedBodies()
+    var bodies = SharedBodies()
     /// Whose header came last: most callbacks are about the stream that the one before was about.
-    @exclusivity(unchecked) var recentSlot = 0
+    var recentSlot = 0
     /// Bytes given out so far. See `RequestProgress.complete`.
     package internal(set) var outputPosition: Int64 = 0
     /// The stream whose END_STREAM lies in the frame that is being made.
-    @exclusivity(unchecked) var endingSlot: Int?
-    @exclusivity(unchecked) package internal(set) var openStreams = 0
+    var endingSlot: Int?
+    package internal(set) var openStreams = 0
     /// As the peer allows at the moment, clamped to the session's own maximum.
     package internal(set) var remoteMaxConcurrentStreams: Int
     /// GOAWAY has been received or sent: this connection takes no more requests.
@@ -95,7 +93,7 @@ package final class HTTP2ClientSession {
             streams.release(slot)
             throw .library(Int(stream), "nghttp2_submit_request")
         }
-        streams.base[slot].begin(stream, body: place)
+        streams[slot].begin(stream, body: place)
         openStreams += 1
         return stream
     }

@@ -23,18 +23,18 @@ struct SharedBodies {
         }
     }
 
-    private let entries = StreamTable<Entry> { Entry() }
+    private var entries = StreamTable<Entry> { Entry() }
     /// Of the last submit; it may be free again.
     private var last = 0
 
     /// For a stream that is about to be opened.
     /// - Returns: what `read` and `close` go by.
     mutating func open(_ bytes: [UInt8]) -> Int {
-        if last >= entries.highWater || entries.base[last].users == 0 || !entries.base[last].isSame(bytes) {
+        if !entries.indices.contains(last) || entries[last].users == 0 || !entries[last].isSame(bytes) {
             last = entries.allocate()
-            entries.base[last].bytes = bytes
+            entries[last].bytes = bytes
         }
-        entries.base[last].users += 1
+        entries[last].users += 1
         return last
     }
 
@@ -45,18 +45,18 @@ struct SharedBodies {
     func read(
         _ place: Int, _ offset: inout Int, into buffer: UnsafeMutablePointer<UInt8>?, _ room: Int
     ) -> (count: Int, isLast: Bool) {
-        let total = entries.base[place].bytes.count
+        let total = entries[place].bytes.count
         let count = min(room, total - offset)
-        entries.base[place].copy(from: offset, count, to: buffer)
+        entries[place].copy(from: offset, count, to: buffer)
         offset += count
         return (count, offset == total)
     }
 
     /// A stream needs it no more.
-    func close(_ place: Int) {
-        entries.base[place].users -= 1
-        guard entries.base[place].users == 0 else { return }
-        entries.base[place].bytes = []
+    mutating func close(_ place: Int) {
+        entries[place].users -= 1
+        guard entries[place].users == 0 else { return }
+        entries[place].bytes = []
         entries.release(place)
     }
 }

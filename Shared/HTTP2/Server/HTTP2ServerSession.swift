@@ -7,7 +7,7 @@ internal import CNGHTTP2
 /// Memory is bounded by the settings: streams × (headers + body).
 package final class HTTP2ServerSession {
     let wire: WireSession
-    let streams = StreamTable<ServerStream> { ServerStream() }
+    var streams = StreamTable<ServerStream> { ServerStream() }
     let limits: HTTP2ServerSettings
     private let headerArray = HeaderArray()
 
@@ -97,9 +97,9 @@ package final class HTTP2ServerSession {
     package func respond(
         _ stream: Int32, headers: borrowing HeaderBlock, body: [UInt8] = [], frameLimit: Int = .max
     ) throws(HTTP2Error) -> Bool {
-        guard let slot = wire.slot(of: stream), !streams.base[slot].isAnswered, !streams.base[slot].isRefused else { return false }
-        streams.base[slot].isAnswered = true
-        streams.base[slot].answer = OutgoingBody(bytes: body, frameLimit: max(1, frameLimit))
+        guard let slot = wire.slot(of: stream), !streams[slot].isAnswered, !streams[slot].isRefused else { return false }
+        streams[slot].isAnswered = true
+        streams[slot].answer = OutgoingBody(bytes: body, frameLimit: max(1, frameLimit))
         var source = nghttp2_data_provider(source: nghttp2_data_source(fd: Int32(slot)), read_callback: ServerCallbacks.readBody)
         let hasBody = !body.isEmpty
         let result = headerArray.with(headers, &source) { fields, count, source in

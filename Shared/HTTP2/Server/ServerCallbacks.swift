@@ -40,7 +40,7 @@ enum ServerCallbacks {
     static let readBody: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, owner in
         guard let source else { return Int(failure) }
         var count = 0
-        let result = with(owner) { count = $0.streams.base[Int(source.pointee.fd)].answer.read(into: buffer, room, flags) }
+        let result = with(owner) { count = $0.streams[Int(source.pointee.fd)].answer.read(into: buffer, room, flags) }
         return result == 0 ? count : Int(result)
     }
 
@@ -69,7 +69,7 @@ extension HTTP2ServerSession {
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return }
         skipped.note(frame.pointee.hd.stream_id)
         let slot = streams.allocate()
-        streams.base[slot].begin(frame.pointee.hd.stream_id)
+        streams[slot].begin(frame.pointee.hd.stream_id)
         openStreams += 1
         // The stream exists by now, so this cannot fail (nghttp2_on_begin_headers_callback).
         _ = nghttp2_session_set_stream_user_data(wire.handle, frame.pointee.hd.stream_id, userData(slot: slot))
@@ -80,13 +80,13 @@ extension HTTP2ServerSession {
     /// One stream too many (RFC 9113 section 5.1.2). A client that cannot know of the limit yet is refused the stream alone; another one is told
     /// to go, and what it began before is served.
     private func turnAway(_ slot: Int, _ others: Int) {
-        streams.base[slot].isTooMany = true
+        streams[slot].isTooMany = true
         refusedStreams += 1
         guard others >= announced.greatestBelievable else { return refuse(slot, .refusedStream) }
-        streams.base[slot].isRefused = true
+        streams[slot].isRefused = true
         guard !isGoingAway else { return }
         do throws(HTTP2Error) {
-            try goAway(lastStream: max(0, streams.base[slot].stream - 2), code: .refusedStream, debug: limits.tooManyStreamsText)
+            try goAway(lastStream: max(0, streams[slot].stream - 2), code: .refusedStream, debug: limits.tooManyStreamsText)
         } catch {
             // Only for want of memory: the connection is over.
             _ = nghttp2_session_terminate_session(wire.handle, UInt32(NGHTTP2_INTERNAL_ERROR.rawValue))
@@ -94,26 +94,26 @@ extension HTTP2ServerSession {
     }
 
     fileprivate func header(_ stream: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused else { return }
-        streams.base[slot].headerBytes += name.count + value.count + 32
-        guard streams.base[slot].headerBytes <= limits.maxHeaderListSize, streams.base[slot].headers.append(name, value) else {
+        guard let slot = wire.slot(of: stream), !streams[slot].isRefused else { return }
+        streams[slot].headerBytes += name.count + value.count + 32
+        guard streams[slot].headerBytes <= limits.maxHeaderListSize, streams[slot].headers.append(name, value) else {
             refuse(slot, .enhanceYourCalm)
             return
         }
     }
 
     fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
-        guard let slot = wire.slot(of: stream), !streams.base[slot].isRefused, !streams.base[slot].isCut else { return }
-        streams.base[slot].body.append(contentsOf: bytes)
-        if streams.base[slot].body.count > limits.maximumBody { cut(slot) }
+        guard let slot = wire.slot(of: stream), !streams[slot].isRefused, !streams[slot].isCut else { return }
+        streams[slot].body.append(contentsOf: bytes)
+        if streams[slot].body.count > limits.maximumBody { cut(slot) }
     }
 
     /// The request is told as far as it has come; what still comes of its body is dropped.
     private func cut(_ slot: Int) {
-        streams.base[slot].isCut = true
+        streams[slot].isCut = true
         cutStreams += 1
         events.append(
-            .request(stream: streams.base[slot].stream, headers: streams.base[slot].headers, body: streams.base[slot].body))
+            .request(stream: streams[slot].stream, headers: streams[slot].headers, body: streams[slot].body))
     }
 
     /// A whole answer to a request that was cut: the client may stop sending it (RFC 9113 section 8.1).
@@ -121,14 +121,14 @@ extension HTTP2ServerSession {
         let head = frame.pointee.hd
         let kind = nghttp2_frame_type(UInt32(head.type))
         guard kind == NGHTTP2_HEADERS || kind == NGHTTP2_DATA, head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0,
-            let slot = wire.slot(of: head.stream_id), streams.base[slot].isCut, !streams.base[slot].isWhole
+            let slot = wire.slot(of: head.stream_id), streams[slot].isCut, !streams[slot].isWhole
         else { return }
         wire.reset(head.stream_id, .noError)
     }
 
     private func refuse(_ slot: Int, _ code: HTTP2ErrorCode) {
-        streams.base[slot].isRefused = true
-        wire.reset(streams.base[slot].stream, code)
+        streams[slot].isRefused = true
+        wire.reset(streams[slot].stream, code)
     }
 
     fileprivate func received(_ frame: UnsafePointer<nghttp2_frame>) {
@@ -136,13 +136,13 @@ extension HTTP2ServerSession {
         switch nghttp2_frame_type(UInt32(head.type)) {
         case NGHTTP2_HEADERS, NGHTTP2_DATA:
             guard head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0, let slot = wire.slot(of: head.stream_id),
-                !streams.base[slot].isRefused
+                !streams[slot].isRefused
             else { return }
-            guard !streams.base[slot].isCut else {
-                streams.base[slot].isWhole = true
+            guard !streams[slot].isCut else {
+                streams[slot].isWhole = true
                 return
             }
-            events.append(.request(stream: head.stream_id, headers: streams.base[slot].headers, body: streams.base[slot].body))
+            events.append(.request(stream: head.stream_id, headers: streams[slot].headers, body: streams[slot].body))
         case NGHTTP2_SETTINGS:
             guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }
             announced.acknowledge()
@@ -158,9 +158,9 @@ extension HTTP2ServerSession {
 
     fileprivate func closed(_ stream: Int32, _ code: HTTP2ErrorCode) {
         guard let slot = wire.slot(of: stream) else { return }
-        if streams.base[slot].isCut { cutStreams -= 1 }
-        if streams.base[slot].isTooMany { refusedStreams -= 1 }
-        streams.base[slot].end()
+        if streams[slot].isCut { cutStreams -= 1 }
+        if streams[slot].isTooMany { refusedStreams -= 1 }
+        streams[slot].end()
         streams.release(slot)
         openStreams -= 1
         events.append(.streamClosed(stream: stream, errorCode: code))

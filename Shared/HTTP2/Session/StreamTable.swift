@@ -1,46 +1,28 @@
 /// The open streams of one session, in slots that are used again. nghttp2 carries the slot's number as a stream's user data, so that a
-/// callback finds its stream without a search. Slots are not destroyed when freed: what they own keeps its capacity.
-final class StreamTable<Stream> {
-    @exclusivity(unchecked) private(set) var base: UnsafeMutablePointer<Stream>
-    private var capacity: Int
-    /// Slots ever used; those beyond are uninitialized memory.
-    private(set) var highWater = 0
-    @exclusivity(unchecked) private var free: [Int] = []
+/// callback finds its stream without a search. What a released slot owns keeps its capacity.
+struct StreamTable<Stream> {
+    private var slots: [Stream] = []
+    private var free: [Int] = []
     private let make: () -> Stream
 
-    init(_ make: @escaping () -> Stream) {
-        self.make = make
-        capacity = 16
-        base = .allocate(capacity: capacity)
+    init(_ make: @escaping () -> Stream) { self.make = make }
+
+    /// Every slot, also those that are released.
+    var indices: Range<Int> { slots.indices }
+
+    subscript(slot: Int) -> Stream {
+        _read { yield slots[slot] }
+        _modify { yield &slots[slot] }
     }
 
-    deinit {
-        base.deinitialize(count: highWater)
-        base.deallocate()
-    }
-
-    var count: Int { highWater - free.count }
-
-    /// - Returns: a slot that nobody uses, as its last user left it or new. Pointers to slots are invalid afterwards.
-    func allocate() -> Int {
+    /// - Returns: a slot that nobody uses, as its last user left it or new.
+    mutating func allocate() -> Int {
         if let slot = free.popLast() { return slot }
-        if highWater == capacity { grow() }
-        (base + highWater).initialize(to: make())
-        highWater += 1
-        return highWater - 1
+        slots.append(make())
+        return slots.count - 1
     }
 
-    func release(_ slot: Int) {
-        free.append(slot)
-    }
-
-    private func grow() {
-        let larger = UnsafeMutablePointer<Stream>.allocate(capacity: capacity * 2)
-        larger.moveInitialize(from: base, count: highWater)
-        base.deallocate()
-        base = larger
-        capacity *= 2
-    }
+    mutating func release(_ slot: Int) { free.append(slot) }
 }
 
 /// A slot's number as nghttp2's user data: one more, so that slot 0 is not a null pointer.

@@ -3,7 +3,7 @@ internal import CNGHTTP2
 /// Owns an `nghttp2_session`: what client and server do alike. Immutable, so that nghttp2's callbacks may use it while a call is under way.
 struct WireSession: ~Copyable {
     let handle: OpaquePointer
-    private let memory: MemoryPool
+    private let memory: SessionMemory
 
     /// - Parameters:
     ///   - make: calls `nghttp2_session_…_new3` with the options.
@@ -19,7 +19,7 @@ struct WireSession: ~Copyable {
         nghttp2_option_set_no_closed_streams(options, 1)
         set(options)
         var session: OpaquePointer?
-        let memory = MemoryPool(limit: memoryLimit)
+        let memory = SessionMemory(limit: memoryLimit)
         var functions = memory.functions
         try check(Int(make(&session, options, &functions)), "nghttp2_session_new")
         guard let session else { throw .library(Int(NGHTTP2_ERR_NOMEM.rawValue), "nghttp2_session_new") }
@@ -27,7 +27,7 @@ struct WireSession: ~Copyable {
         self.memory = memory
     }
 
-    // Calls no stream-close callbacks (docs/apns.md, Streams), so the owner may already be half gone. The pool goes after it.
+    // Calls no stream-close callbacks (docs/apns.md, Streams), so the owner may already be half gone. The memory's count goes after it.
     deinit { nghttp2_session_del(handle) }
 
     func receive(_ bytes: Span<UInt8>) throws(HTTP2Error) {
