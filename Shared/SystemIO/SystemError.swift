@@ -17,6 +17,9 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
         self.init(operation: operation, code: errno)
     }
 
+    /// What a call would have failed with that was given up.
+    package static func timedOut(_ operation: String) -> SystemError { SystemError(operation: operation, code: ETIMEDOUT) }
+
     package var description: String { "\(operation): \(reason) (errno \(code))" + (advice.map { ". \($0)" } ?? "") }
     /// What the system says of the code: `No space left on device`.
     package var reason: String { String(cString: strerror(code)) }

@@ -41,7 +41,8 @@ package struct Dispatcher: Sendable {
         let inbox = Mailbox<CoreEvent>(wakeUp: wakeUp)
         let (mayStart, start) = AsyncStream.makeStream(of: Void.self)
 
-        let pools = Self.pools(settings, poolConfiguration, gate: gate, inbox: inbox, notes: notes, logger: logger)
+        let loops = try APNsEventLoops(threads: settings.apnsThreads)
+        let pools = Self.pools(settings, poolConfiguration, on: loops, gate: gate, inbox: inbox, notes: notes, logger: logger)
         let credentials = try CredentialKeeper(
             path: settings.credentialsFile, file: file, table: pools, logger: logger, counted: { metrics.countReload(isAdopted: $0) },
             adopt: { inbox.post(.credentialsChanged($0)) })
@@ -149,9 +150,8 @@ package struct Dispatcher: Sendable {
     }
 
     private static func pools(
-        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, gate: ControlGate, inbox: Mailbox<CoreEvent>,
-        notes: NoteLog,
-        logger: Logger
+        _ settings: DispatcherSettings, _ configuration: APNsPoolConfiguration, on loops: APNsEventLoops, gate: ControlGate,
+        inbox: Mailbox<CoreEvent>, notes: NoteLog, logger: Logger
     ) -> PoolTable {
         var configuration = configuration
         configuration.connections = settings.connections
@@ -160,7 +160,7 @@ package struct Dispatcher: Sendable {
             [configuration] (plan) throws(TLSError) in
             let (name, environment) = (plan.credential.name, plan.environment)
             return try APNsPool(
-                configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
+                on: loops, configuration: configuration, credential: plan.credential, endpoint: settings.endpoint(environment),
                 environment: environment,
                 // A proof is nobody's delivery, so no fence can cover it.
                 gate: { batch, request in batch.tag == CredentialProof.tag ? nil : gate.stopReason(for: request, of: batch) },

@@ -23,8 +23,8 @@ extension DispatcherMetrics {
             }
         }
         each(pools, MetricName.proven) { view in view.state == nil ? [] : [Sample([], view.isProven ? 1 : 0)] }
-        each(pools, MetricName.parked) { view in
-            view.state == nil ? [] : Lane.allCases.map { Sample([("lane", $0.rawValue)], Double(view.parked[$0] ?? 0)) }
+        each(pools, MetricName.requestsWaiting) { view in
+            view.state == nil ? [] : Lane.allCases.map { Sample([("lane", $0.rawValue)], Double(view.queued[$0] ?? 0)) }
         }
     }
 
@@ -37,7 +37,6 @@ extension DispatcherMetrics {
         }
         counter(pools, MetricName.connectionsOpened) { $0.connectionsOpened }
         counter(pools, MetricName.connectionsFailed) { $0.connectionsFailed }
-        counter(pools, MetricName.threadsRefused) { $0.threadsRefused }
         counter(pools, MetricName.connectionsLost) { $0.connectionsLost }
         counters(pools, MetricName.connectionsRetired, "reason") { $0.retirements }
         counters(pools, MetricName.goAways, "reason") { $0.goAways }

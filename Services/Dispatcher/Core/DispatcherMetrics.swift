@@ -143,13 +143,12 @@ struct DispatcherMetrics: Sendable {
         (MetricName.connections, "Connections to APNs."),
         (MetricName.openStreams, "Requests without an answer yet."),
         (MetricName.streamLimit, "Requests that APNs allows at once on the connections there are."),
-        (MetricName.parked, "Requests that wait for a free stream, by lane."),
+        (MetricName.requestsWaiting, "Requests that wait for a free stream, by lane."),
         (MetricName.requests, "Requests sent to APNs."),
         (MetricName.answers, "APNs' answers, by status and reason."),
         (MetricName.answerTime, "From handing a request to HTTP/2 to its answer."),
         (MetricName.unanswered, "Requests that left and got no answer."),
         (MetricName.connectionsFailed, "Connections that did not come about."),
-        (MetricName.threadsRefused, "Threads for pools and connections that the system did not start: a limit on threads is reached."),
     ]
 }
 

@@ -46,13 +46,12 @@ enum MetricName {
     static let connections = "push_dispatcher_apns_connections"
     static let openStreams = "push_dispatcher_apns_open_streams"
     static let streamLimit = "push_dispatcher_apns_stream_limit"
-    static let parked = "push_dispatcher_apns_requests_waiting"
+    static let requestsWaiting = "push_dispatcher_apns_requests_waiting"
     static let requests = "push_dispatcher_apns_requests_total"
     static let answers = "push_dispatcher_apns_answers_total"
     static let answerTime = "push_dispatcher_apns_answer_duration_seconds"
     static let unanswered = "push_dispatcher_apns_unanswered_total"
     static let connectionsFailed = "push_dispatcher_apns_connections_failed_total"
-    static let threadsRefused = "push_dispatcher_apns_threads_refused_total"
     static let queueAge = "push_dispatcher_queue_age_seconds"
     static let settlement = "push_dispatcher_settlement_lag_seconds"
     static let controlApplied = "push_dispatcher_control_applied_total"
@@ -73,10 +72,11 @@ enum MetricName {
 
     static let all = [
         jobs, deliveries, outcomes, retries, deadLettered, acknowledged, givenBack, duration, inProgress, atWork, unconfirmed,
-        controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, parked, requests, answers, answerTime, unanswered,
+        controlCurrent, controlEntries, poolState, connections, openStreams, streamLimit, requestsWaiting, requests, answers, answerTime,
+        unanswered,
         controlDoubts, controlElsewhere,
         connectionsFailed, queueAge, settlement, controlApplied, reloads, credentialsCurrent, proven, tokenAge, credentialAge,
         certificateEndsIn, connectionsOpened, connectionsLost, connectionsRetired, goAways, timedOut, stopped, handedOver, holds,
-        held, refusedStreams, threadsRefused, outcomesRefused,
+        held, refusedStreams, outcomesRefused,
     ]
 }

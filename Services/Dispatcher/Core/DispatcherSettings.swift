@@ -23,6 +23,8 @@ package struct DispatcherSettings: Sendable {
     package var apnsAuthorityFile: String?
     package var connections: Int
     package var maximumConnections: Int
+    /// Event loops that serve the connections of all pools.
+    package var apnsThreads: Int
     package var credentialsCheck: Duration
     /// The lanes that this process serves.
     package var lanes: [Lane]
@@ -52,6 +54,7 @@ package struct DispatcherSettings: Sendable {
         apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
         connections = try config.integer("apns.connections", default: 2, in: 1...64)
         maximumConnections = try config.integer("apns.connections.maximum", default: max(8, connections), in: connections...64)
+        apnsThreads = try config.integer("apns.threads", default: ProcessInfo.processInfo.activeProcessorCount, in: 1...256)
         credentialsCheck = try config.seconds("apns.credentials.check.seconds", default: 5, in: 1...3600)
         lanes = try Self.lanes(config.optionalText("lanes"))
         prefetch = [

@@ -1,7 +1,7 @@
 import OpenSSL
 import SystemIO
 
-/// One TLS connection over one socket: plaintext in and out, nothing blocks. Belongs to one thread.
+/// One TLS connection over one socket: plaintext in and out, nothing blocks. Belongs to one event loop.
 final class SecureLink {
     enum ReadResult: Equatable {
         /// The buffer holds what there was.
@@ -12,18 +12,18 @@ final class SecureLink {
     let socket: TCPSocket
     let address: SocketAddress
     private let session: TLSSession
-    private var ciphertext = [UInt8](repeating: 0, count: 65_536)
+    private let buffers: LoopBuffers
 
-    init(_ socket: TCPSocket, _ session: TLSSession, address: SocketAddress) {
+    init(_ socket: TCPSocket, _ session: TLSSession, address: SocketAddress, _ buffers: LoopBuffers) {
         self.socket = socket
         self.session = session
         self.address = address
+        self.buffers = buffers
     }
 
-    /// Blocks until the handshake is through and APNs speaks HTTP/2 with us. Nothing of ours has been said until then.
-    func handshake(until deadline: ContinuousClock.Instant) throws {
-        let poller = try Poller(capacity: 1)
-        try poller.add(socket.descriptor, key: 0, interest: .read)
+    /// Goes on with the handshake as far as it goes without waiting. Nothing of ours is said before APNs has agreed to HTTP/2.
+    /// - Returns: what to wait for; nil once the handshake is through.
+    func handshake() throws -> Poller.Interest? {
         while true {
             let result: TLSSession.HandshakeResult
             do {
@@ -33,15 +33,17 @@ final class SecureLink {
                 _ = try flush()
                 throw error
             }
-            let isFlushed = try flush()
-            if result == .complete, isFlushed { break }
-            let left = deadline - ContinuousClock.now
-            guard left > .zero else { throw LinkError.handshakeTimeout }
-            try poller.modify(socket.descriptor, key: 0, interest: isFlushed ? .read : [.read, .write])
-            guard let event = try poller.wait(timeout: left).first, event.isReadable else { continue }
-            if try receive() == .endOfStream { throw LinkError.endedInHandshake }
+            guard try flush() else { return [.read, .write] }
+            if result == .complete {
+                guard session.negotiatedALPN == "h2" else { throw LinkError.noHTTP2 }
+                return nil
+            }
+            switch try receive() {
+            case .bytes: continue
+            case .wouldBlock: return .read
+            case .endOfStream: throw LinkError.endedInHandshake
+            }
         }
-        guard session.negotiatedALPN == "h2" else { throw LinkError.noHTTP2 }
     }
 
     /// Reads everything that is there, and appends the plaintext.
@@ -58,7 +60,7 @@ final class SecureLink {
                 break
             }
             switch result {
-            case .bytes(let count) where count == ciphertext.count && plaintext.count < 1 << 20: continue
+            case .bytes(let count) where count == buffers.ciphertext.count && plaintext.count < 1 << 20: continue
             case .bytes, .wouldBlock: return .open
             case .endOfStream: return .closed("end_of_stream")
             }
@@ -66,10 +68,10 @@ final class SecureLink {
     }
 
     private func receive() throws(SystemError) -> IOResult {
-        let result = try socket.read(into: &ciphertext)
+        let result = try socket.read(into: &buffers.ciphertext)
         if case .bytes(let count) = result {
             // A span of a class's property would end with the access to it.
-            let bytes = ciphertext
+            let bytes = buffers.ciphertext
             session.receive(bytes.span.extracting(first: count))
         }
         return result

@@ -2,7 +2,7 @@ package import SystemIO
 
 /// What a pool can be told. The defaults follow what Apple asks for and what others saw (docs/apns.md).
 package struct APNsPoolConfiguration: Sendable {
-    /// How many connections to keep at least, to different addresses where there are several.
+    /// How many connections to keep at least once more than one request came, to different addresses where there are several.
     package var connections = 2
     /// How many there may be while streams are used up. Fewer than `connections` count as many.
     package var maximumConnections = 8
@@ -17,7 +17,7 @@ package struct APNsPoolConfiguration: Sendable {
     /// Bytes that nghttp2 gets for one connection. 1,000 open streams take about four million.
     package var maximumSessionMemory = 64 << 20
     /// Requests waiting in each lane; the caller's prefetch should keep below it.
-    package var maximumParked = 20_000
+    package var maximumQueued = 20_000
     package var weightNow = 16
     package var weightSoon = 4
     package var weightBulk = 1
@@ -55,11 +55,6 @@ package struct APNsPoolConfiguration: Sendable {
     package var addressAvoidance: Duration = .seconds(60)
 
     package var clock: APNsClock = .system
-    /// One thread for the pool and one for each connection.
-    package var startThread: @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> Void = {
-        (name, body) throws(SystemError) in
-        try SystemThread.start(name: name, body)
-    }
     /// Asked for each connection: APNs balances through DNS (Apple: Establishing a connection to APNs).
     package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {
         (host, port) throws(ResolveError) in

@@ -1,12 +1,12 @@
 /// A pool at one moment, for metrics. Counters only grow while the pool lives.
 package struct APNsPoolSnapshot: Equatable, Sendable {
-    package var state: APNsPoolState
+    package var state = APNsPoolState.idle
     /// Requests that wait for a stream.
-    package var parkedNow: Int
-    package var parkedSoon: Int
-    package var parkedBulk: Int
-    package var connections: [Connection]
-    package var totals: Totals
+    package var queuedNow = 0
+    package var queuedSoon = 0
+    package var queuedBulk = 0
+    package var connections: [Connection] = []
+    package var totals = Totals()
 
     /// One open connection, as of its last report (at most a quarter of a second old while it works).
     package struct Connection: Equatable, Sendable {
@@ -40,8 +40,6 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         /// Connections on which APNs has shown that it knows us.
         package var connectionsProven = 0
         package var connectionsFailed = 0
-        /// Threads that the system did not start.
-        package var threadsRefused = 0
         package var connectionsLost = 0
         /// By reason: APNs', `none`, or `other`. A connection may get more than one.
         package var goAways: [String: Int] = [:]
@@ -86,7 +84,6 @@ extension APNsPoolSnapshot.Totals {
         connectionsOpened += other.connectionsOpened
         connectionsProven += other.connectionsProven
         connectionsFailed += other.connectionsFailed
-        threadsRefused += other.threadsRefused
         connectionsLost += other.connectionsLost
         goAways.merge(other.goAways, uniquingKeysWith: +)
         retirements.merge(other.retirements, uniquingKeysWith: +)

@@ -1,10 +1,10 @@
 /// How a pool is, for readiness and alarms. What to hand it does not depend on it: batches that cannot be sent come back at once.
 package enum APNsPoolState: Equatable, Sendable {
-    /// No connection yet, or none any more; trying.
+    /// There is work and no connection; trying.
     case connecting
     /// At least one connection can be used.
     case ready
-    /// Nothing to do for long, so no connection is kept; the next batch opens one.
+    /// Nothing to do yet, or for long, so there is no connection; the next batch opens one.
     case idle
     /// APNs refuses the credential, in its words. Probed again and again, ever more rarely, with one connection and one request.
     case paused(reason: String)
@@ -33,8 +33,6 @@ package enum APNsPoolEvent: Equatable, Sendable {
     case connectionProven(address: String)
     /// No connection came about; `reason` names the step that failed.
     case connectionFailed(address: String?, reason: String)
-    /// The system started no thread for the pool or for one of its connections. The pool tries again with back-off.
-    case threadRefused(reason: String)
     /// The connection takes no new requests; a replacement is on its way. `reason` as APNs or we put it.
     case connectionRetired(address: String, reason: String)
     case connectionClosed(address: String, reason: String)

@@ -27,8 +27,12 @@ struct AddressBook {
             .map(\.element.0)
     }
 
-    mutating func opened(_ address: SocketAddress) {
+    /// Chooses the best, and counts it as in use at once: connections that are opened together go to different ones.
+    mutating func open(oneOf addresses: [SocketAddress], now: ContinuousClock.Instant) -> SocketAddress? {
+        var generator = SystemRandomNumberGenerator()
+        guard let address = order(addresses, now: now, using: &generator).first else { return nil }
         inUse[address, default: 0] += 1
+        return address
     }
 
     mutating func closed(_ address: SocketAddress) {

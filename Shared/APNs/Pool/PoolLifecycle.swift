@@ -1,7 +1,7 @@
 /// Names one connection of a pool; never used twice.
 typealias ConnectionID = Int
 
-/// Decides when to open connections, when to stop, and what newcomers meet. Never acts: the supervisor performs what is returned.
+/// Decides when to open connections, when to stop, and what newcomers meet. Never acts: ``PoolRunner`` performs what is returned.
 struct PoolLifecycle {
     struct Rules: Sendable {
         var size: PoolSize.Rules
@@ -22,6 +22,12 @@ struct PoolLifecycle {
         case drain(ConnectionID)
     }
 
+    /// What newcomers meet.
+    enum Admission: Equatable, Sendable {
+        case open
+        case refusing(NotSentReason)
+    }
+
     enum Phase: Equatable {
         case running
         /// No work, no connections.
@@ -39,8 +45,10 @@ struct PoolLifecycle {
         let dialedAt: ContinuousClock.Instant
     }
 
-    private let rules: Rules
-    private(set) var phase = Phase.running
+    let rules: Rules
+    private(set) var phase = Phase.idle
+    /// Since the pool last had no connections for want of work.
+    private var requests = 0
     private var size: PoolSize
     private var connections: [ConnectionID: Connection] = [:]
     private var nextID = 1
@@ -62,23 +70,26 @@ struct PoolLifecycle {
         self.jitter = jitter
         backoff = Backoff(base: rules.backoffBase, cap: rules.backoffCap)
         nextDial = now
-        unreadySince = now
     }
 
     // MARK: What happens
 
-    mutating func tick(now: ContinuousClock.Instant, lastArrival: ContinuousClock.Instant) -> [Action] {
+    /// Work has come. One request needs one connection: the others are opened when a second one comes.
+    mutating func arrived(_ count: Int, now: ContinuousClock.Instant) {
+        requests += count
+        if phase == .idle { wake(now) }
+    }
+
+    mutating func tick(now: ContinuousClock.Instant, lastWork: ContinuousClock.Instant) -> [Action] {
         if case .paused(let reason, let until) = phase, now >= until { phase = .probing(reason: reason) }
-        if phase == .running, usableConnections > 0, now >= lastArrival + rules.idleLimit { return drainAll(into: .idle) }
+        if phase == .running, usableConnections > 0, now >= lastWork + rules.idleLimit { return drainAll(into: .idle) }
         return dialIfDue(now)
     }
 
     /// Something waits and nobody can take it.
     mutating func workWaits(now: ContinuousClock.Instant) -> [Action] {
         switch phase {
-        case .idle:
-            phase = .running
-            unreadySince = now
+        case .idle: wake(now)
         case .probing where unreadySince == nil && usableConnections == 0:
             unreadySince = now
         default: break
@@ -135,7 +146,7 @@ struct PoolLifecycle {
     mutating func observe(_ load: PoolSize.Load, now: ContinuousClock.Instant) -> [Action] {
         guard phase == .running else { return [] }
         let live = connections.values.filter { !$0.isRetired }
-        let isSettled = live.count == size.wanted && live.allSatisfy { $0.isUsable && $0.isProven }
+        let isSettled = live.count == wantedConnections && live.allSatisfy { $0.isUsable && $0.isProven }
         switch size.observe(load, isSettled: isSettled, now: now) {
         case .grow?: return dialIfDue(now)
         case .shrink?:
@@ -157,7 +168,7 @@ struct PoolLifecycle {
     var usableIDs: Set<ConnectionID> { Set(connections.filter { $0.value.isUsable && !$0.value.isRetired }.keys) }
     var hasConnections: Bool { !connections.isEmpty }
 
-    func admission(now: ContinuousClock.Instant) -> Parking.Admission {
+    func admission(now: ContinuousClock.Instant) -> Admission {
         switch phase {
         case .stopped: .refusing(.shuttingDown)
         case .paused: .refusing(refusal)
@@ -178,12 +189,12 @@ struct PoolLifecycle {
     }
 
     /// When to call `tick` next, if nothing happens before.
-    func nextWake(now: ContinuousClock.Instant, lastArrival: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+    func nextWake(now: ContinuousClock.Instant, lastWork: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         var times: [ContinuousClock.Instant] = []
         if case .paused(_, let until) = phase { times.append(until) }
         if missingConnections > 0 { times.append(max(nextDial, now)) }
         if let unreadySince, case .open = admission(now: now), wantsConnections { times.append(unreadySince + rules.patience) }
-        if phase == .running, usableConnections > 0 { times.append(max(now, lastArrival + rules.idleLimit)) }
+        if phase == .running, usableConnections > 0 { times.append(max(now, lastWork + rules.idleLimit)) }
         if phase == .running, size.isAboveMinimum { times.append(now + Self.lookInterval) }
         return times.min()
     }
@@ -202,10 +213,17 @@ struct PoolLifecycle {
         }
     }
 
+    private var wantedConnections: Int { requests > 1 ? size.wanted : 1 }
+
+    private mutating func wake(_ now: ContinuousClock.Instant) {
+        phase = .running
+        unreadySince = now
+    }
+
     private var missingConnections: Int {
         let live = connections.values.count { !$0.isRetired }
         switch phase {
-        case .running: return max(0, size.wanted - live)
+        case .running: return max(0, wantedConnections - live)
         case .probing: return unreadySince == nil ? 0 : max(0, 1 - live)
         case .idle, .paused, .stopped: return 0
         }
@@ -256,7 +274,10 @@ struct PoolLifecycle {
     private mutating func drainAll(into phase: Phase) -> [Action] {
         self.phase = phase
         size.reset()
-        if phase == .idle { unreadySince = nil }
+        if phase == .idle {
+            unreadySince = nil
+            requests = 0
+        }
         let live = connections.filter { !$0.value.isRetired }.keys.sorted()
         for id in live { connections[id]?.isRetired = true }
         return live.map { .drain($0) }

@@ -40,8 +40,8 @@ package enum NotSentReason: String, Equatable, Sendable, CaseIterable {
     case poolPaused = "pool_paused"
     /// The pool's breaker is open: APNs answered connection after connection with 5xx.
     case unavailable
-    /// The lane's parking is full; the caller handed over more than agreed.
-    case parkingFull = "parking_full"
+    /// The queue of its lane is full; the caller handed over more than agreed.
+    case queueFull = "queue_full"
     /// It waited for a free stream longer than the pool lets it.
     case congested
     /// APNs refused the stream (REFUSED_STREAM), or connections ended before it could leave, and no other connection may have it now.

@@ -1,5 +1,5 @@
 /// Whose certificates are believed.
-package enum TLSTrust: Sendable, Equatable {
+package enum TLSTrust: Sendable, Hashable {
     /// The system's bundle (`SSL_CERT_FILE` and `SSL_CERT_DIR` override it, as everywhere with OpenSSL).
     case system
     /// Only the authorities in this PEM file.

@@ -32,9 +32,7 @@ struct AddressBookTests {
         var book = AddressBook(avoidance: .seconds(60))
         var used: [SocketAddress] = []
         for _ in 0..<4 {
-            let chosen = book.order(addresses, now: start, using: &random)[0]
-            book.opened(chosen)
-            used.append(chosen)
+            if let chosen = book.open(oneOf: addresses, now: start) { used.append(chosen) }
         }
         #expect(Set(used) == Set(addresses))
         book.closed(used[2])

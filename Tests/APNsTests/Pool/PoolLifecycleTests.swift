@@ -5,7 +5,7 @@ import Testing
 @Suite("What a pool decides")
 struct PoolLifecycleTests {
     private func lifecycle(connections: Int = 1, maximum: Int? = nil) -> PoolLifecycle {
-        PoolLifecycle(
+        var pool = PoolLifecycle(
             PoolLifecycle.Rules(
                 size: PoolSize.Rules(
                     minimum: connections, maximum: maximum ?? connections, growAfter: .seconds(1), shrinkAfter: .seconds(300)),
@@ -15,10 +15,12 @@ struct PoolLifecycleTests {
                 breakerBase: .seconds(5)),
             // Jitter at its largest, so that times are exact.
             now: start, jitter: { 1 })
+        pool.arrived(2, now: start)
+        return pool
     }
 
     private func ticked(_ pool: inout PoolLifecycle, after duration: Duration = .zero) -> [PoolLifecycle.Action] {
-        pool.tick(now: start + duration, lastArrival: start + duration)
+        pool.tick(now: start + duration, lastWork: start + duration)
     }
 
     @Test func connectionsAreOpenedOneAfterAnother() {
@@ -33,20 +35,33 @@ struct PoolLifecycleTests {
         #expect(pool.state == .ready)
     }
 
+    @Test func aPoolOpensNothingWithoutWorkAndOneConnectionForOneRequest() {
+        var pool = PoolLifecycle(lifecycle(connections: 3).rules, now: start, jitter: { 1 })
+        #expect(ticked(&pool, after: .seconds(9)).isEmpty)
+        #expect(pool.state == .idle)
+        #expect(pool.nextWake(now: start, lastWork: start) == nil)
+        pool.arrived(1, now: start + .seconds(10))
+        #expect(ticked(&pool, after: .seconds(10)) == [.dial(1)])
+        #expect(ticked(&pool, after: .seconds(20)).isEmpty)
+        pool.arrived(1, now: start + .seconds(20))
+        #expect(ticked(&pool, after: .seconds(20)) == [.dial(2)])
+        #expect(ticked(&pool, after: .seconds(21)) == [.dial(3)])
+    }
+
     @Test func failuresAreFollowedByEverLongerPausesUpToAMinute() {
         var pool = lifecycle()
         var now = start
         var id = 1
-        _ = pool.tick(now: now, lastArrival: now)
+        _ = pool.tick(now: now, lastWork: now)
         for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
             #expect(pool.closed(id, now: now).isEmpty)
-            let next = pool.nextWake(now: now, lastArrival: now)
+            let next = pool.nextWake(now: now, lastWork: now)
             let almost = now + .seconds(expected) - .milliseconds(1)
-            #expect(pool.tick(now: almost, lastArrival: almost).isEmpty)
+            #expect(pool.tick(now: almost, lastWork: almost).isEmpty)
             now += .seconds(expected)
             #expect(next.map { $0 <= now } == true)
             id += 1
-            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            #expect(pool.tick(now: now, lastWork: now) == [.dial(id)])
         }
     }
 
@@ -73,14 +88,14 @@ struct PoolLifecycleTests {
     @Test func connectionsThatServeAndEndSoonAgainAndAgainAreReplacedAsSoonAsTheFirst() {
         var pool = lifecycle()
         var now = start
-        #expect(pool.tick(now: now, lastArrival: now) == [.dial(1)])
+        #expect(pool.tick(now: now, lastWork: now) == [.dial(1)])
         for id in 1...20 {
             _ = pool.opened(id)
             pool.proven(id)
             #expect(pool.retiring(id, .goAway(reason: "Shutdown"), now: now + .milliseconds(200)).isEmpty)
             _ = pool.closed(id, now: now + .milliseconds(200))
             now += .milliseconds(1200)
-            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id + 1)])
+            #expect(pool.tick(now: now, lastWork: now) == [.dial(id + 1)])
         }
     }
 
@@ -110,7 +125,7 @@ struct PoolLifecycleTests {
         #expect(pool.observe(full, now: start + .seconds(30)).isEmpty, "one at a time")
         _ = pool.opened(2)
         pool.proven(2)
-        #expect(pool.nextWake(now: start + .seconds(40), lastArrival: start + .seconds(40)) == start + .seconds(45))
+        #expect(pool.nextWake(now: start + .seconds(40), lastWork: start + .seconds(40)) == start + .seconds(45))
         #expect(pool.observe(empty, now: start + .seconds(40)).isEmpty)
         #expect(pool.observe(empty, now: start + .seconds(339)).isEmpty)
         #expect(pool.observe(empty, now: start + .seconds(340)) == [.drain(2)])
@@ -201,11 +216,11 @@ struct PoolLifecycleTests {
         var pool = lifecycle()
         _ = ticked(&pool)
         _ = pool.opened(1)
-        #expect(pool.tick(now: start + .seconds(3599), lastArrival: start).isEmpty)
-        #expect(pool.tick(now: start + .seconds(3600), lastArrival: start) == [.drain(1)])
+        #expect(pool.tick(now: start + .seconds(3599), lastWork: start).isEmpty)
+        #expect(pool.tick(now: start + .seconds(3600), lastWork: start) == [.drain(1)])
         #expect(pool.state == .idle)
         _ = pool.closed(1, now: start + .seconds(3600))
-        #expect(pool.tick(now: start + .seconds(9000), lastArrival: start).isEmpty)
+        #expect(pool.tick(now: start + .seconds(9000), lastWork: start).isEmpty)
         #expect(pool.admission(now: start + .seconds(9000)) == .open)
         #expect(pool.workWaits(now: start + .seconds(9000)) == [.dial(2)])
         #expect(pool.admission(now: start + .seconds(9004)) == .open)
@@ -238,9 +253,9 @@ struct PoolLifecycleTests {
         func dialNext() {
             id += 1
             now += .seconds(60)
-            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            #expect(pool.tick(now: now, lastWork: now) == [.dial(id)])
         }
-        _ = pool.tick(now: now, lastArrival: now)
+        _ = pool.tick(now: now, lastWork: now)
         for _ in 0..<2 {
             _ = fault()
             #expect(pool.phase == .running)
@@ -251,10 +266,10 @@ struct PoolLifecycleTests {
         #expect(pool.admission(now: now) == .refusing(.unavailable))
         for pause in [5, 10, 20, 40, 80, 160, 320, 640, 900, 900] {
             let early = now + .seconds(pause) - .milliseconds(1)
-            #expect(pool.tick(now: early, lastArrival: early).isEmpty)
+            #expect(pool.tick(now: early, lastWork: early).isEmpty)
             #expect(pool.admission(now: early) == .refusing(.unavailable))
             now += .seconds(pause)
-            _ = pool.tick(now: now, lastArrival: now)
+            _ = pool.tick(now: now, lastWork: now)
             #expect(pool.admission(now: now) == .open)
             id += 1
             #expect(pool.workWaits(now: now) == [.dial(id)])
@@ -263,7 +278,7 @@ struct PoolLifecycleTests {
             #expect(pool.admission(now: now) == .refusing(.unavailable))
         }
         now += .seconds(900)
-        _ = pool.tick(now: now, lastArrival: now)
+        _ = pool.tick(now: now, lastWork: now)
         id += 1
         #expect(pool.workWaits(now: now) == [.dial(id)])
         _ = pool.opened(id)
@@ -279,7 +294,7 @@ struct PoolLifecycleTests {
         var pool = lifecycle()
         var now = start
         for id in 1...10 {
-            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            #expect(pool.tick(now: now, lastWork: now) == [.dial(id)])
             _ = pool.opened(id)
             _ = pool.retiring(id, .answered(status: status, reason: reason), now: now)
             _ = pool.closed(id, now: now)
@@ -292,7 +307,7 @@ struct PoolLifecycleTests {
         var pool = lifecycle()
         var now = start
         for id in 1...10 {
-            #expect(pool.tick(now: now, lastArrival: now) == [.dial(id)])
+            #expect(pool.tick(now: now, lastWork: now) == [.dial(id)])
             _ = pool.opened(id)
             pool.proven(id)
             _ = pool.retiring(id, .answered(status: 500, reason: "InternalServerError"), now: now)

@@ -33,7 +33,7 @@ extension APNsRequest {
 
 extension Share {
     static func make(_ batch: APNsBatch, at instant: ContinuousClock.Instant = start) -> Share {
-        Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: instant)
+        Share(ledger: BatchLedger(batch), requests: batch.requests.indices, queuedAt: instant)
     }
 }
 

@@ -16,7 +16,7 @@ final class PoolBench: Sendable {
 
     init(
         port: Int, tlsName: String = "localhost", host: String = "127.0.0.1", kind: APNsCredential.Kind? = nil,
-        environment: APNsEnvironment = .production,
+        environment: APNsEnvironment = .production, on loops: APNsEventLoops? = nil,
         _ change: (inout APNsPoolConfiguration) -> Void = { _ in }
     ) throws {
         let identity = try TestIdentity.shared.get()
@@ -31,7 +31,7 @@ final class PoolBench: Sendable {
         let (finished, events, gate) = (finished, events, StopList())
         self.gate = gate
         pool = try APNsPool(
-            configuration: configuration,
+            on: loops ?? APNsEventLoops(threads: 1), configuration: configuration,
             credential: APNsCredential(
                 name: "test", kind: kind ?? .token(teamID: TestIdentity.teamID, keyID: TestIdentity.keyID, key: identity.key)),
             endpoint: APNsEndpoint(host: host, port: port, tlsName: tlsName, trust: .file(identity.certificateFile)),
@@ -42,6 +42,13 @@ final class PoolBench: Sendable {
 
     func submit(_ batches: APNsBatch...) {
         pool.submit(batches)
+    }
+
+    /// Makes the pool open its connections, with work that the gate stops.
+    func connect() async throws {
+        gate.stop(.max, .held)
+        submit(.make(2, tag: .max))
+        _ = try await next()
     }
 
     /// The next finished batches, by tag.
@@ -63,13 +70,12 @@ final class StopList: Sendable {
     func reason(for tag: UInt64) -> StopReason? { reasons.withLock { $0[tag] } }
 }
 
-/// Runs a test against a started pool, and shuts both down however it ends.
+/// Runs a test against a pool, and shuts both down however it ends.
 func withPool(
     _ server: ScriptedServer, tlsName: String = "localhost", _ change: (inout APNsPoolConfiguration) -> Void = { _ in },
     _ body: (PoolBench) async throws -> Void
 ) async throws {
     let bench = try PoolBench(port: server.port, tlsName: tlsName, change)
-    bench.pool.start()
     let result: Result<Void, any Error>
     do { result = .success(try await body(bench)) } catch { result = .failure(error) }
     await bench.pool.shutdown(deadline: .zero)

@@ -168,7 +168,6 @@ struct SilenceTests {
             $0.clock = time.clock
             $0.requestTimeout = .seconds(3600)
         }
-        bench.pool.start()
         bench.submit(.make(1, tag: 1))
         _ = try await bench.next()
         proxy.set(.paused)
@@ -239,7 +238,6 @@ struct SilenceTests {
         let proxy = try FaultProxy(port: server.port)
         let time = TestTime()
         let bench = try PoolBench(port: proxy.port) { $0.clock = time.clock }
-        bench.pool.start()
         bench.submit(.make(1))
         _ = try await bench.next()
         proxy.set(.blackHole)

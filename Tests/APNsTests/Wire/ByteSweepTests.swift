@@ -70,7 +70,6 @@ struct ByteSweepTests {
         let link = try FaultProxy(port: server.port)
         defer { link.stop() }
         let bench = try PoolBench(port: link.port)
-        bench.pool.start()
         bench.submit(.make(1, tag: 1))
         _ = try await bench.next()
         let result: Result<Void, any Error>

@@ -11,7 +11,6 @@ struct CertificateCredentialTests {
         let identity = try TestIdentity.shared.get()
         let server = try ScriptedServer(ScriptedServer.Behaviour(clientTrust: identity.clientFile))
         let bench = try PoolBench(port: server.port, kind: .certificate(try identity.clientCertificate()))
-        bench.pool.start()
         bench.submit(.make(20))
         let batch = try await bench.next()[1]
         #expect(batch?.acceptedCount == 20)
@@ -28,9 +27,8 @@ struct CertificateCredentialTests {
         let identity = try TestIdentity.shared.get()
         let server = try ScriptedServer(ScriptedServer.Behaviour(clientTrust: identity.strangerFile))
         let bench = try PoolBench(port: server.port, kind: .certificate(try identity.clientCertificate()))
-        bench.pool.start()
-        try await bench.state(.paused(reason: "certificate_refused"))
         bench.submit(.make(2))
+        try await bench.state(.paused(reason: "certificate_refused"))
         let batch = try await bench.next()[1]
         #expect(batch?.answers.allSatisfy { $0.result == .notSent(.poolPaused) } == true)
         #expect(server.requests.waiting.isEmpty)

@@ -136,7 +136,6 @@ struct ConnectionEndTests {
         let server = try holdingServer()
         let proxy = try FaultProxy(port: server.port)
         let bench = try PoolBench(port: proxy.port)
-        bench.pool.start()
         bench.submit(.make(1, tag: 1))
         _ = try await bench.next()
         proxy.set(.paused)

@@ -101,6 +101,7 @@ struct CredentialTests {
     @Test func goAwayWithACredentialReasonIsNoGracefulShutdown() async throws {
         let server = try ScriptedServer()
         try await withPool(server) { bench in
+            try await bench.connect()
             let connection = try await server.connections.next()
             connection.tell { $0.goAway(last: 0, #"{"reason":"BadCertificateEnvironment"}"#) }
             try await bench.state(.paused(reason: "BadCertificateEnvironment"))
@@ -186,6 +187,7 @@ struct CredentialTests {
         let time = TestTime()
         let server = try ScriptedServer()
         try await withPool(server, { $0.clock = time.clock }) { bench in
+            try await bench.connect()
             let connection = try await server.connections.next()
             for (tag, minutes) in [(1, 0), (2, 49), (3, 51), (4, 70)] {
                 time.set(.seconds(minutes * 60))
@@ -255,6 +257,7 @@ struct PeerTests {
     @Test func aPeerThatNeverSpeaksIsGivenUp() async throws {
         let server = try ScriptedServer(ScriptedServer.Behaviour(isDumb: true))
         try await withPool(server, { $0.handshakeTimeout = .milliseconds(100) }) { bench in
+            bench.submit(.make(1))
             try await bench.events.first { if case .connectionFailed(_, let reason) = $0 { reason.contains("too long") } else { false } }
         }
     }

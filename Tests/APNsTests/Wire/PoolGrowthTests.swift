@@ -93,7 +93,7 @@ struct PoolGrowthTests {
     @Test func connectionsGoToDifferentAddresses() async throws {
         let (first, second) = (try ScriptedServer(), try ScriptedServer())
         let bench = try twins({ $0.connections = 4 }, first, second)
-        bench.pool.start()
+        try await bench.connect()
         _ = try await first.connections.next(2)
         _ = try await second.connections.next(2)
         await bench.pool.shutdown(deadline: .zero)
@@ -105,7 +105,6 @@ struct PoolGrowthTests {
     @Test func anAddressThatShutsDownIsAvoided() async throws {
         let (bad, good) = (try ScriptedServer { $1.answer($0.stream, 503, "Shutdown") }, try ScriptedServer())
         let bench = try twins({ _ in }, bad, good)
-        bench.pool.start()
         var tag: UInt64 = 0
         // Which one comes first is chance; after the first refusal it is the good one, and stays so.
         var results: [Bool] = []
@@ -133,6 +132,7 @@ struct PoolGrowthTests {
                 $0.idleLimit = .seconds(1 << 30)
             }
         ) { bench in
+            try await bench.connect()
             let first = try await server.connections.next(3)
             // Their age and their patience with SETTINGS are counted from a clock that is about to jump.
             for _ in 0..<3 { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }

@@ -13,7 +13,8 @@ struct RefusalTests {
         }
     }
 
-    private func opened(_ count: Int, _ bench: PoolBench) async throws {
+    private func open(_ count: Int, _ bench: PoolBench) async throws {
+        try await bench.connect()
         for _ in 0..<count { try await bench.events.first { if case .connectionOpened = $0 { true } else { false } } }
     }
 
@@ -26,7 +27,7 @@ struct RefusalTests {
                 $0.maximumConnections = 2
             }
         ) { bench in
-            try await opened(2, bench)
+            try await open(2, bench)
             bench.submit(.make(100))
             let batch = try await bench.next()[1]
             #expect(batch?.acceptedCount == 100)
@@ -45,7 +46,7 @@ struct RefusalTests {
                 $0.maximumConnections = 6
             }
         ) { bench in
-            try await opened(6, bench)
+            try await open(6, bench)
             bench.submit(.make(20))
             let batch = try await bench.next()[1]
             #expect(batch?.answers.allSatisfy { $0.result == .notSent(.refused) && $0.sentAt == nil } == true)

@@ -77,7 +77,7 @@ struct SendingTests {
             #expect(Set(seen.map(\.path)).count == total, "each delivery was sent once")
             #expect(Set(seen.map(\.connection)).count == 3, "the load was spread")
             let snapshot = bench.pool.snapshot()
-            #expect(snapshot.parkedNow + snapshot.parkedSoon + snapshot.parkedBulk == 0)
+            #expect(snapshot.queuedNow + snapshot.queuedSoon + snapshot.queuedBulk == 0)
         }
     }
 

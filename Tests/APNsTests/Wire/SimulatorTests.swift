@@ -24,7 +24,6 @@ struct SimulatorTests {
         let simulator = try APNsSimulator(configuration, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         try simulator.start()
         let bench = try PoolBench(port: simulator.productionPort, changePool)
-        bench.pool.start()
         let result: Result<Void, any Error>
         do { result = .success(try await body(simulator, bench)) } catch { result = .failure(error) }
         await bench.pool.shutdown(deadline: .zero)

@@ -61,15 +61,15 @@ struct WaitingTests {
 
     @Test func parkingIsBoundedAndTheRestComesBackAtOnce() async throws {
         let server = try narrowServer()
-        try await withPool(server, { $0.maximumParked = 100 }) { bench in
+        try await withPool(server, { $0.maximumQueued = 100 }) { bench in
             bench.submit(.make(1, tag: 1))
             _ = try await server.requests.next()
             bench.submit(.make(60, tag: 2, lane: .bulk), .make(41, tag: 3, lane: .bulk), .make(100, tag: 4, lane: .now))
             let thirdBatch = try await bench.next()[3]
-            #expect(thirdBatch?.answers.map(\.result) == Array(repeating: .notSent(.parkingFull), count: 41))
+            #expect(thirdBatch?.answers.map(\.result) == Array(repeating: .notSent(.queueFull), count: 41))
             let snapshot = bench.pool.snapshot()
-            #expect(snapshot.parkedBulk == 60)
-            #expect(snapshot.parkedNow == 100)
+            #expect(snapshot.queuedBulk == 60)
+            #expect(snapshot.queuedNow == 100)
         }
     }
 
@@ -86,7 +86,6 @@ struct WaitingTests {
 
     @Test func withoutAConnectionBatchesComeBackAfterThePatienceAndThenAtOnce() async throws {
         let bench = try PoolBench(port: FreePorts.closed) { $0.patience = .milliseconds(100) }
-        bench.pool.start()
         bench.submit(.make(3, tag: 1))
         let firstBatch = try await bench.next()[1]
         #expect(firstBatch?.answers.map(\.result) == Array(repeating: .notSent(.notConnected), count: 3))
@@ -102,7 +101,6 @@ struct WaitingTests {
         let proxy = try FaultProxy(port: server.port)
         proxy.set(.refusing)
         let bench = try PoolBench(port: proxy.port) { $0.patience = .milliseconds(50) }
-        bench.pool.start()
         bench.submit(.make(1, tag: 1))
         let firstBatch = try await bench.next()[1]
         #expect(firstBatch?[0] == .notSent(.notConnected))

@@ -30,12 +30,11 @@ extension DispatcherBenchmark {
             configuration.maximumConnections = connections
             configuration.stagger = .zero
             let pool = try APNsPool(
-                configuration: configuration,
+                on: APNsEventLoops(threads: 1), configuration: configuration,
                 credential: APNsCredential(
                     name: "benchmark", kind: .token(teamID: teamID, keyID: keyID, key: try ES256PrivateKey(pemFile: keyFile))),
                 endpoint: APNsEndpoint(host: "localhost", port: port, trust: .file(caFile)), environment: .production,
                 gate: { _, _ in nil }, onFinished: { feeder.finished($0) })
-            pool.start()
             try await proveConnections(of: pool, feeder)
             let before = Self.cpu()
             let begin = ContinuousClock.now

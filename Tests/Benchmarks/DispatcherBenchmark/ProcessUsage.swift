@@ -15,12 +15,17 @@ enum ProcessUsage {
     }
 
     /// The most that was resident since the last ``resetPeak(of:)``.
-    static func peakMebibytes(of pid: Int32) throws -> Double {
+    static func peakMebibytes(of pid: Int32) throws -> Double { try status("VmHWM", of: pid) / 1024 }
+
+    static func threads(of pid: Int32) throws -> Double { try status("Threads", of: pid) }
+
+    /// A number of proc(5), status.
+    private static func status(_ name: String, of pid: Int32) throws -> Double {
         let status = try String(contentsOf: URL(filePath: "/proc/\(pid)/status"), encoding: .utf8)
-        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmHWM:") }),
-            let kibibytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Double($0) })
-        else { throw ValidationError("no VmHWM in /proc/\(pid)/status") }
-        return kibibytes / 1024
+        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("\(name):") }),
+            let number = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Double($0) })
+        else { throw ValidationError("no \(name) in /proc/\(pid)/status") }
+        return number
     }
 
     /// proc(5), clear_refs: 5 sets the peak to what is resident now.

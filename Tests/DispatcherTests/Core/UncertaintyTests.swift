@@ -9,7 +9,7 @@ import Testing
 struct UncertaintyTests {
     @Test(
         "What a pool could send nowhere waits without using up an attempt, and is not handed to the pool again at once",
-        arguments: [NotSentReason.refused, .deadline, .notConnected, .congested, .parkingFull])
+        arguments: [NotSentReason.refused, .deadline, .notConnected, .congested, .queueFull])
     func waits(reason: NotSentReason) throws {
         let bench = try CoreBench()
         bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], attempt: 4))

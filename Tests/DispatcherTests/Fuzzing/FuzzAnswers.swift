@@ -9,7 +9,7 @@ final class FuzzAnswers {
 
     private let session: HTTP2ClientSession
     private var state: ConnectionState
-    private var inFlight = InFlightTable()
+    private var inFlight: [Int32: InFlight] = [:]
     /// Submitted, and not ended yet.
     private var open: Set<Int32> = []
     private var bodies: [Int32: [UInt8]] = [:]
@@ -61,7 +61,7 @@ final class FuzzAnswers {
             headers.append(":path", "/3/device/00")
             let stream = try session.submit(headers, body: Self.body)
             precondition(open.insert(stream).inserted, "a stream's number is used once")
-            inFlight.insert(stream, InFlight(share: 0, request: submitted, index: submitted, sentAt: 0, deadline: now))
+            inFlight[stream] = InFlight(share: 0, request: submitted, index: submitted, sentAt: 0, deadline: now)
             state.requestSubmitted()
             submitted += 1
         }
@@ -72,7 +72,7 @@ final class FuzzAnswers {
 
     /// As at a request's deadline.
     private func giveUpTheOldest() {
-        guard let stream = open.min(), inFlight.remove(stream) != nil else { return }
+        guard let stream = open.min(), inFlight.removeValue(forKey: stream) != nil else { return }
         bodies[stream] = nil
         session.reset(stream, .cancel)
         perform(state.timedOut())
@@ -94,7 +94,7 @@ final class FuzzAnswers {
         case .answered(let stream, let status):
             precondition(open.remove(stream) != nil, "an answer to nothing")
             precondition((200...999).contains(status), "a final status")
-            _ = inFlight.setStatus(status, of: stream)
+            inFlight[stream]?.status = status
             ended(stream)
             perform(state.streamEnded())
         }
@@ -105,7 +105,8 @@ final class FuzzAnswers {
         case .headers(let stream, let status, let fields, _):
             precondition(open.contains(stream), "an answer to nothing")
             precondition((200...999).contains(status), "a final status")
-            guard inFlight.setStatus(status, of: stream), status != 200 else { return }
+            inFlight[stream]?.status = status
+            guard inFlight[stream] != nil, status != 200 else { return }
             bodies[stream] = []
             _ = fields["retry-after"]
         case .data(let stream, let bytes):
@@ -127,7 +128,7 @@ final class FuzzAnswers {
     private func ended(_ stream: Int32) {
         let body = bodies.removeValue(forKey: stream) ?? []
         precondition(body.count <= APNsErrorBody.maximumBytes, "bounded")
-        guard let entry = inFlight.remove(stream), entry.status != 0 else { return }
+        guard let entry = inFlight.removeValue(forKey: stream), entry.status != 0 else { return }
         if entry.status == 200 {
             perform(state.accepted())
         } else {

@@ -118,7 +118,7 @@ struct ClientCertificateServiceTests {
             try await kept(2, bench)
             // Renewed in place, as an operator would.
             try certificates.use("good")
-            await CredentialServiceTests.page(of: dispatcher, shows: state("ready"))
+            await CredentialServiceTests.page(of: dispatcher, shows: state("idle"))
             try await bench.publish(CredentialServiceTests.job([Fixture.delivery(3)]))
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(3).id: [.accepted]])
             try await dispatcher.stop()

@@ -16,11 +16,12 @@ final class CredentialKeeperTests: Sendable {
     private let table: PoolTable
 
     init() throws {
+        let loops = try APNsEventLoops(threads: 1)
         folder = try TestIdentity.shared.get().makeFolder()
         // Pools that reach nobody: what they do is not the matter here.
         table = PoolTable(onFinished: { _ in }) { (plan) throws(TLSError) in
             try APNsPool(
-                credential: plan.credential, endpoint: APNsEndpoint(host: "127.0.0.1", port: FreePorts.closed),
+                on: loops, credential: plan.credential, endpoint: APNsEndpoint(host: "127.0.0.1", port: FreePorts.closed),
                 environment: plan.environment, gate: { _, _ in nil }, onFinished: { _ in }, logger: .silent)
         }
         try write(try ES256PrivateKey.generate().pem(), to: "a.p8")

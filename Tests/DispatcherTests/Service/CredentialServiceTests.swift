@@ -129,7 +129,7 @@ struct CredentialServiceTests {
                 of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="paused"} 1"#)
             try files.writeCredentials(key: TestIdentity.shared.get().key)
             await Self.page(
-                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="ready"} 1"#)
+                of: dispatcher, shows: #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="idle"} 1"#)
             try await bench.publish(Self.job([Fixture.delivery(2)]))
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(2).id: [.accepted]])
             try await dispatcher.stop()

@@ -12,7 +12,6 @@ struct NoteLogTests {
         arguments: [
             (.connectionOpened(address: "192.0.2.1:443"), .info, "192.0.2.1:443", nil),
             (.connectionFailed(address: "192.0.2.1:443", reason: "tls: x"), .warning, "192.0.2.1:443", "tls: x"),
-            (.threadRefused(reason: "pthread_create: x"), .error, nil, "pthread_create: x"),
             (.connectionRetired(address: "192.0.2.1:443", reason: "goaway Shutdown"), .info, "192.0.2.1:443", "goaway Shutdown"),
             (.connectionClosed(address: "192.0.2.1:443", reason: "drained"), .info, "192.0.2.1:443", "drained"),
             (.stateChanged(.paused(reason: "InvalidProviderToken")), .error, nil, "InvalidProviderToken"),

@@ -58,7 +58,7 @@ struct SimulatedPool {
     var dialling: [ConnectionID] = []
     var connections: [Connection] = []
     var finished: [APNsFinishedBatch] = []
-    var lastArrival: ContinuousClock.Instant
+    var lastWork: ContinuousClock.Instant
     private let base: ContinuousClock.Instant
     private let wallBase: Int64
 
@@ -66,7 +66,7 @@ struct SimulatedPool {
         apps = Set(plan.entry.apps)
         base = .now
         wallBase = wall
-        lastArrival = base
+        lastWork = base
         lifecycle = PoolLifecycle(Self.rules, now: base, jitter: jitter)
     }
 
@@ -83,10 +83,11 @@ struct SimulatedPool {
 
     mutating func submit(_ batch: APNsBatch, at wall: Int64) {
         let now = instant(wall)
-        let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, parkedAt: now)
+        let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, queuedAt: now)
         if case .refusing(let reason) = lifecycle.admission(now: now) { return settle(share, .notSent(reason)) }
-        guard queue.append(share) else { return settle(share, .notSent(.parkingFull)) }
-        lastArrival = now
+        guard queue.append(share) else { return settle(share, .notSent(.queueFull)) }
+        lifecycle.arrived(batch.requests.count, now: now)
+        lastWork = now
     }
 
     mutating func retire(at wall: Int64) {
@@ -96,23 +97,23 @@ struct SimulatedPool {
 
     mutating func shutDown(at wall: Int64) {
         perform(lifecycle.shutDown(), at: wall)
-        lookAfterParking(at: wall)
+        lookAfterQueue(at: wall)
     }
 
-    // MARK: What the supervisor does
+    // MARK: What the pool's loop does
 
     mutating func tick(at wall: Int64) {
         let now = instant(wall)
-        perform(lifecycle.tick(now: now, lastArrival: lastArrival), at: wall)
+        perform(lifecycle.tick(now: now, lastWork: lastWork), at: wall)
         for id in connections.map(\.id) {
             expire(id, at: wall)
             guard let index = connections.firstIndex(where: { $0.id == id }) else { continue }
             perform(connections[index].state.tick(now: now), on: id, at: wall)
         }
-        lookAfterParking(at: wall)
+        lookAfterQueue(at: wall)
     }
 
-    mutating func lookAfterParking(at wall: Int64) {
+    mutating func lookAfterQueue(at wall: Int64) {
         let now = instant(wall)
         if case .refusing(let reason) = lifecycle.admission(now: now) {
             for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }

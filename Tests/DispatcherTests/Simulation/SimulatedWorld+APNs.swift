@@ -26,7 +26,7 @@ extension SimulatedWorld {
         default: for _ in 0..<(1 + roll(3)) { answerSomething(pool, id) }
         }
         fill(pool)
-        pools[pool].lookAfterParking(at: now)
+        pools[pool].lookAfterQueue(at: now)
         handBack(pool)
     }
 

@@ -57,9 +57,9 @@ final class CredentialKeeper: Sendable {
     var standing: Standing { contents.withLock { $0.standing } }
     var plan: CredentialPlan { contents.withLock { $0.plan } }
 
-    /// Starts and proves the pools of the beginning.
+    /// Proves the pools of the beginning.
     func begin() {
-        start(table.serving)
+        for pool in table.serving { prove(pool) }
         warnOfExpiry(plan)
     }
 
@@ -90,7 +90,7 @@ final class CredentialKeeper: Sendable {
 
     /// Pools that APNs has not spoken to yet are asked again: the first attempt may have come at a bad time.
     func proveAgain() {
-        for pool in table.serving where pool.pool.state == .ready && pool.pool.snapshot().totals.connectionsProven == 0 { prove(pool) }
+        for pool in table.serving where pool.pool.snapshot().totals.connectionsProven == 0 { prove(pool) }
     }
 
     /// - Parameter done: what to say where it goes well.
@@ -102,7 +102,7 @@ final class CredentialKeeper: Sendable {
                 let new = try table.prepare(plan)
                 note(.current, file.files)
                 contents.withLock { $0.plan = plan }
-                start(new)
+                for pool in new { prove(pool) }
                 adopt(plan)
                 counted(true)
                 logger.notice(done, metadata: [LogKey.count: "\(plan.pools.count)", LogKey.new: "\(new.count)"])
@@ -130,13 +130,6 @@ final class CredentialKeeper: Sendable {
     }
 
     // MARK: The beginning of a pool
-
-    private func start(_ pools: [PoolTable.Serving]) {
-        for pool in pools {
-            pool.pool.start()
-            prove(pool)
-        }
-    }
 
     private func prove(_ pool: PoolTable.Serving) {
         guard let topic = pool.plan.entry.probeTopic, let batch = CredentialProof.batch(topic: topic, now: WallClock.milliseconds())

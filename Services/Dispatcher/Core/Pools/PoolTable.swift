@@ -33,7 +33,7 @@ final class PoolTable: Sendable {
     private let onFinished: @Sendable ([APNsFinishedBatch]) -> Void
 
     /// - Parameters:
-    ///   - make: a pool that is not started.
+    ///   - make: a pool, which connects when there is work.
     ///   - onFinished: gets the batches that came for a pool that is gone.
     init(
         onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
@@ -43,7 +43,7 @@ final class PoolTable: Sendable {
         self.make = make
     }
 
-    /// Makes the pools of a plan that are not there yet. Starts none. Those that the plan no longer names serve until ``retire(_:deadline:)``.
+    /// Makes the pools of a plan that are not there yet. Those that the plan no longer names serve until ``retire(_:deadline:)``.
     /// - Throws: and then nothing has changed.
     /// - Returns: the new ones.
     func prepare(_ plan: CredentialPlan) throws(TLSError) -> [Serving] {
@@ -111,8 +111,8 @@ final class PoolTable: Sendable {
         let state: APNsPoolState?
         /// APNs has known the credential on some connection of this pool.
         let isProven: Bool
-        /// Parked and connections of all pools of the place together.
-        var parked: [Lane: Int]
+        /// What waits and the connections of all pools of the place together.
+        var queued: [Lane: Int]
         var connections: [APNsPoolSnapshot.Connection]
         var totals: APNsPoolSnapshot.Totals
     }
@@ -121,7 +121,7 @@ final class PoolTable: Sendable {
         let (serving, leaving, gone) = contents.withLock { ($0.serving, $0.leaving, $0.gone) }
         var views: [Place: View] = [:]
         for (place, totals) in gone {
-            views[place] = View(place: place, plan: nil, state: nil, isProven: false, parked: [:], connections: [], totals: totals)
+            views[place] = View(place: place, plan: nil, state: nil, isProven: false, queued: [:], connections: [], totals: totals)
         }
         for (pool, serves) in serving.values.map({ ($0, true) }) + leaving.values.map({ ($0, false) }) {
             let snapshot = pool.pool.snapshot()
@@ -139,15 +139,15 @@ extension PoolTable.View {
         self.init(
             place: pool.place, plan: serves ? pool.plan : nil, state: serves ? snapshot.state : nil,
             isProven: serves && snapshot.totals.connectionsProven > 0,
-            parked: [.now: snapshot.parkedNow, .soon: snapshot.parkedSoon, .bulk: snapshot.parkedBulk], connections: snapshot.connections,
+            queued: [.now: snapshot.queuedNow, .soon: snapshot.queuedSoon, .bulk: snapshot.queuedBulk], connections: snapshot.connections,
             totals: snapshot.totals)
     }
 
     fileprivate func merged(with other: Self) -> Self {
         var merged = Self(
-            place: place, plan: plan ?? other.plan, state: state ?? other.state, isProven: isProven || other.isProven, parked: parked,
+            place: place, plan: plan ?? other.plan, state: state ?? other.state, isProven: isProven || other.isProven, queued: queued,
             connections: connections + other.connections, totals: totals)
-        merged.parked.merge(other.parked, uniquingKeysWith: +)
+        merged.queued.merge(other.queued, uniquingKeysWith: +)
         merged.totals.add(other.totals)
         return merged
     }

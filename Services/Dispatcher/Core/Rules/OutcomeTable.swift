@@ -38,7 +38,7 @@ enum OutcomeTable {
 
     static func verdict(_ reason: NotSentReason) -> Verdict {
         switch reason {
-        case .refused, .deadline, .notConnected, .parkingFull, .congested: .again(nil, .notSent)
+        case .refused, .deadline, .notConnected, .queueFull, .congested: .again(nil, .notSent)
         case .poolPaused: .again(.misconfigured, .misconfigured)
         case .unavailable: .again(nil, .unavailable)
         case .shuttingDown: .returned

@@ -67,8 +67,6 @@ struct NoteLog: Sendable {
         case .connectionOpened(let address): line(.info, "A connection to APNs is open", address: address)
         case .connectionProven(let address): line(.debug, "APNs knows us on a connection", address: address)
         case .connectionFailed(let address, let reason): line(.warning, "A connection to APNs failed", address: address, reason: reason)
-        case .threadRefused(let reason):
-            line(.error, "The system starts no thread for a pool: it tries again, and other pools go on", reason: reason)
         case .connectionRetired(let address, let reason):
             line(.info, "A connection to APNs takes no more requests", address: address, reason: reason)
         case .connectionClosed(let address, let reason): line(.info, "A connection to APNs is closed", address: address, reason: reason)

@@ -2,23 +2,21 @@ import HTTP2
 import OpenSSL
 import PushModel
 
-extension ConnectionLoop {
+extension APNsConnection {
     /// Takes as many requests as there are free streams, and hands them to HTTP/2.
-    mutating func fill() {
+    mutating func fill(_ queue: inout LaneQueue) {
         while ending == nil {
             let free = state.freeStreams
-            guard free > 0 else { return }
+            guard free > 0, !queue.isEmpty else { return }
             taken.removeAll(keepingCapacity: true)
-            context.parking.take(for: id, wakeUp, maximum: free, reservedForNow: reserved(of: free), into: &taken)
+            queue.take(for: id, maximum: free, reservedForNow: reserved(of: free), into: &taken)
             guard !taken.isEmpty else { return }
-            noteNews()
             let authorization = authorization()
             var count = 0
             for share in taken {
                 count += share.requests.count
                 submit(share, authorization)
             }
-            // There was no more, and the parking knows that we are hungry.
             if count < free { return }
         }
     }
@@ -48,9 +46,7 @@ extension ConnectionLoop {
             headers.set(request)
             do throws(HTTP2Error) {
                 let stream = try session.submit(headers.block, body: batch.payload)
-                inFlight.insert(
-                    stream,
-                    InFlight(share: place, request: index, index: request.index, sentAt: wall, deadline: deadline))
+                inFlight[stream] = InFlight(share: place, request: index, index: request.index, sentAt: wall, deadline: deadline)
                 state.requestSubmitted()
                 totals.submitted += 1
                 headers.submitted(batch)
@@ -83,10 +79,10 @@ extension ConnectionLoop {
             isWriteBlocked = !isFlushed
             // What the kernel does not take stays in HTTP/2, where it can still be cancelled, and is not piled up as ciphertext.
             guard isFlushed else { return }
-            plaintext.removeAll(keepingCapacity: true)
-            _ = try session.gatherOutput(into: &plaintext)
-            if plaintext.isEmpty { break }
-            try link.write(plaintext)
+            buffers.plaintext.removeAll(keepingCapacity: true)
+            _ = try session.gatherOutput(into: &buffers.plaintext)
+            if buffers.plaintext.isEmpty { break }
+            try link.write(buffers.plaintext)
         }
         if let error = session.connectionError { lose("protocol error by the peer: \(error)") }
     }
@@ -99,13 +95,6 @@ extension ConnectionLoop {
         }
     }
 
-    /// What became finished in this round, told at once: to the dispatcher's core each telling is a lock, and maybe a wake-up.
-    mutating func tellFinished() {
-        guard !finishedBatches.isEmpty else { return }
-        context.onFinished(finishedBatches)
-        finishedBatches.removeAll(keepingCapacity: true)
-    }
-
     /// Certainly not processed: another connection may have it.
     /// - Parameter isRefused: it had been handed to HTTP/2, which is not tried here again.
     mutating func giveBack(_ place: Int, _ requests: Range<Int>, isRefused: Bool) {
@@ -114,41 +103,5 @@ extension ConnectionLoop {
         if isRefused { returned.refusedBy.append(id) }
         givenBack.append(returned)
         if let finished { finishedBatches.append(finished) }
-    }
-
-    /// Puts what was given back in this round where the other connections find it.
-    mutating func handBack() {
-        guard !givenBack.isEmpty else { return }
-        noteNews()
-        let shares = Share.joined(givenBack)
-        givenBack.removeAll()
-        totals.handedOver += shares.reduce(0) { $0 + $1.requests.count }
-        for share in context.parking.putBack(shares, from: id) {
-            totals.handedOver -= share.requests.count
-            if let finished = share.settle(.notSent(.refused)) { finishedBatches.append(finished) }
-        }
-    }
-}
-
-extension Share {
-    /// Neighbours of one batch as one share: a GOAWAY gives requests back one by one, highest first.
-    static func joined(_ shares: [Share]) -> [Share] {
-        var order: [ObjectIdentifier: Int] = [:]
-        for share in shares where order[ObjectIdentifier(share.ledger)] == nil { order[ObjectIdentifier(share.ledger)] = order.count }
-        let sorted = shares.sorted { left, right in
-            let (a, b) = (order[ObjectIdentifier(left.ledger)] ?? 0, order[ObjectIdentifier(right.ledger)] ?? 0)
-            return a == b ? left.requests.lowerBound < right.requests.lowerBound : a < b
-        }
-        var joined: [Share] = []
-        for share in sorted {
-            if let last = joined.last, last.ledger === share.ledger, last.refusedBy == share.refusedBy,
-                last.requests.upperBound == share.requests.lowerBound
-            {
-                joined[joined.count - 1].requests = last.requests.lowerBound..<share.requests.upperBound
-            } else {
-                joined.append(share)
-            }
-        }
-        return joined
     }
 }

@@ -2,14 +2,14 @@ import HTTP2
 import PushModel
 import SystemIO
 
-extension ConnectionLoop {
+extension APNsConnection {
     mutating func receive() throws {
-        plaintext.removeAll(keepingCapacity: true)
-        let result = try link.read(into: &plaintext)
-        if !plaintext.isEmpty {
+        buffers.plaintext.removeAll(keepingCapacity: true)
+        let result = try link.read(into: &buffers.plaintext)
+        if !buffers.plaintext.isEmpty {
             state.received(now: now)
-            noteNews()
-            let bytes = plaintext
+            // A span of a class's property would end with the access to it.
+            let bytes = buffers.plaintext
             try session.receive(bytes.span)
             _ = drainEvents()
         }
@@ -31,7 +31,7 @@ extension ConnectionLoop {
 
     /// By far the most answers: a status and nothing else.
     private mutating func answered(_ stream: Int32, _ status: Int) {
-        if var entry = inFlight.remove(stream) {
+        if var entry = inFlight.removeValue(forKey: stream) {
             entry.status = status
             if status == 200 { accepted(entry) } else { answered(entry, nil) }
         }
@@ -48,7 +48,9 @@ extension ConnectionLoop {
     private mutating func handle(_ event: HTTP2ClientEvent) {
         switch event {
         case .headers(let stream, let status, let fields, _):
-            guard inFlight.setStatus(status, of: stream), status != 200 else { return }
+            guard inFlight[stream] != nil else { return }
+            inFlight[stream]?.status = status
+            guard status != 200 else { return }
             partial[stream, default: PartialAnswer()].retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
         case .data(let stream, let bytes):
             // The session bounds it; only bodies that are waited for are kept.
@@ -71,7 +73,7 @@ extension ConnectionLoop {
     private mutating func closed(_ stream: Int32, _ code: HTTP2ErrorCode, _ written: RequestProgress) {
         let partial = partial.isEmpty ? nil : partial.removeValue(forKey: stream)
         // Those that timed out have had their answer.
-        guard let entry = inFlight.remove(stream) else { return }
+        guard let entry = inFlight.removeValue(forKey: stream) else { return }
         if entry.status == 200 {
             accepted(entry)
         } else if entry.status != 0 {
@@ -104,12 +106,15 @@ extension ConnectionLoop {
         var due: [(stream: Int32, verdict: RequestPatience.Verdict)] = []
         (nextDeadline, nextExpiry) = (nil, nil)
         var (deadline, expiry): (ContinuousClock.Instant?, Int64?)
-        inFlight.forEach { stream, entry in
-            guard let batch = shares.batch(entry.share) else { return }
+        for (stream, entry) in inFlight {
+            guard let batch = shares.batch(entry.share) else { continue }
             let verdict = RequestPatience.verdict(
                 on: batch, deadline: entry.deadline, now: now, wall: wall,
                 mayBeProcessed: !session.progress(of: stream).isCertainlyNotProcessed)
-            guard verdict == .wait else { return due.append((stream, verdict)) }
+            guard verdict == .wait else {
+                due.append((stream, verdict))
+                continue
+            }
             deadline = min(deadline ?? entry.deadline, entry.deadline)
             if batch.expiresAt > wall { expiry = min(expiry ?? batch.expiresAt, batch.expiresAt) }
         }
@@ -119,7 +124,7 @@ extension ConnectionLoop {
 
     private mutating func end(_ stream: Int32, _ verdict: RequestPatience.Verdict) {
         let progress = session.progress(of: stream)
-        guard let entry = inFlight.remove(stream) else { return }
+        guard let entry = inFlight.removeValue(forKey: stream) else { return }
         partial[stream] = nil
         session.reset(stream, .cancel)
         guard verdict == .giveUp else {

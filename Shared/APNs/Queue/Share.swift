@@ -1,11 +1,11 @@
-/// Consecutive requests of one batch that nobody has sent yet. It has one owner: the parking, or the connection that took it.
-struct Share: Sendable {
+/// Consecutive requests of one batch that nobody has sent yet. It has one owner: the pool's queue, or the connection that took it.
+struct Share {
     let ledger: BatchLedger
     /// Of the batch's requests.
     var requests: Range<Int>
     /// Connections that had it in vain: it was certainly not processed there, and none of them gets it again.
     var refusedBy: [ConnectionID] = []
-    let parkedAt: ContinuousClock.Instant
+    let queuedAt: ContinuousClock.Instant
 
     /// So many other connections may have a refused request at once.
     static let maximumResends = 3
@@ -31,5 +31,28 @@ struct Share: Sendable {
     func settle(_ result: APNsAnswer.Result) -> APNsFinishedBatch? {
         var answers = requests.map { APNsAnswer(index: batch.requests[$0].index, sentAt: nil, result: result) }
         return ledger.settle(&answers)
+    }
+}
+
+extension Share {
+    /// Neighbours of one batch as one share: a GOAWAY gives requests back one by one, highest first.
+    static func joined(_ shares: [Share]) -> [Share] {
+        var order: [ObjectIdentifier: Int] = [:]
+        for share in shares where order[ObjectIdentifier(share.ledger)] == nil { order[ObjectIdentifier(share.ledger)] = order.count }
+        let sorted = shares.sorted { left, right in
+            let (a, b) = (order[ObjectIdentifier(left.ledger)] ?? 0, order[ObjectIdentifier(right.ledger)] ?? 0)
+            return a == b ? left.requests.lowerBound < right.requests.lowerBound : a < b
+        }
+        var joined: [Share] = []
+        for share in sorted {
+            if let last = joined.last, last.ledger === share.ledger, last.refusedBy == share.refusedBy,
+                last.requests.upperBound == share.requests.lowerBound
+            {
+                joined[joined.count - 1].requests = last.requests.lowerBound..<share.requests.upperBound
+            } else {
+                joined.append(share)
+            }
+        }
+        return joined
     }
 }

@@ -1,38 +1,28 @@
 import HTTP2
 import SystemIO
 
-extension ConnectionLoop {
-    /// The connection is over: everything in flight gets the answer that is certain, and the pool is told.
+extension APNsConnection {
+    /// The connection is over: everything in flight gets the answer that is certain, or goes back to the pool.
     mutating func end() {
         let cause = ending ?? .drained
-        context.parking.leave(id)
         if cause == .drained || cause == .cutOff { sayGoodbye() }
         settleInFlight(cause)
-        handBack()
-        tellFinished()
         if cause.blamesAddress { totals.connectionsLost += 1 }
-        reportNow()
-        context.ledger.remove(id)
         link.close()
-        context.dialer.addresses.closed(link.address)
-        _ = commands.close()
-        tell(.closed(cause))
     }
 
     /// As far as the kernel takes it without waiting.
     private mutating func sayGoodbye() {
         do {
             try session.goAway()
-            plaintext.removeAll(keepingCapacity: true)
-            _ = try session.gatherOutput(into: &plaintext)
-            if try link.flush() { try link.write(plaintext) }
+            var frames: [UInt8] = []
+            _ = try session.gatherOutput(into: &frames)
+            if try link.flush() { try link.write(frames) }
         } catch { /* The peer needs no reasons from a connection that fails while it is closed. */  }
     }
 
     private mutating func settleInFlight(_ cause: CloseCause) {
-        var left: [(stream: Int32, entry: InFlight)] = []
-        inFlight.forEach { left.append(($0, $1)) }
-        for (stream, entry) in left.sorted(by: { $0.stream < $1.stream }) {
+        for (stream, entry) in inFlight.sorted(by: { $0.key < $1.key }) {
             if entry.status != 0 {
                 answer(
                     entry.share, entry.index, sentAt: entry.sentAt,
@@ -44,7 +34,7 @@ extension ConnectionLoop {
                 giveBack(entry.share, entry.request..<entry.request + 1, isRefused: true)
             }
         }
-        inFlight = InFlightTable()
+        inFlight = [:]
     }
 
     private func mayBeProcessed(_ stream: Int32) -> Bool {

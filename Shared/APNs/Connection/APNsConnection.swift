@@ -1,0 +1,192 @@
+import HTTP2
+import OpenSSL
+import SystemIO
+
+/// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls ``work(isReadable:isWritable:now:wall:_:)``
+/// whenever something may have happened. It performs what ``ConnectionState`` decides.
+///
+/// A value, and never copied: the compiler then proves that no two accesses overlap, which for a class is checked while running, several
+/// times for each answer.
+struct APNsConnection: ~Copyable {
+    let id: ConnectionID
+    let context: PoolContext
+    let link: SecureLink
+    let session: HTTP2ClientSession
+    let buffers: LoopBuffers
+    private let poller: Poller
+    private let key: SocketKey
+    var state: ConnectionState
+    var token: ProviderTokenSlot?
+    var headers: RequestHeaders
+
+    // What is being worked on.
+    /// By stream number.
+    var inFlight: [Int32: InFlight] = [:]
+    var shares = OpenShares()
+    var taken: [Share] = []
+    /// What is known of answers other than 200 whose end has not come.
+    var partial: [Int32: PartialAnswer] = [:]
+    /// Not later than the first deadline in flight.
+    var nextDeadline: ContinuousClock.Instant?
+    /// UNIX milliseconds: not later than the first expiry to come in flight.
+    var nextExpiry: Int64?
+
+    // For the pool, which takes it after each round.
+    var givenBack: [Share] = []
+    var finishedBatches: [APNsFinishedBatch] = []
+    var news: [News] = []
+    var totals = APNsPoolSnapshot.Totals()
+
+    // Time, read once per round, and once more before requests are taken.
+    var now: ContinuousClock.Instant
+    var wall: Int64
+
+    // Output.
+    var isWriteBlocked = false
+    private var isWriteWatched = false
+    /// Position in the session's output up to which the kernel may have taken bytes: what ends beyond it never left.
+    var mayHaveLeft: Int64 = 0
+
+    var ending: CloseCause?
+
+    /// What the pool must know.
+    enum News {
+        case opened
+        case proven
+        case retiring(RetireCause)
+    }
+
+    struct PartialAnswer {
+        var retryAfter: Duration?
+        var body: [UInt8] = []
+    }
+
+    /// Two rounds of output: the next is made while the kernel sends the last.
+    private static let unsentBytes = 131_072
+
+    /// - Parameter link: its socket is with the poller, under this key.
+    static func over(
+        _ link: SecureLink, _ context: PoolContext, key: SocketKey, poller: Poller, buffers: LoopBuffers
+    ) throws -> APNsConnection {
+        let configuration = context.configuration
+        let session = try HTTP2ClientSession(
+            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
+            maximumResponseBody: APNsErrorBody.maximumBytes, memoryLimit: configuration.maximumSessionMemory)
+        try poller.modify(link.socket.descriptor, key: key.raw, interest: .read)
+        try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)
+        try link.socket.setUnsentLimit(Self.unsentBytes)
+        return APNsConnection(link, session, context, key: key, poller: poller, buffers: buffers)
+    }
+
+    private init(
+        _ link: SecureLink, _ session: HTTP2ClientSession, _ context: PoolContext, key: SocketKey, poller: Poller, buffers: LoopBuffers
+    ) {
+        let configuration = context.configuration
+        id = key.connection
+        self.context = context
+        self.link = link
+        self.session = session
+        self.key = key
+        self.poller = poller
+        self.buffers = buffers
+        now = context.clock.now()
+        wall = context.clock.wall()
+        state = ConnectionState(
+            ConnectionState.Rules(
+                maximumStreams: configuration.maximumStreams, pingAfter: configuration.pingAfter, pingTimeout: configuration.pingTimeout,
+                settingsTimeout: configuration.handshakeTimeout, maximumAge: ConnectionState.Rules.age(upTo: configuration.maximumAge),
+                maximumRequests: configuration.maximumRequestsPerConnection),
+            now: now)
+        token = context.signer.map(ProviderTokenSlot.init)
+        headers = RequestHeaders(authority: context.endpoint.authority)
+    }
+
+    /// One pass: what came in, what became due, what goes out. When it has ended, nothing that it had taken is without an answer or an owner.
+    /// - Parameter queue: it takes from it what it may send at once.
+    mutating func work(isReadable: Bool, isWritable: Bool, now: ContinuousClock.Instant, wall: Int64, _ queue: inout LaneQueue) {
+        self.now = now
+        self.wall = wall
+        if isWritable { isWriteBlocked = false }
+        do {
+            try round(isReadable: isReadable, &queue)
+        } catch let error as TLSError where error.isAlert && token == nil {
+            perform(state.certificateRefused("\(error)"))
+        } catch let error as HTTP2Error where !error.isPeersFault {
+            perform(state.libraryFailed("\(error)"))
+        } catch {
+            lose("\(error)")
+        }
+        if ending != nil { end() }
+    }
+
+    private mutating func round(isReadable: Bool, _ queue: inout LaneQueue) throws {
+        if isReadable { try receive() }
+        perform(state.tick(now: now))
+        expireOverdue()
+        // What was received may have taken a while, which is not the peer's.
+        now = context.clock.now()
+        repeat {
+            fill(&queue)
+            try send()
+            // Sending may close streams (those that were reset), which frees places.
+        } while drainEvents() && ending == nil
+        try watchForWriting()
+    }
+
+    /// Finishes what is in flight, takes nothing more, and closes.
+    mutating func drain() {
+        perform(state.drain())
+        if ending != nil { end() }
+    }
+
+    /// Closes now, whatever is in flight.
+    mutating func cutOff() {
+        perform(state.cutOff())
+        end()
+    }
+
+    mutating func lose(_ what: String) {
+        perform(state.connectionLost(what))
+    }
+
+    mutating func perform(_ actions: [ConnectionState.Action]) {
+        for action in actions { perform(action) }
+    }
+
+    mutating func perform(_ action: ConnectionState.Action?) {
+        switch action {
+        case nil: break
+        case .becameUsable: news.append(.opened)
+        case .becameProven: news.append(.proven)
+        case .sendPing: session.ping(UInt64(truncatingIfNeeded: wall))
+        case .retire(let cause):
+            if case .wedged = cause { token?.discard() }
+            news.append(.retiring(cause))
+        case .close(let cause): ending = cause
+        }
+    }
+
+    private mutating func watchForWriting() throws(SystemError) {
+        guard isWriteBlocked != isWriteWatched else { return }
+        try poller.modify(link.socket.descriptor, key: key.raw, interest: isWriteBlocked ? [.read, .write] : .read)
+        isWriteWatched = isWriteBlocked
+    }
+
+    /// When it has something to do though nothing happens.
+    var due: ContinuousClock.Instant? {
+        var next = state.nextTick
+        if let nextDeadline { next = min(next ?? nextDeadline, nextDeadline) }
+        if let nextExpiry {
+            let due = now + .milliseconds(max(0, nextExpiry - wall))
+            next = min(next ?? due, due)
+        }
+        return next
+    }
+
+    /// For the snapshot.
+    var shown: APNsPoolSnapshot.Connection {
+        APNsPoolSnapshot.Connection(
+            id: id, address: link.address.description, openStreams: state.inFlight, streamLimit: state.peerLimit,
+            isAuthenticated: state.isProven, requests: state.requests, tokenMintedAt: token?.mintedAt)
+    }
+}

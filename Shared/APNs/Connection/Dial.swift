@@ -1,0 +1,164 @@
+import OpenSSL
+import PushModel
+import SystemIO
+
+/// No connection came about: which step failed, and where.
+struct DialError: Error, CustomStringConvertible {
+    let address: SocketAddress?
+    /// `resolve`, `connect` or `tls`: for metrics.
+    let step: String
+    let message: String
+    /// The peer does not want the certificate that we showed.
+    var isCertificateRefused = false
+
+    var description: String { "\(step): \(message)" }
+}
+
+/// One connection that is being made: the name is resolved anew, addresses are spread, those that just failed are left for last
+/// (docs/apns.md, Connections). Nothing here blocks; the loop says when the socket is ready or the time is up.
+struct Dial {
+    enum Progress {
+        /// Until the socket is ready, or ``Dial/deadline``.
+        case waits
+        case done(SecureLink)
+        case failed(DialError)
+    }
+
+    private enum Stage {
+        case resolving
+        case connecting(TCPSocket, SocketAddress)
+        case securing(SecureLink)
+    }
+
+    private let context: PoolContext
+    private let key: SocketKey
+    private let poller: Poller
+    private var stage = Stage.resolving
+    /// Addresses that were not tried yet.
+    private var left: [SocketAddress] = []
+    private var tries = 0
+    private var failure = DialError(address: nil, step: "resolve", message: "no address")
+    /// Of the step that is being made. Nil while the name is resolved, which the system's resolver bounds.
+    private(set) var deadline: ContinuousClock.Instant?
+
+    /// So many addresses are tried before the pool's back-off decides.
+    private static let maximumTries = 3
+
+    init(_ context: PoolContext, key: SocketKey, poller: Poller) {
+        self.context = context
+        self.key = key
+        self.poller = poller
+        let (pool, connection, loop) = (key.pool, key.connection, context.loop)
+        context.resolver.ask(
+            Resolver.Question(
+                host: context.endpoint.host, port: context.endpoint.port, resolve: context.configuration.resolve,
+                answer: { loop.post(.resolved(pool, connection, $0)) }))
+    }
+
+    mutating func resolved(
+        _ result: Result<[SocketAddress], ResolveError>, _ addresses: inout AddressBook, _ now: ContinuousClock.Instant
+    ) -> Progress {
+        guard case .resolving = stage else { return .waits }
+        switch result {
+        case .success(let found): left = found
+        case .failure(let error): return .failed(DialError(address: nil, step: "resolve", message: "\(error)"))
+        }
+        return tryNext(&addresses, now)
+    }
+
+    /// The socket is ready.
+    mutating func proceed(_ addresses: inout AddressBook, _ buffers: LoopBuffers, _ now: ContinuousClock.Instant) -> Progress {
+        do {
+            switch stage {
+            case .resolving: return .waits
+            case .connecting(let socket, let address):
+                try socket.connectionResult()
+                let session = try TLSSession(client: context.tls, serverName: context.endpoint.tlsName)
+                let link = SecureLink(socket, session, address: address, buffers)
+                stage = .securing(link)
+                deadline = now + context.configuration.handshakeTimeout
+                return try secure(link)
+            case .securing(let link): return try secure(link)
+            }
+        } catch {
+            return failed(error, &addresses, now)
+        }
+    }
+
+    /// Has an effect only when the time is up.
+    mutating func tick(_ addresses: inout AddressBook, _ now: ContinuousClock.Instant) -> Progress {
+        guard let deadline, now >= deadline else { return .waits }
+        switch stage {
+        case .resolving: return .waits
+        case .connecting: return failed(SystemError.timedOut("connect"), &addresses, now)
+        case .securing: return failed(LinkError.handshakeTimeout, &addresses, now)
+        }
+    }
+
+    /// Nobody wants the connection any more.
+    mutating func cancel(_ addresses: inout AddressBook) {
+        if let address { addresses.closed(address) }
+        closeSocket()
+    }
+
+    private func secure(_ link: SecureLink) throws -> Progress {
+        guard let interest = try link.handshake() else { return .done(link) }
+        try poller.modify(link.socket.descriptor, key: key.raw, interest: interest)
+        return .waits
+    }
+
+    private mutating func tryNext(_ addresses: inout AddressBook, _ now: ContinuousClock.Instant) -> Progress {
+        while tries < Self.maximumTries, let address = addresses.open(oneOf: left, now: now) {
+            tries += 1
+            left.removeAll { $0 == address }
+            do throws(SystemError) {
+                let socket = try TCPSocket.beginConnecting(to: address)
+                stage = .connecting(socket, address)
+                try poller.add(socket.descriptor, key: key.raw, interest: .write)
+                deadline = now + context.configuration.connectTimeout
+                return .waits
+            } catch {
+                note(error, at: address, &addresses, now)
+            }
+        }
+        return .failed(failure)
+    }
+
+    private mutating func failed(_ error: any Error, _ addresses: inout AddressBook, _ now: ContinuousClock.Instant) -> Progress {
+        if let address { note(error, at: address, &addresses, now) }
+        return tryNext(&addresses, now)
+    }
+
+    private mutating func note(
+        _ error: any Error, at address: SocketAddress, _ addresses: inout AddressBook, _ now: ContinuousClock.Instant
+    ) {
+        let isAlert = (error as? TLSError)?.isAlert ?? false
+        failure = DialError(
+            address: address, step: isSecuring ? "tls" : "connect", message: "\(error)",
+            isCertificateRefused: isAlert && context.showsCertificate)
+        addresses.closed(address)
+        addresses.failed(address, now: now)
+        closeSocket()
+    }
+
+    private mutating func closeSocket() {
+        switch stage {
+        case .resolving: break
+        // The kernel takes a closed descriptor out of the poller (epoll(7)): no other descriptor refers to the same socket.
+        case .connecting(let socket, _): socket.close()
+        case .securing(let link): link.socket.close()
+        }
+        stage = .resolving
+        deadline = nil
+    }
+
+    private var isSecuring: Bool { if case .securing = stage { true } else { false } }
+
+    private var address: SocketAddress? {
+        switch stage {
+        case .resolving: nil
+        case .connecting(_, let address): address
+        case .securing(let link): link.address
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import OpenSSL
+import Synchronization
+package import SystemIO
+
+/// A fixed number of threads that serve every pool of a process, however many pools there are, and one more thread that resolves names.
+///
+/// A pool and its connections belong to one of the threads. The threads end when no pool and nobody else holds this object.
+package final class APNsEventLoops: Sendable {
+    private let loops: [EventLoopHandle]
+    private let next = Atomic(0)
+    let resolver: Resolver
+    /// Of credentials that show no certificate: they differ in nothing that TLS knows.
+    private let contexts = Mutex<[TLSTrust: TLSContext]>([:])
+
+    /// - Parameter threads: at least one. The number of processors is a good one.
+    /// - Throws: where the system starts no thread or gives no descriptor.
+    package init(threads: Int) throws(SystemError) {
+        resolver = try Resolver()
+        var loops: [EventLoopHandle] = []
+        for index in 0..<max(1, threads) { loops.append(try EventLoopHandle(name: "apns-\(index)")) }
+        self.loops = loops
+    }
+
+    deinit {
+        for loop in loops { loop.post(.stop) }
+        resolver.stop()
+    }
+
+    /// The loop for one more pool: they take turns.
+    func pick() -> EventLoopHandle {
+        loops[next.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
+    }
+
+    /// - Throws: where the trusted authorities cannot be read.
+    func context(trusting trust: TLSTrust) throws(TLSError) -> TLSContext {
+        try contexts.withLock { contexts throws(TLSError) in
+            if let known = contexts[trust] { return known }
+            let new = try TLSContext.client(trust: trust, alpn: ["h2"])
+            contexts[trust] = new
+            return new
+        }
+    }
+}
+
+/// Where others reach an event loop.
+final class EventLoopHandle: Sendable {
+    let mailbox: Mailbox<EventLoopMessage>
+    let wakeUp: WakeUp
+
+    /// Starts the thread.
+    init(name: String) throws(SystemError) {
+        let wakeUp = try WakeUp()
+        let mailbox = Mailbox<EventLoopMessage>(wakeUp: wakeUp)
+        self.wakeUp = wakeUp
+        self.mailbox = mailbox
+        try SystemThread.start(name: name) { EventLoop.run(mailbox, wakeUp) }
+    }
+
+    /// - Returns: false where the loop has ended; the message was not taken then.
+    @discardableResult
+    func post(_ message: EventLoopMessage) -> Bool { mailbox.post(message) }
+}
+
+/// What reaches an event loop.
+enum EventLoopMessage: Sendable {
+    case submit([APNsBatch], PoolContext)
+    /// `cutOff`: when what is still in flight is given up. The continuation is resumed when nothing is left with the pool.
+    case shutDown(PoolContext, cutOff: ContinuousClock.Instant, CheckedContinuation<Void, Never>)
+    case resolved(PoolID, ConnectionID, Result<[SocketAddress], ResolveError>)
+    case stop
+}

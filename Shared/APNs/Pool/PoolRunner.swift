@@ -1,0 +1,394 @@
+import Logging
+import PushModel
+import SystemIO
+
+/// A pool on its event loop: its queue, its connections and what decides about them. Nobody else touches any of it.
+///
+/// The loop says what happened, and then calls ``work()`` once, which does everything that follows from it.
+final class PoolRunner {
+    /// An open connection, and what its socket is ready for.
+    private final class Open {
+        let id: ConnectionID
+        var connection: APNsConnection
+        /// SETTINGS may have come with the handshake's last bytes, which no poller would tell.
+        var isReadable = true
+        var isWritable = false
+
+        init(_ connection: consuming APNsConnection) {
+            id = connection.id
+            self.connection = connection
+        }
+
+        var load: (Int, Int) { (connection.state.inFlight, connection.state.requests) }
+
+        func isDue(at now: ContinuousClock.Instant) -> Bool {
+            if isReadable || isWritable { return true }
+            return connection.due.map { now >= $0 } ?? false
+        }
+    }
+
+    private let context: PoolContext
+    private let poller: Poller
+    private let buffers: LoopBuffers
+    private var lifecycle: PoolLifecycle
+    private var queue: LaneQueue
+    private var addresses: AddressBook
+    private var dials: [ConnectionID: Dial] = [:]
+    private var open: [Open] = []
+    private var arrivals: [APNsBatch] = []
+    private var finished: [APNsFinishedBatch] = []
+    private var totals = APNsPoolSnapshot.Totals()
+
+    private var now: ContinuousClock.Instant
+    /// When something last waited or was in flight.
+    private var lastWork: ContinuousClock.Instant
+    private var nextSweep: ContinuousClock.Instant?
+    private var nextTick: ContinuousClock.Instant?
+    /// When the totals were last shown, and whether there is more to show.
+    private var lastShown: ContinuousClock.Instant?
+    private var hasNews = false
+    private var cutOff: ContinuousClock.Instant?
+    private var isStopping = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    /// How often what waits is looked over for expiry, and how old what the snapshot shows may be.
+    private static let interval: Duration = .milliseconds(250)
+
+    init(_ context: PoolContext, poller: Poller, buffers: LoopBuffers) {
+        self.context = context
+        self.poller = poller
+        self.buffers = buffers
+        let configuration = context.configuration
+        now = context.clock.now()
+        lastWork = now
+        lifecycle = PoolLifecycle(PoolLifecycle.Rules(configuration), now: now)
+        addresses = AddressBook(avoidance: configuration.addressAvoidance)
+        queue = LaneQueue(
+            weights: LaneQueue.Weights(now: configuration.weightNow, soon: configuration.weightSoon, bulk: configuration.weightBulk),
+            maximumRequests: configuration.maximumQueued)
+    }
+
+    /// Shut down, and nothing is left with it.
+    var isOver: Bool { isStopping && open.isEmpty && dials.isEmpty }
+
+    // MARK: What happens
+
+    func note(_ event: Poller.Event, on id: ConnectionID) {
+        guard let open = open.first(where: { $0.id == id }) else {
+            return proceed(id) { $0.proceed(&addresses, buffers, now) }
+        }
+        if event.isReadable { open.isReadable = true }
+        if event.isWritable { open.isWritable = true }
+    }
+
+    func resolved(_ result: Result<[SocketAddress], ResolveError>, for id: ConnectionID) {
+        proceed(id) { $0.resolved(result, &addresses, now) }
+    }
+
+    func submit(_ batches: [APNsBatch]) { arrivals += batches }
+
+    func shutDown(cutOff: ContinuousClock.Instant, _ continuation: CheckedContinuation<Void, Never>) {
+        isStopping = true
+        self.cutOff = min(self.cutOff ?? cutOff, cutOff)
+        waiting.append(continuation)
+        now = context.clock.now()
+        perform(lifecycle.shutDown())
+    }
+
+    /// The loop ends: nothing stays without an answer.
+    func giveUp() {
+        isStopping = true
+        cutOff = now
+        perform(lifecycle.shutDown())
+        _ = work()
+    }
+
+    // MARK: What follows
+
+    /// Does all that is due.
+    /// - Returns: when to call it again, if nothing happens before.
+    func work() -> ContinuousClock.Instant? {
+        now = context.clock.now()
+        let wall = context.clock.wall()
+        if let nextTick, now >= nextTick {
+            perform(lifecycle.tick(now: now, lastWork: lastWork))
+            observeLoad()
+        }
+        // Before a stream becomes free: what has come by now takes part.
+        admitArrivals()
+        for open in open where open.isDue(at: now) { run(open, wall) }
+        for id in dials.keys { proceed(id) { $0.tick(&addresses, now) } }
+        shareOut(wall)
+        lookAfterQueue(wall)
+        cutOffIfDue()
+        announce()
+        handOver()
+        if isOver { for continuation in waiting { continuation.resume() } }
+        return due
+    }
+
+    private func run(_ open: Open, _ wall: Int64) {
+        open.connection.work(isReadable: open.isReadable, isWritable: open.isWritable, now: now, wall: wall, &queue)
+        (open.isReadable, open.isWritable) = (false, false)
+        collect(from: open)
+    }
+
+    /// Takes what a connection has for the pool.
+    private func collect(from open: Open) {
+        hasNews = true
+        let (id, address) = (open.id, open.connection.link.address)
+        if !open.connection.finishedBatches.isEmpty {
+            finished += open.connection.finishedBatches
+            open.connection.finishedBatches.removeAll(keepingCapacity: true)
+        }
+        let (news, ending) = (open.connection.news, open.connection.ending)
+        if !news.isEmpty { open.connection.news.removeAll() }
+        for one in news {
+            switch one {
+            case .opened:
+                totals.connectionsOpened += 1
+                context.emit(.connectionOpened(address: address.description))
+                perform(lifecycle.opened(id))
+            case .proven:
+                totals.connectionsProven += 1
+                context.emit(.connectionProven(address: address.description))
+                lifecycle.proven(id)
+            case .retiring(let cause):
+                totals.retirements[cause.metricLabel, default: 0] += 1
+                if cause.blamesAddress { addresses.failed(address, now: now) }
+                context.emit(.connectionRetired(address: address.description, reason: cause.label))
+                perform(lifecycle.retiring(id, cause, now: now))
+            }
+        }
+        if let ending, let place = self.open.firstIndex(where: { $0 === open }) {
+            self.open.remove(at: place)
+            closed(open, ending)
+        }
+        putBack(from: open)
+    }
+
+    private func closed(_ open: Open, _ cause: CloseCause) {
+        let address = open.connection.link.address
+        totals.add(open.connection.totals)
+        if cause.blamesAddress { addresses.failed(address, now: now) }
+        addresses.closed(address)
+        context.emit(.connectionClosed(address: address.description, reason: cause.label))
+        perform(lifecycle.closed(open.id, now: now))
+    }
+
+    /// What a connection certainly did not send goes first in the queue, for another connection where this one refused it.
+    private func putBack(from open: Open) {
+        guard !open.connection.givenBack.isEmpty else { return }
+        let shares = Share.joined(open.connection.givenBack)
+        open.connection.givenBack.removeAll()
+        let usable = Set(self.open.lazy.filter { $0.connection.state.isOpen }.map(\.id))
+        for share in shares {
+            guard share.mayBeResent(after: open.id, usable: usable) else {
+                settle(share, .notSent(.refused))
+                continue
+            }
+            totals.handedOver += share.requests.count
+            queue.putBack(share)
+        }
+    }
+
+    private func admitArrivals() {
+        guard !arrivals.isEmpty else { return }
+        let admission = lifecycle.admission(now: now)
+        for batch in arrivals {
+            guard !batch.requests.isEmpty else {
+                finished.append(APNsFinishedBatch(batch: batch, answers: []))
+                continue
+            }
+            let share = Share(ledger: BatchLedger(batch), requests: batch.requests.indices, queuedAt: now)
+            if case .refusing(let reason) = admission {
+                settle(share, .notSent(reason))
+            } else if queue.append(share) {
+                lifecycle.arrived(batch.requests.count, now: now)
+            } else {
+                settle(share, .notSent(.queueFull))
+            }
+        }
+        arrivals.removeAll(keepingCapacity: true)
+        perform(lifecycle.tick(now: now, lastWork: now))
+    }
+
+    /// Gives what waits to the connections that can take it: the least busy one first, and among equals the one that had the fewest, which a
+    /// new one did. Each gets one turn.
+    private func shareOut(_ wall: Int64) {
+        var left = open
+        while !queue.isEmpty, let next = left.filter({ $0.connection.state.freeStreams > 0 }).min(by: { $0.load < $1.load }) {
+            run(next, wall)
+            left.removeAll { $0 === next }
+        }
+    }
+
+    /// Lets nothing wait beyond its time.
+    private func lookAfterQueue(_ wall: Int64) {
+        if case .refusing(let reason) = lifecycle.admission(now: now) {
+            for share in queue.remove(where: { _ in true }) { settle(share, .notSent(reason)) }
+        }
+        if !queue.isEmpty || open.contains(where: { $0.connection.state.inFlight > 0 }) { lastWork = now }
+        if !queue.isEmpty, lifecycle.usableConnections == 0 { perform(lifecycle.workWaits(now: now)) }
+        if let due = nextSweep, now >= due { sweep(wall) }
+        if !queue.isEmpty { nextSweep = nextSweep ?? now + Self.interval }
+    }
+
+    private func sweep(_ wall: Int64) {
+        nextSweep = nil
+        let longest = context.configuration.maximumWait
+        for share in queue.remove(where: { wall >= $0.batch.expiresAt || now >= $0.queuedAt + longest }) {
+            settle(share, wall >= share.batch.expiresAt ? .stopped(.expired) : .notSent(.congested))
+        }
+        observeLoad()
+        // Once more when nothing waits any more, so that this is seen too.
+        if !queue.isEmpty { nextSweep = now + Self.interval }
+    }
+
+    private func observeLoad() { perform(lifecycle.observe(load, now: now)) }
+
+    private var load: PoolSize.Load {
+        var load = PoolSize.Load(connections: 0, openStreams: 0, streamLimit: 0, requestsWait: !queue.isEmpty)
+        for open in open where open.connection.state.isOpen {
+            load.connections += 1
+            load.openStreams += open.connection.state.inFlight
+            load.streamLimit += min(open.connection.state.peerLimit, context.configuration.maximumStreams)
+        }
+        return load
+    }
+
+    private func cutOffIfDue() {
+        guard let cutOff, now >= cutOff else { return }
+        for open in open {
+            open.connection.cutOff()
+            collect(from: open)
+        }
+        lookAfterQueue(context.clock.wall())
+        self.cutOff = nil
+    }
+
+    private func settle(_ share: Share, _ result: APNsAnswer.Result) {
+        if case .stopped = result { totals.stopped += share.requests.count }
+        if let batch = share.settle(result) { finished.append(batch) }
+    }
+
+    // MARK: Connections
+
+    private func perform(_ actions: [PoolLifecycle.Action]) {
+        for action in actions {
+            switch action {
+            case .dial(let id): dials[id] = Dial(context, key: SocketKey(pool: context.id, connection: id), poller: poller)
+            case .drain(let id):
+                if var dial = dials.removeValue(forKey: id) {
+                    dial.cancel(&addresses)
+                    perform(lifecycle.closed(id, now: now))
+                } else if let open = open.first(where: { $0.id == id }) {
+                    open.connection.drain()
+                    collect(from: open)
+                }
+            }
+        }
+    }
+
+    /// Lets a dial take its next step.
+    private func proceed(_ id: ConnectionID, _ step: (inout Dial) -> Dial.Progress) {
+        guard var dial = dials[id] else { return }
+        now = context.clock.now()
+        let progress = step(&dial)
+        dials[id] = dial
+        switch progress {
+        case .waits: break
+        case .failed(let error): failed(id, error)
+        case .done(let link):
+            dials[id] = nil
+            do {
+                let connection = try APNsConnection.over(
+                    link, context, key: SocketKey(pool: context.id, connection: id), poller: poller, buffers: buffers)
+                open.append(Open(connection))
+            } catch {
+                link.close()
+                addresses.closed(link.address)
+                failed(id, DialError(address: link.address, step: "connect", message: "\(error)"))
+            }
+        }
+    }
+
+    private func failed(_ id: ConnectionID, _ error: DialError) {
+        dials[id] = nil
+        totals.connectionsFailed += 1
+        hasNews = true
+        context.emit(.connectionFailed(address: error.address?.description, reason: error.description))
+        if error.isCertificateRefused {
+            perform(lifecycle.retiring(id, .credential(reason: RetireCause.certificateRefused), now: now))
+        }
+        perform(lifecycle.closed(id, now: now))
+    }
+
+    // MARK: What others learn
+
+    private func announce() {
+        let state = lifecycle.state
+        let isNew = context.board.state != state
+        context.board.show { board in
+            board.state = state
+            (board.queuedNow, board.queuedSoon, board.queuedBulk) = (queue.count(.now), queue.count(.soon), queue.count(.bulk))
+        }
+        if hasNews, isNew || isOver || lastShown.map({ now >= $0 + Self.interval }) ?? true {
+            (hasNews, lastShown) = (false, now)
+            for open in open {
+                totals.add(open.connection.totals)
+                open.connection.totals = APNsPoolSnapshot.Totals()
+            }
+            let connections = open.map { $0.connection.shown }
+            context.board.show { board in
+                board.connections = connections
+                board.totals = totals
+            }
+        }
+        if isNew { context.emit(.stateChanged(state)) }
+    }
+
+    /// All that became finished in this round, at once: to whoever takes it each call is a lock, and maybe a wake-up.
+    private func handOver() {
+        guard !finished.isEmpty else { return }
+        context.onFinished(finished)
+        finished.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Time
+
+    /// By the system's clock: the pool's own may be a test's.
+    private var due: ContinuousClock.Instant? {
+        nextTick = lifecycle.nextWake(now: now, lastWork: lastWork)
+        var next = Earliest()
+        next.note(nextTick)
+        next.note(nextSweep)
+        next.note(cutOff)
+        for open in open { next.note(open.connection.due) }
+        for dial in dials.values { next.note(dial.deadline) }
+        if hasNews, let lastShown { next.note(lastShown + Self.interval) }
+        return next.moment.map { ContinuousClock.now + max(.zero, $0 - now) }
+    }
+}
+
+private struct Earliest {
+    private(set) var moment: ContinuousClock.Instant?
+
+    mutating func note(_ other: ContinuousClock.Instant?) {
+        guard let other else { return }
+        moment = min(moment ?? other, other)
+    }
+}
+
+extension PoolLifecycle.Rules {
+    init(_ configuration: APNsPoolConfiguration) {
+        self.init(
+            size: PoolSize.Rules(
+                minimum: max(1, configuration.connections), maximum: max(1, configuration.connections, configuration.maximumConnections),
+                growAfter: configuration.growAfter, shrinkAfter: configuration.shrinkAfter), stagger: configuration.stagger,
+            patience: configuration.patience,
+            stableAge: configuration.stableAge, idleLimit: configuration.idleLimit, backoffBase: configuration.backoffBase,
+            backoffCap: configuration.backoffCap, probeBase: configuration.probeBase, probeCap: configuration.probeCap,
+            breakerBase: configuration.breakerBase)
+    }
+}

@@ -1,0 +1,69 @@
+import PushModel
+import Testing
+
+@testable import APNs
+
+@Suite("What connections give back")
+struct ShareTests {
+    private func refused(by connections: ConnectionID...) -> Share {
+        var share = Share.make(.make(3))
+        share.refusedBy = connections
+        return share
+    }
+
+    @Test func goesToAConnectionThatDidNotRefuseIt() {
+        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100)
+        queue.putBack(refused(by: 1, 2))
+        var taken: [Share] = []
+        for id in 1...2 {
+            #expect(!queue.hasWork(for: id, .now))
+            queue.take(for: id, maximum: 10, reservedForNow: 0, into: &taken)
+        }
+        #expect(taken.isEmpty)
+        queue.take(for: 3, maximum: 10, reservedForNow: 0, into: &taken)
+        #expect(taken.map(\.requests.count) == [3])
+    }
+
+    @Test func comesBackWhenNoConnectionMayHaveIt() {
+        func mayBeResent(_ refusers: [ConnectionID], usable: Set<ConnectionID>) -> Bool {
+            var share = Share.make(.make(3))
+            share.refusedBy = refusers
+            return share.mayBeResent(after: refusers[refusers.count - 1], usable: usable)
+        }
+        #expect(!mayBeResent([1], usable: [1]), "there is no other")
+        #expect(mayBeResent([1], usable: [1, 2]))
+        #expect(!mayBeResent([1, 2], usable: [1, 2]))
+        #expect(mayBeResent([1, 2, 3], usable: Set(1...9)), "the third time at once")
+        #expect(!mayBeResent([1, 2, 3, 4], usable: Set(1...9)), "and not a fourth")
+        #expect(mayBeResent([1], usable: []), "a connection that ended is being replaced")
+    }
+}
+
+@Suite("A batch and its answers")
+struct BatchLedgerTests {
+    @Test func itIsWholeOnceAndOnlyOnce() {
+        let ledger = BatchLedger(.make(5))
+        var first = [0, 1].map { APNsAnswer(index: $0, sentAt: 1, result: .accepted) }
+        var second = [4].map { APNsAnswer(index: $0, sentAt: 1, result: .unknown(.timedOut)) }
+        var third = [2, 3].map { APNsAnswer(index: $0, sentAt: nil, result: .notSent(.refused)) }
+        let results = [ledger.settle(&first), ledger.settle(&second), ledger.settle(&third)]
+        #expect(results.map { $0 == nil } == [true, true, false])
+        #expect(results[2]?.answers.map(\.index).sorted() == [0, 1, 2, 3, 4])
+        #expect(first.isEmpty && second.isEmpty && third.isEmpty)
+    }
+
+    @Test func neighboursGivenBackOneByOneBecomeOneShareAgain() {
+        let (one, other) = (Share.make(.make(10, tag: 1)), Share.make(.make(3, tag: 2)))
+        func piece(_ share: Share, _ range: Range<Int>, refusedBy: [ConnectionID] = [1]) -> Share {
+            var piece = share
+            piece.requests = range
+            piece.refusedBy = refusedBy
+            return piece
+        }
+        let joined = Share.joined([
+            piece(one, 7..<8), piece(one, 6..<7), piece(other, 2..<3), piece(one, 5..<6), piece(other, 0..<1),
+            piece(one, 8..<10, refusedBy: []),
+        ])
+        #expect(joined.map(\.requests) == [5..<8, 8..<10, 0..<1, 2..<3])
+    }
+}
