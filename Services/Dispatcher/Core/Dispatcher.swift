@@ -72,7 +72,7 @@ package struct Dispatcher: Sendable {
         rules.confirmPatience = Int64(settings.confirmPatience)
         rules.parkingPatience = settings.parkingPatience
         let loop = CoreLoop(
-            inbox: inbox, wakeUp: wakeUp, topology: topology,
+            inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(
                 pools: pools, publisher: publisher, markers: markers, jobs: jobs, control: control,
                 startTaking: {

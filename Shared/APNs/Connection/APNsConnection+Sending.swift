@@ -3,7 +3,7 @@ import OpenSSL
 import PushModel
 
 extension APNsConnection {
-    /// Takes as many requests as there are free streams, and hands them to HTTP/2.
+    /// Takes as many requests as there are free streams, and hands them to HTTP/2 (docs/path.md, step 7).
     mutating func fill(_ queue: inout LaneQueue) {
         while ending == nil {
             let free = state.freeStreams

@@ -40,31 +40,23 @@ package enum APNsReason: String, Sendable, CaseIterable {
     case shutdown = "Shutdown"
 }
 
-/// Whose fault an answer is. Where Apple's text leaves two, the table has the one that never destroys anything.
-package enum APNsFault: String, Sendable, CaseIterable {
-    /// The device token; or the wrong environment or topic, hence the caller's brake.
-    case token
+/// What an answer means for the delivery. Where Apple's text leaves two, the table has the one that never destroys anything.
+package enum APNsEffect: Sendable, CaseIterable {
+    case accepted
+    /// The token is retired.
+    case tokenGone
+    /// The token, its environment or its topic: hence the caller's brake.
+    case tokenRejected
     /// The payload or a header of this message.
-    case job
-    /// Key, certificate or team.
-    case credential
-    /// Topic or set-up of the app.
-    case configuration
-    /// This connection; the message is innocent.
-    case connection
+    case rejected
+    /// Key, certificate, team, topic or the app's set-up: only a person mends it.
+    case misconfigured
     /// Too many to one device.
-    case rate
-    case apple
-}
-
-/// When the same message may be sent again.
-package enum APNsRetry: String, Sendable, CaseIterable {
-    case never
-    /// Only after a person has mended something.
-    case afterFix
-    case onNewConnection
-    /// After a delay that grows.
-    case later
+    case throttled
+    /// This connection; the message is innocent, and another connection will do.
+    case connectionFault
+    /// APNs itself has one.
+    case serverFault
 }
 
 /// What a connection does because of an answer or a GOAWAY.
@@ -80,17 +72,15 @@ package enum APNsConnectionReaction: String, Sendable, CaseIterable {
 }
 
 extension APNsReason {
-    /// What one reason means. The status is Apple's; whose fault it is and what follows is our reading of Apple's words.
+    /// What one reason means. The status is Apple's; what follows is our reading of Apple's words.
     package struct Row: Equatable, Sendable {
         package let status: Int
-        package let fault: APNsFault
-        package let retry: APNsRetry
+        package let effect: APNsEffect
         package let reaction: APNsConnectionReaction
 
-        fileprivate init(_ status: Int, _ fault: APNsFault, _ retry: APNsRetry, _ reaction: APNsConnectionReaction = .keep) {
+        fileprivate init(_ status: Int, _ effect: APNsEffect, _ reaction: APNsConnectionReaction = .keep) {
             self.status = status
-            self.fault = fault
-            self.retry = retry
+            self.effect = effect
             self.reaction = reaction
         }
     }
@@ -99,37 +89,33 @@ extension APNsReason {
         switch self {
         case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .duplicateHeaders, .invalidPushType, .missingDeviceToken,
             .payloadEmpty:
-            Row(400, .job, .never)
-        case .badDeviceToken, .deviceTokenNotForTopic: Row(400, .token, .never)
-        case .badTopic, .missingTopic: Row(400, .configuration, .afterFix)
-        case .topicDisallowed: Row(400, .configuration, .afterFix)
-        case .idleTimeout: Row(400, .connection, .onNewConnection, .retire)
+            Row(400, .rejected)
+        case .badDeviceToken, .deviceTokenNotForTopic: Row(400, .tokenRejected)
+        case .badTopic, .missingTopic, .topicDisallowed: Row(400, .misconfigured)
+        case .idleTimeout: Row(400, .connectionFault, .retire)
         case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken, .badEnvironmentKeyIDInToken,
             .badEnvironmentKeyInToken:
-            Row(403, .credential, .afterFix, .pausePool)
-        case .expiredProviderToken, .unrelatedKeyIDInToken: Row(403, .connection, .onNewConnection, .replaceForToken)
+            Row(403, .misconfigured, .pausePool)
+        case .expiredProviderToken, .unrelatedKeyIDInToken: Row(403, .connectionFault, .replaceForToken)
         // Said of an action, not of the key: pausing everything for it would let one request stop an app.
-        case .forbidden: Row(403, .credential, .never)
-        case .badPath: Row(404, .job, .never)
-        case .methodNotAllowed: Row(405, .job, .never)
-        case .expiredToken, .unregistered: Row(410, .token, .never)
-        case .payloadTooLarge: Row(413, .job, .never)
-        case .tooManyProviderTokenUpdates: Row(429, .connection, .later, .retire)
-        case .tooManyRequests: Row(429, .rate, .later)
-        case .internalServerError: Row(500, .apple, .later, .retire)
-        case .serviceUnavailable, .serviceUnavailableSpaced: Row(503, .apple, .later, .retire)
-        case .shutdown: Row(503, .apple, .onNewConnection, .retire)
+        case .forbidden: Row(403, .misconfigured)
+        case .badPath: Row(404, .rejected)
+        case .methodNotAllowed: Row(405, .rejected)
+        case .expiredToken, .unregistered: Row(410, .tokenGone)
+        case .payloadTooLarge: Row(413, .rejected)
+        // The token of our connections is the fault, and time mends it.
+        case .tooManyProviderTokenUpdates: Row(429, .misconfigured, .retire)
+        case .tooManyRequests: Row(429, .throttled)
+        case .internalServerError: Row(500, .serverFault, .retire)
+        case .serviceUnavailable, .serviceUnavailableSpaced: Row(503, .serverFault, .retire)
+        case .shutdown: Row(503, .connectionFault, .retire)
         }
     }
 }
 
 /// What an answer means to whoever sent the request.
 package struct APNsMeaning: Equatable, Sendable {
-    /// The status that the reason belongs to; APNs' own where the reason is unknown.
-    package let status: Int
-    /// nil for 200 and for answers that are nobody's fault.
-    package let fault: APNsFault?
-    package let retry: APNsRetry
+    package let effect: APNsEffect
     package let reaction: APNsConnectionReaction
     /// APNs knew who we are: the connection may use more than one stream (docs/apns.md, Streams).
     package let isAuthenticated: Bool
@@ -140,17 +126,17 @@ package struct APNsMeaning: Equatable, Sendable {
     package init(status: Int, reason: String?) {
         isAuthenticated = status != 403
         if !(200..<300).contains(status), let row = reason.flatMap(APNsReason.init(rawValue:))?.row {
-            (self.status, fault, retry, reaction) = (row.status, row.fault, row.retry, row.reaction)
+            (effect, reaction) = (row.effect, row.reaction)
             return
         }
-        self.status = status
-        switch status {
-        case 200..<300: (fault, retry, reaction) = (nil, .never, .keep)
-        case 403: (fault, retry, reaction) = (.credential, .afterFix, .keep)
-        case 410: (fault, retry, reaction) = (.token, .never, .keep)
-        case 429: (fault, retry, reaction) = (.rate, .later, .keep)
-        case 400..<500: (fault, retry, reaction) = (.job, .never, .keep)
-        default: (fault, retry, reaction) = (.apple, .later, .retire)
-        }
+        (effect, reaction) =
+            switch status {
+            case 200..<300: (.accepted, .keep)
+            case 403: (.misconfigured, .keep)
+            case 410: (.tokenGone, .keep)
+            case 429: (.throttled, .keep)
+            case 400..<500: (.rejected, .keep)
+            default: (.serverFault, .retire)
+            }
     }
 }

@@ -46,7 +46,8 @@ extension DispatcherBenchmark.Compare {
         _ jobs: Int, of deliveriesPerJob: Int, app: String = "shop", by pids: [Int32], on broker: BrokerOptions, answerMilliseconds: Int = 0
     ) async throws -> Sample {
         let load = try LoadOptions.parse([
-            "--jobs", "\(jobs)", "--deliveries-per-job", "\(deliveriesPerJob)", "--answer-milliseconds", "\(answerMilliseconds)", "--app", app,
+            "--jobs", "\(jobs)", "--deliveries-per-job", "\(deliveriesPerJob)", "--answer-milliseconds", "\(answerMilliseconds)", "--app",
+            app,
         ])
         for pid in pids { kill(pid, SIGSTOP) }
         defer { for pid in pids { kill(pid, SIGCONT) } }

@@ -161,7 +161,7 @@ struct ControlTests {
     @Test("Where the stream is read from another node than the one that confirms, only a marker lets sending go on")
     func otherNode() throws {
         let bench = try CoreBench()
-        bench.core.readsWhereItPublishes = false
+        bench.core.control.readsWhereItPublishes = false
         for tag in [1, 2] as [UInt64] {
             bench.tick(after: CoreRules.standardConfirmPatience - 1)
             #expect(bench.gate.isOpen)
@@ -173,7 +173,7 @@ struct ControlTests {
             try bench.returnMarker()
             #expect(bench.gate.isOpen)
         }
-        #expect(bench.core.tally.controlDoubts == 0)
+        #expect(bench.core.effects.tally.controlDoubts == 0)
     }
 
     @Test("When the broker does not confirm, nothing more is sent until a new marker has made the round")
@@ -189,7 +189,7 @@ struct ControlTests {
             bench.others.contains {
                 if case .note(.controlUncertain(let reason)) = $0 { reason.contains("BROKER_CONFIRM_PATIENCE_MILLISECONDS") } else { false }
             })
-        #expect(bench.core.tally.controlDoubts == 1)
+        #expect(bench.core.effects.tally.controlDoubts == 1)
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
         #expect(bench.submitted.isEmpty)
         try bench.returnMarker()

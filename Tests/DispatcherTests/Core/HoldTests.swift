@@ -120,7 +120,7 @@ struct HoldTests {
         try giveBack(bench, tag: 2, after: 1_999)
         #expect(bench.submitted.isEmpty)
         try giveBack(bench, tag: 3, after: 1)
-        #expect(bench.core.holds.isEmpty)
+        #expect(bench.core.control.holds.isEmpty)
         #expect(bench.submitted.count == 1)
     }
 
@@ -133,11 +133,11 @@ struct HoldTests {
         bench.tick(after: 40 * hours)
         bench.obey(hold(.app(Fixture.shop), at: bench.now))
         bench.tick(after: 40 * hours)
-        #expect(bench.core.holds.count == 1)
+        #expect(bench.core.control.holds.count == 1)
         bench.take(Fixture.job([Fixture.delivery(1)], expiresAt: bench.now + hours))
         #expect(bench.submitted.isEmpty)
         bench.obey(.unhold(id: id, at: bench.now), hold(.app(Fixture.shop), at: bench.now + 1))
-        #expect(bench.core.holds.isEmpty, "two processes tell, and the later word need not be the newer one")
+        #expect(bench.core.control.holds.isEmpty, "two processes tell, and the later word need not be the newer one")
     }
 
     @Test("A dispatcher that starts knows every hold before it takes a job, and waits for no lifted one")

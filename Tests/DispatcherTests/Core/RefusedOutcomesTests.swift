@@ -34,7 +34,7 @@ struct RefusedOutcomesTests {
         #expect(bench.published.flatMap(\.messages).map(\.fallbackExchange) == [bench.topology.waitingOutcomesExchange])
         bench.confirmNext(.confirmedElsewhere)
         #expect(bench.acknowledged.map(\.tag) == [1])
-        #expect(bench.core.refused.isEmpty)
+        #expect(bench.core.book.refused.isEmpty)
     }
 
     @Test("Nothing is sent until the broker takes one of them again, which is asked once a second; then what waited is sifted and sent")
@@ -97,7 +97,7 @@ struct RefusedOutcomesTests {
         #expect(bench.retries().map(\.attempt) == [0, 0])
         Self.settleAll(bench)
         #expect(bench.acknowledged.map(\.tag) == [1, 2, 3])
-        #expect(bench.core.jobs.isEmpty && bench.core.ledger.isEmpty)
+        #expect(bench.core.jobs.isEmpty && bench.core.book.ledger.isEmpty)
     }
 
     @Test("What is answered meanwhile is reported and retried as ever")
@@ -111,7 +111,7 @@ struct RefusedOutcomesTests {
         #expect(bench.events.map(\.outcome) == [.throttled, .tokenGone])
         Self.settleAll(bench)
         #expect(bench.acknowledged.map(\.tag).sorted() == [1, 2, 3])
-        #expect(bench.core.refused.isEmpty, "nothing is kept here")
+        #expect(bench.core.book.refused.isEmpty, "nothing is kept here")
     }
 
     @Test("If nothing takes them, they are published again until something does", arguments: [PublishFailure.nacked, .unroutable])
@@ -141,7 +141,7 @@ struct RefusedOutcomesTests {
         bench.handle(.controlConnection(isUp: false))
         bench.tick(after: 5_000)
         bench.confirmNext()
-        #expect(bench.core.outcomeRefusal == nil)
+        #expect(bench.core.book.refusal == nil)
         #expect(!bench.gate.isOpen && bench.submitted.isEmpty)
         bench.handle(.controlConnection(isUp: true))
         try bench.returnMarker()
@@ -154,19 +154,21 @@ struct RefusedOutcomesTests {
         bench.take(Fixture.message(Array("poison".utf8)))
         #expect(bench.deadLetters.count == 1)
         bench.confirmNext(.failed(.nacked))
-        #expect(bench.gate.isOpen && bench.core.outcomeRefusal == nil)
+        #expect(bench.gate.isOpen && bench.core.book.refusal == nil)
         bench.obey(.hold(id: .random(), scope: .app(Fixture.other), endsAt: nil, at: bench.now))
         bench.take(Fixture.job([Fixture.delivery(1)], app: Fixture.other), tag: 2)
         bench.settleNext { $0.exchange == bench.topology.outcomesExchange ? .confirmed : .failed(.nacked) }
-        #expect(bench.gate.isOpen && bench.core.outcomeRefusal == nil)
+        #expect(bench.gate.isOpen && bench.core.book.refusal == nil)
     }
 
-    @Test("A stop gives back what was not sent, and asks no more")
+    @Test("A stop passes on what was not sent, and asks no more")
     func stops() throws {
         let bench = try Self.refusedBench()
         bench.take(Fixture.job([Fixture.delivery(2)]), tag: 2)
         bench.handle(.stop)
-        #expect(bench.givenBack.map(\.tag) == [2])
+        #expect(bench.retries(after: .oneSecond).count == 1)
+        bench.confirmNext()
+        #expect(bench.acknowledged.last?.tag == 2)
         bench.tick(after: 2_000)
         #expect(bench.published.isEmpty && bench.core.isDrained)
     }

@@ -230,7 +230,7 @@ extension SimulatedWorld {
             default: break
             }
         }
-        if core.outcomeRefusal != nil { breach("delivery \(request.id.low) was sent although its outcome would be refused") }
+        if core.book.refusal != nil { breach("delivery \(request.id.low) was sent although its outcome would be refused") }
         if !isControlConnected { breach("delivery \(request.id.low) was sent without a control stream") }
         account.licence = nil
         deliveries[request.id] = account

@@ -324,7 +324,8 @@ struct SimulatedWorld {
 
     mutating func handle(_ event: CoreEvent) {
         core.handle(event, at: now)
-        if roll(3) > 0 { core.flush(at: now) }
+        while core.hasWork, isFair || roll(8) > 0 { core.beginNext(at: now) }
+        if roll(3) > 0 { core.flush() }
         perform()
     }
 

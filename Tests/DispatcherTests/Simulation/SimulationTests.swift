@@ -191,9 +191,20 @@ extension SimulatedWorld {
             case 21: if roll(3) == 0 { changeCredentials() }
             case 22: if roll(8) == 0 { beBusy(step) }
             case 23: if roll(4) == 0 { refusesOutcomes.toggle() }
+            case 24: if roll(2) == 0 { catchUp() }
             default: tick(Int64([1, 20, 300, 1_200, 40_000][roll(5)]))
             }
         }
+    }
+
+    /// Nothing is late for a moment: the marker makes its round, and what the stream said before is in force for the jobs that come now.
+    mutating func catchUp() {
+        if !isControlConnected { toggleControl() }
+        for _ in 0..<4 {
+            settlePublication()
+            readControl(upTo: .max)
+        }
+        deliverJobs()
     }
 
     /// For some seconds one pool has more to do than streams for it, and nothing fails: long enough to grow.

@@ -34,7 +34,8 @@ final class CoreBench {
     /// Performs an event and whatever the thread would do when nothing else waits.
     func handle(_ event: CoreEvent, flush: Bool = true) {
         core.handle(event, at: now)
-        if flush { core.flush(at: now) }
+        while core.hasWork { core.beginNext(at: now) }
+        if flush { core.flush() }
         sort(core.takeActions())
     }
 

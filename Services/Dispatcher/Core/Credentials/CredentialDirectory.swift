@@ -66,6 +66,16 @@ struct CredentialDirectory: Sendable {
         return index
     }
 
+    mutating func numbered(_ scope: HoldScope) -> HoldBook.Scope {
+        switch scope {
+        case .everything: .everything
+        case .lane(let lane): .lane(lane)
+        case .app(let app): .app(number(of: app))
+        case .appLane(let app, let lane): .appLane(number(of: app), lane)
+        case .notification(let app, let notification): .notification(number(of: app), notification)
+        }
+    }
+
     /// Some credential names the app.
     func serves(_ app: AppSlug) -> Bool {
         indices[app].map { places[Int($0)].isServed } ?? false

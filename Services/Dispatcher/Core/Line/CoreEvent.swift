@@ -103,4 +103,24 @@ struct CoreTally: Equatable, Sendable {
     /// Times that sending stopped because the control stream might be late.
     var controlDoubts = 0
     var isEmpty: Bool { self == CoreTally() }
+
+    mutating func taken(_ job: borrowing JobInProgress, at now: Int64) {
+        jobsTaken[job.job.lane, default: 0] += 1
+        deliveriesTaken += job.job.deliveries.count
+        if job.isFirstTry { queued.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt))) }
+    }
+
+    mutating func decided(_ job: borrowing JobInProgress, at now: Int64) {
+        if job.isFirstTry { finished.append(Finished(lane: job.job.lane, milliseconds: max(0, now - job.job.acceptedAt))) }
+    }
+
+    /// - Parameter app: nil where no credential names it.
+    mutating func count(_ event: OutcomeGatherer.Gathered, app: AppSlug?) {
+        func kind(_ reason: String) -> Outcome {
+            Outcome(app: app, outcome: event.outcome, isFinal: event.isFinal, reason: reason)
+        }
+        // The most frequent one by far has no reason.
+        guard event.outcome != .accepted else { return outcomes[kind(OutcomeReason.none), default: 0] += event.deliveries.count }
+        for delivery in event.deliveries { outcomes[kind(OutcomeReason.label(delivery.reason)), default: 0] += 1 }
+    }
 }

@@ -5,164 +5,178 @@ import PushModel
 /// What the dispatcher knows and decides, as a state machine: events in, actions out, time given. It never waits, locks for long, or talks to
 /// anybody; one thread owns it (``CoreLoop``).
 ///
-/// A job's path is in `DispatcherCore+Line.swift`, from its arrival to its acknowledgement.
+/// It wires parts that each own what they know: ``Scheduler`` (which job is begun next), ``ControlFollower`` (fences, cancels, holds),
+/// ``Planner`` (what becomes of a delivery), ``SettlementBook`` (what each job still owes the broker). A job's path is in
+/// `DispatcherCore+Path.swift`, from its arrival to its acknowledgement.
 struct DispatcherCore {
     let rules: CoreRules
-    var directory: CredentialDirectory
     let gate: ControlGate
-    var random: SplitMix64
+    var directory: CredentialDirectory
+    var scheduler: Scheduler
+    var control: ControlFollower
+    var planner: Planner
+    var book: SettlementBook
 
     /// Jobs of which some delivery is undecided.
     var jobs: [UInt64: JobInProgress] = [:]
-    var ledger = SettlementLedger<Receipt>()
-    var gathered = OutcomeGatherer()
     var decoder = PushJobDecoder()
-    /// What the next flush publishes.
-    var outbox: [OutboundMessage] = []
-    /// What the broker has not confirmed.
-    var publications: [PublicationNumber: Publication] = [:]
-    var lastPublication: PublicationNumber = 0
-    var lastFlush: Int64 = 0
-    /// What the broker did not take; published again once `refusedUntil` has passed.
-    var refused: [OutboundMessage] = []
-    var refusedUntil: Int64 = 0
-    /// Not nil while the broker refuses outcomes: then nothing is sent.
-    var outcomeRefusal: OutcomeRefusal?
-
-    var holds = HoldBook()
     var holdPace = HoldPace()
     var throttled = ThrottledDevices()
-    /// Apps whose pool is slow and that hold too many of a lane's jobs; looked at with every tick.
-    var crowding: Set<LaneShare> = []
-    /// Deliveries that a pool has had for long, at the last tick.
-    var slowDeliveries: [Lane: Int] = [:]
-
-    var control = ControlStanding.disconnected
-    /// The connection that reads the control stream and the one that publishes are at the same node.
-    var readsWhereItPublishes = true
-    /// The log says that the control stream is uncertain, and not yet that it is certain again.
-    var isDoubtNoted = true
-    /// When the marker was published that came back last.
-    var controlProven: Int64 = 0
-    /// When something of the control stream was read last, or its connection came up.
-    var controlRead: Int64 = 0
-    var hasStartedTaking = false
-    var isStopping = false
-    var lastForgotten: Int64 = 0
-
-    var actions: [CoreAction] = []
-    var tally = CoreTally()
+    private var hasStartedTaking = false
+    private(set) var isStopping = false
+    /// Of the event that is being handled, in UNIX milliseconds.
+    var now: Int64 = 0
+    var effects = CoreEffects()
 
     init(rules: CoreRules, directory: CredentialDirectory, gate: ControlGate, seed: UInt64) {
         self.rules = rules
         self.directory = directory
         self.gate = gate
-        random = SplitMix64(seed: seed)
+        scheduler = Scheduler(rules: rules)
+        control = ControlFollower(rules: rules, gate: gate)
+        planner = Planner(retries: rules.retries, secondCopyAge: rules.secondCopyAge, seed: seed)
+        book = SettlementBook(rules: rules)
     }
 
     /// - Parameter now: UNIX milliseconds.
     mutating func handle(_ event: CoreEvent, at now: Int64) {
+        self.now = now
         switch event {
-        case .jobsReceived(let messages): take(messages, at: now)
-        case .batchFinished(let finished): finish(finished, at: now)
-        case .published(let number, let outcomes): confirm(number, outcomes, at: now)
-        case .markerPublished(let marker): markerPublished(marker, at: now)
-        case .controlReceived(let messages): obey(messages, at: now)
+        case .jobsReceived(let messages): receive(messages)
+        case .batchFinished(let finished): finish(finished)
+        case .published(let number, let outcomes): confirm(number, outcomes)
+        case .markerPublished(let marker): control.markerPublished(marker, at: now)
+        case .controlReceived(let messages): follow(messages)
         case .jobsConnection(isUp: true): break
         case .jobsConnection(isUp: false): forgetReceipts()
-        case .controlConnection(let isUp): controlConnection(isUp: isUp, at: now)
+        case .controlConnection(let isUp): control.connection(isUp: isUp, at: now, &effects)
         case .credentialsChanged(let plan): adopt(plan)
-        case .stop: stop(at: now)
+        case .stop: stop()
         }
-        if gathered.isFull { flush(at: now) }
+        if book.isFull { flush() }
     }
 
     /// Regularly, and whenever the thread woke for nothing.
     mutating func tick(at now: Int64) {
-        publishRefused(at: now)
-        probeOutcomes(at: now)
-        sendHeartbeat(at: now)
-        doubtControl(at: now)
-        moveParked(at: now)
-        endHolds(at: now)
-        forgetControl(at: now)
-        measureCrowding(at: now)
-        flush(at: now)
+        self.now = now
+        book.tick(at: now, isStopping: isStopping)
+        if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: now) }
+        if control.tick(at: now, oldestUnconfirmed: book.oldestUnconfirmed, &effects) { holdsChanged() }
+        moveWaiting()
+        throttled.forget(now: now)
+        scheduler.measure(jobs.values, at: now)
+        flush()
     }
 
-    /// Deliveries of a lane that may be begun. A stop gives back whatever waits.
-    func room(_ lane: Lane) -> Int {
-        isStopping ? .max : (rules.deliveries[lane] ?? 1) - ledger.deliveriesAtWork[lane, default: 0] + slowDeliveries[lane, default: 0]
-    }
+    /// When nothing else waits.
+    mutating func flushIfDue(at now: Int64) { book.flushIfDue(at: now, serving: directory, &effects) }
+
+    mutating func flush() { book.flush(at: now, serving: directory, &effects) }
 
     mutating func takeActions() -> [CoreAction] {
         var taken: [CoreAction] = []
-        if !actions.isEmpty { swap(&taken, &actions) }
+        if !effects.actions.isEmpty { swap(&taken, &effects.actions) }
         return taken
     }
 
     mutating func takeTally() -> CoreTally {
-        defer { tally = CoreTally() }
-        return tally
+        defer { effects.tally = CoreTally() }
+        return effects.tally
     }
 
     /// Nothing is undecided, unconfirmed or unacknowledged: after a stop, the end.
-    var isDrained: Bool {
-        jobs.isEmpty && publications.isEmpty && refused.isEmpty && outbox.isEmpty && gathered.count == 0 && ledger.isEmpty
+    var isDrained: Bool { jobs.isEmpty && book.isEmpty }
+
+    /// While the control stream is uncertain, or the broker refuses outcomes, nothing is sent.
+    var maySend: Bool { control.position == .current && book.refusal == nil }
+
+    // MARK: The control stream
+
+    private mutating func follow(_ messages: [ReceivedMessage]) {
+        let change = control.read(messages, &directory, at: now, &effects)
+        for cancelled in change.cancelled {
+            for job in jobs.values where job.app == cancelled.app && job.job.notification == cancelled.notification {
+                gate.stop(job.number, because: .cancelled)
+            }
+        }
+        if change.holdsChanged { holdsChanged() }
+        guard change.isCaughtUp else { return }
+        if !hasStartedTaking && !isStopping {
+            hasStartedTaking = true
+            effects.actions.append(.startTaking)
+        }
+        goOn()
+    }
+
+    /// What pools have not sent of jobs that are held now comes back; of jobs that are held no more it is sent.
+    private func holdsChanged() {
+        guard !control.holds.isEmpty else { return gate.hold([]) }
+        gate.hold(Set(jobs.values.filter { !$0.isStale && hold(on: $0) != nil }.map(\.number)))
+    }
+
+    func hold(on job: borrowing JobInProgress) -> HoldBook.Hold? {
+        control.holds.hold(app: job.app, lane: job.job.lane, notification: job.job.notification)
+    }
+
+    /// Sends what waits here, unless something else still keeps it.
+    mutating func goOn() {
+        guard maySend else { return }
+        gate.open()
+        sendWaiting()
+    }
+
+    // MARK: Credentials
+
+    /// What is sent from now on goes to the new pools. The old ones finish what they have; what they had not sent comes back, and is sent again
+    /// after the shortest wait.
+    private mutating func adopt(_ plan: CredentialPlan) {
+        // A stop closes every pool there is, and nothing more is sent.
+        guard !isStopping else { return }
+        let retired = directory.adopt(plan)
+        if !retired.isEmpty { effects.actions.append(.retirePools(retired)) }
+    }
+
+    // MARK: Ends: of this process, and of the connection that brought the jobs
+
+    /// Promise 11: nothing new is taken; what is in flight is finished; what was not begun goes back, and what was not sent goes on as a retry.
+    private mutating func stop() {
+        guard !isStopping else { return }
+        isStopping = true
+        effects.actions.append(.stopTaking)
+        effects.actions.append(.shutDownPools)
+        giveBack(scheduler.removeAll().map(\.receipt))
+        moveWaiting()
+    }
+
+    /// Nothing happened to these: the broker delivers them to another dispatcher.
+    mutating func giveBack(_ receipts: [Receipt]) {
+        guard !receipts.isEmpty else { return }
+        effects.tally.givenBack += receipts.count
+        effects.actions.append(.giveBack(receipts))
+    }
+
+    /// The broker delivers every unacknowledged job anew. What has not left is that copy's business.
+    private mutating func forgetReceipts() {
+        _ = scheduler.removeAll()
+        book.forgetReceipts()
+        if !jobs.isEmpty { effects.actions.append(.note(.jobsForgotten(count: jobs.count))) }
+        for number in jobs.keys.sorted() {
+            guard var job = jobs.removeValue(forKey: number) else { continue }
+            job.isStale = true
+            job.pending.subtract(job.waiting)
+            job.waiting = DeliverySet()
+            guard !job.pending.isEmpty else {
+                gate.forget(number)
+                continue
+            }
+            gate.stop(number, because: .held)
+            jobs[number] = job
+        }
     }
 }
 
-/// The numbers that the core goes by.
-struct CoreRules: Sendable {
-    /// The longest that outcomes are gathered while the broker is busy, in milliseconds.
-    static let gatheringPause: Int64 = 4
-    /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
-    static let standardConfirmPatience: Int64 = 650
-    /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
-    static let standardParkingPatience: Int64 = 60_000
-
-    var topology: Topology
-    /// CloudEvents `source` of our outcomes.
-    var source: String
-    var retries = RetryPlan(maximumAttempts: 10)
-    /// How many deliveries of a lane may be at work: while its pool is slow, one app may hold half of them.
-    var deliveries: [Lane: Int] = [.now: 20_000, .soon: 20_000, .bulk: 400]
-    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half of them.
-    var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
-    /// A job that a pool has had for longer tells that the pool is slow.
-    var crowdingPatience: Int64 = 2_000
-    /// How often deliveries go to another pool at once because their credential was replaced, before they wait in a delayed queue.
-    var maximumResubmissions = 3
-    /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
-    var secondCopyAge: Int64 = 5_000
-    /// A confirmation that takes longer means that the control stream may be late as well.
-    var confirmPatience = CoreRules.standardConfirmPatience
-    /// Without a publication for so long, one is made to see whether it is confirmed.
-    var heartbeatInterval: Int64 = 200
-    /// The longest between the broker's confirmation of a marker and its arrival, while nothing else of the stream arrives.
-    var markerPatience: Int64 = 1_000
-    /// Jobs that wait longer than this for the control stream, or for room for outcomes, go to a delayed queue: the
-    /// broker gives no job an unlimited time.
-    var parkingPatience = CoreRules.standardParkingPatience
-    /// Pause before messages that the broker refused are published again.
-    var refusalPause: Int64 = 250
-    /// While outcomes are refused, how often one of them is published again to see whether there is room.
-    var probePause: Int64 = 1_000
-    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not told again since is over. One hour for clocks.
-    var controlMemory: Int64 = 73 * 3_600_000
-}
-
-/// A small generator, seeded, so that a simulation can be repeated. Its numbers decide about jitter only.
-struct SplitMix64: RandomNumberGenerator, Sendable {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
+/// What came of events, until it is taken.
+struct CoreEffects {
+    var actions: [CoreAction] = []
+    var tally = CoreTally()
 }

@@ -1,6 +1,7 @@
+import Broker
 import PushModel
 
-/// A job between being taken and being settled. Its receipt and what it owes are in the ``SettlementLedger``.
+/// A job between being taken and being settled. Its receipt and what it owes are in the ``SettlementBook``.
 struct JobInProgress {
     let number: UInt64
     let app: ControlState.AppIndex
@@ -11,30 +12,37 @@ struct JobInProgress {
 
     /// Deliveries that have neither an outcome nor a place in a retry message.
     var pending: DeliverySet
-    /// Pending ones that wait for the gate to open, and since when (UNIX milliseconds).
-    var parked = DeliverySet()
-    var parkedSince: Int64 = 0
-    /// Pending ones that a pool returned unsent because this process is stopping.
-    var returned = DeliverySet()
+    /// Pending ones that wait here, and since when (UNIX milliseconds).
+    var waiting = DeliverySet()
+    var waitingSince: Int64 = 0
     /// Those that are tried again in the other environment.
     var switched = DeliverySet()
     /// Those of which an attempt came to nothing here: that APNs could not take now, and that got no answer.
-    var failed = DeliverySet()
-    var unanswered = DeliverySet()
-    /// Times that pools gave something back because their credential was replaced.
-    var resubmissions = 0
+    private var failed = DeliverySet()
+    private var unanswered = DeliverySet()
     /// The hold because of which some of it was put aside here.
     var heldBy: PushID?
-    /// Something of it was reported or will be retried, so it can no longer be given back whole.
-    var hasResults = false
     /// The broker delivers it anew, because the connection that brought it is gone.
     var isStale = false
+    /// What is to be done about it, until it is done.
+    var steps = JobSteps()
+
+    init(number: UInt64, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, takenAt: Int64) {
+        self.number = number
+        self.app = app
+        self.job = job
+        self.headers = headers
+        self.takenAt = takenAt
+        pending = DeliverySet(all: job.deliveries.count)
+    }
 
     /// The number of the try that is being made.
     var attempt: Int { job.attempt + 1 }
     /// The number of the try before it, which made a delivery end as failed or unknown although this one never left. After a replay there may
     /// be none yet, and an end must bear a number of the new life.
     var lastAttempt: Int { max(1, job.attempt) }
+    var isFirstTry: Bool { job.attempt == 0 && headers.waits == 0 }
+
     /// An attempt that is to be tried again.
     mutating func note(_ outcome: PushJob.EarlierOutcome, _ index: Int) {
         switch outcome {
@@ -50,8 +58,46 @@ struct JobInProgress {
         return max(here, job.deliveries[index].earlierOutcome)
     }
 
-    /// Nothing of it is in a pool.
-    var isAtRest: Bool { pending.count == parked.count + returned.count }
+    /// A job of some of its deliveries.
+    func copy(of indices: [Int], attempt: Int) -> PushJob {
+        var copy = job
+        copy.deliveries = indices.map { index in
+            var delivery = switched.contains(index) ? job.deliveries[index].inOtherEnvironment : job.deliveries[index]
+            delivery.earlierOutcome = attempts(of: index)
+            return delivery
+        }
+        copy.attempt = attempt
+        return copy
+    }
+}
+
+/// Retries and dead letters that a job asks for, one message for each group. Mostly empty.
+struct JobSteps {
+    private(set) var retries: [(delay: RetryDelay, countsAsAttempt: Bool, indices: [Int])] = []
+    private(set) var deadLetters: [(reason: RetryPlan.EndReason, indices: [Int])] = []
+    /// Sent once more at once.
+    var secondCopies: [Int] = []
+    /// A pool gave them back because of a hold or of the gate.
+    var held = DeliverySet()
+    var draws = Planner.Draws()
+
+    var isEmpty: Bool { retries.isEmpty && deadLetters.isEmpty && secondCopies.isEmpty }
+
+    mutating func retry(_ index: Int, after delay: RetryDelay, countsAsAttempt: Bool) {
+        if let place = retries.firstIndex(where: { $0.delay == delay && $0.countsAsAttempt == countsAsAttempt }) {
+            retries[place].indices.append(index)
+        } else {
+            retries.append((delay, countsAsAttempt, [index]))
+        }
+    }
+
+    mutating func deadLetter(_ index: Int, because reason: RetryPlan.EndReason) {
+        if let place = deadLetters.firstIndex(where: { $0.reason == reason }) {
+            deadLetters[place].indices.append(index)
+        } else {
+            deadLetters.append((reason, [index]))
+        }
+    }
 }
 
 /// The headers of a job's message: kept through retries, so that a trace goes on, except what the broker added.
@@ -81,5 +127,15 @@ struct JobHeaders: Equatable, Sendable {
         if waits > 0 { headers[Self.waits] = String(waits) }
         headers[Self.heldBy] = heldBy?.description
         return headers
+    }
+}
+
+extension PushJob.Delivery {
+    /// The one try that an unproven environment allows.
+    fileprivate var inOtherEnvironment: PushJob.Delivery {
+        var other = self
+        other.environment = environment.other
+        other.environmentTrial = .made
+        return other
     }
 }

@@ -35,10 +35,10 @@ enum CredentialProof {
         let meaning = APNsMeaning(status: status, reason: reason)
         let text = reason ?? "\(status)"
         if !meaning.isAuthenticated { return .refused(reason: text) }
-        switch meaning.fault {
-        case .configuration: return .wrongTopic(reason: text)
-        case .apple, .connection: return .open
-        case .credential, .job, .rate, .token, nil: return .proven
+        switch meaning.effect {
+        case .misconfigured: return meaning.reaction == .keep ? .wrongTopic(reason: text) : .open
+        case .serverFault, .connectionFault: return .open
+        case .accepted, .tokenGone, .tokenRejected, .rejected, .throttled: return .proven
         }
     }
 

@@ -33,7 +33,6 @@ final class CoreLoop: Sendable {
 
     private let inbox: Mailbox<CoreEvent>
     private let wakeUp: WakeUp
-    private let topology: Topology
     private let makeCore: @Sendable () -> DispatcherCore
     private let peers: Peers
     private let deadlines: Deadlines
@@ -42,15 +41,13 @@ final class CoreLoop: Sendable {
     private let shared = Mutex(CoreStatus())
     private let isStopRequested = Atomic(false)
 
-    /// - Parameter topology: tells which jobs are of which lane.
     init(
-        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, topology: Topology, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
+        inbox: Mailbox<CoreEvent>, wakeUp: WakeUp, peers: Peers, deadlines: Deadlines, metrics: DispatcherMetrics,
         notes: NoteLog,
         makeCore: @escaping @Sendable () -> DispatcherCore
     ) {
         self.inbox = inbox
         self.wakeUp = wakeUp
-        self.topology = topology
         self.peers = peers
         self.deadlines = deadlines
         self.metrics = metrics
@@ -78,46 +75,37 @@ final class CoreLoop: Sendable {
         try poller.add(wakeUp.descriptor, key: 0, interest: .read)
         var core = makeCore()
         var events: [CoreEvent] = []
-        var waiting = WaitingJobs(topology: topology)
         var nextTick: Int64 = 0
         var end: ContinuousClock.Instant?
         while true {
             wakeUp.clear()
             let now = WallClock.milliseconds()
             inbox.takeAll(into: &events)
-            for event in events { receive(event, &waiting, &core, at: now) }
-            if let jobs = waiting.next(room: core.room) {
-                core.handle(.jobsReceived(jobs), at: now)
+            for event in events {
+                core.handle(event, at: now)
                 perform(core.takeActions())
             }
+            core.beginNext(at: now)
+            perform(core.takeActions())
             if now >= nextTick || nextTick - now > Self.tick {
-                core.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
+                core.control.readsWhereItPublishes = peers.control.peer == peers.publisher.peer
                 core.tick(at: now)
                 nextTick = now + Self.tick
             }
-            if !waiting.hasWork(room: core.room), inbox.count == 0 { core.flushIfDue(at: now) }
+            // Everything else is handled at once: what the control stream says holds for all jobs that wait.
+            let isBusy = core.hasWork
+            if !isBusy, inbox.count == 0 { core.flushIfDue(at: now) }
             perform(core.takeActions())
             report(&core)
             if core.isStopping {
-                if core.isDrained, waiting.isEmpty { return true }
+                if core.isDrained { return true }
                 let limit = end ?? ContinuousClock.now + deadlines.all
                 end = limit
                 if ContinuousClock.now >= limit { return false }
             }
-            guard !waiting.hasWork(room: core.room) else { continue }
-            _ = try poller.wait(timeout: .milliseconds(core.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
+            guard !isBusy else { continue }
+            _ = try poller.wait(timeout: .milliseconds(core.book.isHolding ? CoreRules.gatheringPause : max(1, nextTick - now)))
         }
-    }
-
-    /// Jobs wait, and everything else is handled at once: what the control stream says holds for all jobs that wait.
-    private func receive(_ event: CoreEvent, _ waiting: inout WaitingJobs, _ core: inout DispatcherCore, at now: Int64) {
-        switch event {
-        case .jobsReceived(let messages): return waiting.append(messages)
-        case .jobsConnection(isUp: false): waiting.removeAll()
-        default: break
-        }
-        core.handle(event, at: now)
-        perform(core.takeActions())
     }
 
     /// In their order, except that each pool gets all batches that come one after another in one call.
@@ -172,9 +160,9 @@ final class CoreLoop: Sendable {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
-            jobsInProgress: core.jobs.count, deliveriesAtWork: core.ledger.deliveriesAtWork, unconfirmed: core.publications.count,
-            holds: core.holds.count,
-            control: core.control, isControlElsewhere: !core.readsWhereItPublishes, outcomesRefusedSince: core.outcomeRefusal?.since,
+            jobsInProgress: core.jobs.count, deliveriesAtWork: core.book.ledger.deliveriesAtWork, unconfirmed: core.book.unconfirmed,
+            holds: core.control.holds.count, control: core.control.position,
+            isControlElsewhere: !core.control.readsWhereItPublishes, outcomesRefusedSince: core.book.refusal?.since,
             isStopping: core.isStopping)
         shared.withLock { $0 = status }
     }
@@ -187,7 +175,7 @@ struct CoreStatus: Equatable, Sendable {
     var deliveriesAtWork: [Lane: Int] = [:]
     var unconfirmed = 0
     var holds = 0
-    var control = ControlStanding.disconnected
+    var control = ControlPosition.disconnected
     /// The control stream is read at another broker node than the one that takes publishes.
     var isControlElsewhere = false
     /// UNIX milliseconds.

@@ -32,7 +32,7 @@ struct DispatcherReadiness: Sendable {
             ] + pools)
     }
 
-    private static func text(_ standing: ControlStanding) -> String {
+    private static func text(_ standing: ControlPosition) -> String {
         switch standing {
         case .disconnected: "not connected"
         case .catchingUp: "reading"

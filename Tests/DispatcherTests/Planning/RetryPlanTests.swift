@@ -93,7 +93,7 @@ struct RetryPlanTests {
         var random = SplitMix64(seed: 1)
         for cause in RetryCause.allCases {
             let decision = plan.decide(cause, lane: .now, attempt: 10, waits: 1000, now: 0, expiresAt: day, using: &random)
-            #expect((decision == .end(.attemptsUsedUp)) == cause.countsAsAttempt)
+            #expect((decision == .end(.attemptsUsedUp)) == cause.row.countsAsAttempt)
         }
     }
 
@@ -111,7 +111,7 @@ struct RetryPlanTests {
             case .end(let reason):
                 #expect(reason == .expiresBeforeRetry)
                 // Waiting for ourselves ends only where not even the shortest delay fits.
-                if !cause.countsAsAttempt { #expect(now + 1000 >= expiresAt) }
+                if !cause.row.countsAsAttempt { #expect(now + 1000 >= expiresAt) }
             }
         }
     }

@@ -1,44 +1,6 @@
 import Broker
 import PushModel
 
-/// Why a delivery is tried again. Each has its own ladder of waits in ``RetryPlan``.
-enum RetryCause: Equatable, Sendable, CaseIterable {
-    /// APNs: too many for this device.
-    case throttled
-    /// APNs: 5xx. Apple asks for 15 minutes, which 5xx that repeat get; the first tries come sooner, because most such outages are short.
-    case serverFault
-    /// The connection's fault, not the delivery's: another connection will do.
-    case connectionFault
-    /// The request left and no answer came.
-    case noAnswer
-    /// The request certainly did not leave.
-    case notSent
-    /// Topic, key or environment: somebody has to mend something first.
-    case misconfigured
-    /// The pool's breaker is open: APNs answers 5xx whatever it is sent.
-    case unavailable
-    /// Another delivery to the device was throttled, and its wait is not over.
-    case deviceThrottled
-    /// An operator's hold; ``HoldPace`` says for how long.
-    case held
-    /// The token looked like garbage where it was sent to; the other environment may know it.
-    case otherEnvironment
-
-    /// Whether the try is one of APNs' and uses up an attempt.
-    var countsAsAttempt: Bool {
-        switch self {
-        case .notSent, .misconfigured, .unavailable, .deviceThrottled, .held: false
-        case .throttled, .serverFault, .connectionFault, .noAnswer, .otherEnvironment: true
-        }
-    }
-
-    /// What the attempt came to that made it necessary.
-    var leaves: PushJob.EarlierOutcome {
-        guard countsAsAttempt else { return .none }
-        return self == .noAnswer ? .unknown : .failed
-    }
-}
-
 /// When a delivery is tried again, or why not. Pure: time and chance come in.
 struct RetryPlan: Equatable, Sendable {
     enum Decision: Equatable, Sendable {
@@ -64,11 +26,11 @@ struct RetryPlan: Equatable, Sendable {
         _ cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration? = nil, now: Int64, expiresAt: Int64,
         using random: inout some RandomNumberGenerator
     ) -> Decision {
-        if cause.countsAsAttempt && attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
+        if cause.row.countsAsAttempt && attempt >= maximumAttempts { return .end(.attemptsUsedUp) }
         let delay = delay(for: cause, lane: lane, attempt: attempt, waits: waits, retryAfter: retryAfter, using: &random)
         if returns(after: delay, now: now, before: expiresAt) { return .again(delay) }
         // Waiting for ourselves (a key, a connection) may always end early: what is lost by coming back soon is one message.
-        if !cause.countsAsAttempt, let shorter = RetryDelay.allCases.last(where: { returns(after: $0, now: now, before: expiresAt) }) {
+        if !cause.row.countsAsAttempt, let shorter = RetryDelay.allCases.last(where: { returns(after: $0, now: now, before: expiresAt) }) {
             return .again(shorter)
         }
         return .end(.expiresBeforeRetry)
@@ -81,8 +43,8 @@ struct RetryPlan: Equatable, Sendable {
     private func delay(
         for cause: RetryCause, lane: Lane, attempt: Int, waits: Int, retryAfter: Duration?, using random: inout some RandomNumberGenerator
     ) -> RetryDelay {
-        let ladder = Self.ladder(cause)
-        let step = cause.countsAsAttempt ? attempt - 1 : waits
+        let ladder = cause.row.waits
+        let step = cause.row.countsAsAttempt ? attempt - 1 : waits
         let wanted = ladder[min(max(step, 0), ladder.count - 1)]
         // Apple's advice for 5xx that repeat is not to be jittered down.
         if cause == .serverFault, step >= ladder.count - 1 { return .fifteenMinutes }
@@ -94,22 +56,6 @@ struct RetryPlan: Equatable, Sendable {
         guard let retryAfter else { return chosen }
         let asked = RetryDelay.atLeast(retryAfter)
         return asked.milliseconds > chosen.milliseconds ? asked : chosen
-    }
-
-    /// Seconds, by how often it happened before. While nothing can be sent, a wait is no longer than the trouble has lasted so far, so that
-    /// after a short outage a delivery is late by about as much again.
-    private static func ladder(_ cause: RetryCause) -> [Double] {
-        switch cause {
-        case .throttled: [5, 30, 120, 600, 900]
-        case .serverFault: [5, 30, 300, 900]
-        case .connectionFault: [1, 5, 30, 120, 600, 900]
-        case .noAnswer: [2, 15, 60, 300, 900]
-        case .notSent: [1, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5, 5, 5, 30]
-        case .misconfigured: [120, 600]
-        case .unavailable: [5, 5, 5, 5, 5, 5, 5, 5, 5, 30, 30, 30, 30, 120, 120, 120, 120, 600]
-        case .deviceThrottled: [5]
-        case .otherEnvironment, .held: [1]
-        }
     }
 
     /// One of the two neighbouring delays, so that the mean over many is `milliseconds`.

@@ -58,11 +58,6 @@ struct SettlementLedger<Receipt> {
         if owed == 1, let entry = remove(job) { settled.append(entry.receipt) }
     }
 
-    /// Takes the job out without settling it: its receipt goes back to the broker.
-    mutating func withdraw(_ job: JobNumber) -> Receipt? {
-        remove(job)?.receipt
-    }
-
     /// The broker connection was lost: no receipt is worth anything any more, and the broker delivers every job anew.
     mutating func forgetAll() {
         entries.removeAll()

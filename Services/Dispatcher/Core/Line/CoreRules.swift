@@ -1,0 +1,40 @@
+import Broker
+import PushModel
+
+/// The numbers that the core goes by. Times are in milliseconds.
+struct CoreRules: Sendable {
+    /// The longest that outcomes are gathered while the broker is busy.
+    static let gatheringPause: Int64 = 4
+    /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
+    static let standardConfirmPatience: Int64 = 650
+    /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
+    static let standardParkingPatience: Int64 = 60_000
+
+    var topology: Topology
+    /// CloudEvents `source` of our outcomes.
+    var source: String
+    var retries = RetryPlan(maximumAttempts: 10)
+    /// How many deliveries of a lane may be at work: while its pool is slow, one app may hold half of them.
+    var deliveries: [Lane: Int] = [.now: 20_000, .soon: 20_000, .bulk: 400]
+    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half of them.
+    var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
+    /// A job that a pool has had for longer tells that the pool is slow.
+    var crowdingPatience: Int64 = 2_000
+    /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
+    var secondCopyAge: Int64 = 5_000
+    /// A confirmation that takes longer means that the control stream may be late as well.
+    var confirmPatience = CoreRules.standardConfirmPatience
+    /// Without a publication for so long, one is made to see whether it is confirmed.
+    var heartbeatInterval: Int64 = 200
+    /// The longest between the broker's confirmation of a marker and its arrival, while nothing else of the stream arrives.
+    var markerPatience: Int64 = 1_000
+    /// Jobs that wait longer than this for the control stream, or for room for outcomes, go to a delayed queue: the
+    /// broker gives no job an unlimited time.
+    var parkingPatience = CoreRules.standardParkingPatience
+    /// Pause before messages that the broker refused are published again.
+    var refusalPause: Int64 = 250
+    /// While outcomes are refused, how often one of them is published again to see whether there is room.
+    var probePause: Int64 = 1_000
+    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not told again since is over. One hour for clocks.
+    var controlMemory: Int64 = 73 * 3_600_000
+}

@@ -1,0 +1,346 @@
+import APNs
+import Broker
+import PushModel
+
+/// The path of a job through this process, in order (docs/path.md, steps 4 to 9).
+extension DispatcherCore {
+    /// Jobs arrive from the broker, and wait for their turn.
+    mutating func receive(_ messages: [ReceivedMessage]) {
+        guard !isStopping else { return giveBack(messages.map(\.receipt)) }
+        scheduler.append(messages)
+    }
+
+    /// Some job may be begun.
+    var hasWork: Bool { scheduler.hasWork(atWork: book.ledger.deliveriesAtWork) }
+
+    /// 4. Begins the next jobs: some hundred microseconds' work, after which the thread looks for what is more urgent.
+    mutating func beginNext(at now: Int64) {
+        guard let messages = scheduler.next(atWork: book.ledger.deliveriesAtWork) else { return }
+        self.now = now
+        for message in messages { begin(message) }
+        if book.isFull { flush() }
+    }
+
+    /// 5. What is read, and is neither expired, cancelled, fenced nor held back, is sent.
+    private mutating func begin(_ message: ReceivedMessage) {
+        let number = book.enter(message.receipt)
+        guard let read = decode(message, as: number) else { return book.finish(number) }
+        book.begin(number, lane: read.lane, deliveries: read.deliveries.count)
+        var job = JobInProgress(
+            number: number, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)
+        effects.tally.taken(job, at: now)
+        // Nothing is decided about it, because an expiry or a fence is an outcome too.
+        if book.refusal != nil {
+            wait(job.pending, of: &job)
+        } else {
+            sift(job.pending, of: &job)
+            spareThrottled(job.pending, of: &job)
+            stepBack(job.pending, of: &job)
+            send(job.pending, of: &job)
+        }
+        keep(job)
+    }
+
+    /// What no version of this program can read goes to the dead letters as it came.
+    private mutating func decode(_ message: ReceivedMessage, as number: UInt64) -> PushJob? {
+        do throws(MessageError) {
+            return try decoder.decode(message.body)
+        } catch {
+            let reason =
+                if case .unsupportedVersion = error.code { OwnReason.unsupportedVersion } else { OwnReason.undecodable }
+            let dead = rules.topology.deadLetter(message, because: reason, detail: error.description, at: now)
+            book.publish(dead, .deadLetter, of: number)
+            effects.tally.deadLettered += 1
+            effects.actions.append(.note(.undecodable(reason: reason, detail: error.description, messageID: message.messageID)))
+            return nil
+        }
+    }
+
+    /// What is expired, cancelled or fenced is not sent. (The gate asks again at the last moment.)
+    private mutating func sift(_ candidates: DeliverySet, of job: inout JobInProgress) {
+        let (outcome, stopped): (OutcomeClass, DeliverySet) =
+            if now >= job.job.expiresAt {
+                (.expired, candidates)
+            } else if gate.isCancelled(app: job.app, notification: job.job.notification) {
+                (.cancelled, candidates)
+            } else {
+                (.fenced, gate.fenced(job.job.deliveries, among: candidates, app: job.app))
+            }
+        for index in stopped.indices { stop(outcome, index, of: &job) }
+    }
+
+    /// A device that APNs throttles gets nothing until its wait is over, and then only the newest of each collapse id.
+    private mutating func spareThrottled(_ candidates: DeliverySet, of job: inout JobInProgress) {
+        guard !throttled.isEmpty else { return }
+        for index in candidates.indices {
+            switch throttled.judge(job.device(index), collapseID: job.job.collapseID, age: job.age, now: now) {
+            case .send: break
+            case .superseded: stop(.cancelled, index, reason: OwnReason.superseded, of: &job)
+            case .wait(let until):
+                tryAgain(
+                    index, .deviceThrottled, after: .milliseconds(until - now), said: Answered(reason: OwnReason.deviceThrottled), of: &job)
+            }
+        }
+    }
+
+    /// While an app's pool is slow and the app holds its share of the lane, its newcomers wait in a delayed queue, so that the prefetch
+    /// is not used up by one (docs/promises.md, 10).
+    private mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress) {
+        guard scheduler.isCrowded(job.job.lane, by: job.app), control.position == .current else { return }
+        for index in candidates.indices { tryAgain(index, .notSent, of: &job) }
+    }
+
+    /// 6. The rest, but for what is held, goes to the pools of its app, one batch each.
+    private mutating func send(_ deliveries: DeliverySet, of job: inout JobInProgress) {
+        guard !deliveries.isEmpty else { return }
+        guard maySend else { return wait(deliveries, of: &job) }
+        if !control.holds.isEmpty, let hold = hold(on: job) { return putAside(deliveries, of: &job, under: hold) }
+        for environment in APNsEnvironment.allCases {
+            let chosen = deliveries.filter { job.job.deliveries[$0].environment == environment }
+            guard !chosen.isEmpty else { continue }
+            if let pool = directory.pool(app: job.app, environment, topic: job.job.topic) {
+                effects.actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
+            } else {
+                effects.actions.append(.note(.noCredential(app: job.job.app, environment: environment, notification: job.job.notification)))
+                for index in chosen.indices { tryAgain(index, .misconfigured, said: Answered(reason: OwnReason.noCredential), of: &job) }
+            }
+        }
+    }
+
+    /// What matches a hold goes round through the delayed queues until it is lifted or ends, uses up no attempt, and is not in the way of what
+    /// nobody holds. Reported once for each hold, however often the job goes round.
+    private mutating func putAside(_ deliveries: DeliverySet, of job: inout JobInProgress, under hold: HoldBook.Hold) {
+        let isReported = (job.heldBy ?? job.headers.heldBy) == hold.id
+        job.heldBy = hold.id
+        let wait = holdPace.delay(until: hold.endsAt, at: now).duration
+        for index in deliveries.indices {
+            tryAgain(index, .held, after: wait, said: Answered(reason: hold.reason), isReported: isReported, of: &job)
+        }
+        effects.tally.held += deliveries.count
+    }
+
+    /// 8. A pool is done with a batch: each answer means something by the one table (``Consequence``, ``RetryCause/row``).
+    mutating func finish(_ finished: APNsFinishedBatch) {
+        guard var job = jobs.removeValue(forKey: BatchTag(finished.batch.tag).job) else { return }
+        let facts = facts(of: job)
+        for answer in finished.answers where job.pending.contains(answer.index) {
+            let step = planner.step(
+                after: answer.result, earlier: job.attempts(of: answer.index),
+                mayTryOtherEnvironment: mayTryOtherEnvironment(answer.index, of: job), facts, &job.steps.draws)
+            perform(step, answer.index, Answered(answer), of: &job)
+        }
+        // The gate was closed, or a hold there, when the pool asked; here it is known whether it still is.
+        let held = job.steps.held
+        job.steps.held = DeliverySet()
+        send(held, of: &job)
+        keep(job)
+    }
+
+    private func mayTryOtherEnvironment(_ index: Int, of job: JobInProgress) -> Bool {
+        let delivery = job.job.deliveries[index]
+        return delivery.environmentTrial == .allowed
+            && directory.pool(app: job.app, delivery.environment.other, topic: job.job.topic) != nil
+    }
+
+    private func facts(of job: borrowing JobInProgress) -> Planner.JobFacts {
+        Planner.JobFacts(
+            lane: job.job.lane, policy: job.job.onUnknown, acceptedAt: job.job.acceptedAt, expiresAt: job.job.expiresAt,
+            attempt: job.attempt, waits: job.headers.waits, isStale: job.isStale, isStopping: isStopping, now: now)
+    }
+
+    /// - Parameter reason: nil where the class says it all.
+    private mutating func stop(_ outcome: OutcomeClass, _ index: Int, reason: String? = nil, of job: inout JobInProgress) {
+        let step = planner.stop(outcome, earlier: job.attempts(of: index), facts(of: job))
+        perform(step, index, Answered(reason: reason, stoppedAs: outcome.rawValue), of: &job)
+    }
+
+    private mutating func tryAgain(
+        _ index: Int, _ cause: RetryCause, after asked: Duration? = nil, said: Answered = Answered(), isReported: Bool = false,
+        of job: inout JobInProgress
+    ) {
+        let step = planner.retry(cause, after: asked, earlier: job.attempts(of: index), facts(of: job), &job.steps.draws)
+        perform(step, index, said, isReported: isReported, of: &job)
+    }
+
+    /// - Parameter isReported: the try has been reported before.
+    private mutating func perform(
+        _ step: Planner.Step, _ index: Int, _ said: Answered, isReported: Bool = false, of job: inout JobInProgress
+    ) {
+        switch step {
+        case .end(let outcome): report(outcome, index, said, of: &job)
+        case .giveUp(let outcome, let reason, let attempts):
+            job.note(attempts, index)
+            report(outcome, index, said, of: &job)
+            job.steps.deadLetter(index, because: reason)
+        case .retry(let cause, let delay):
+            let row = cause.row
+            job.note(cause.leaves, index)
+            _ = job.pending.remove(index)
+            job.steps.retry(index, after: delay, countsAsAttempt: row.countsAsAttempt)
+            let until = now + delay.milliseconds
+            if let outcome = row.outcome, !isReported { report(outcome, index, said, retryAt: until, of: &job) }
+            switch cause {
+            case .throttled: throttled.throttle(job.device(index), until: until, collapseID: job.job.collapseID, age: job.age)
+            case .otherEnvironment: job.switched.insert(index)
+            default: break
+            }
+        case .sendSecondCopy:
+            job.note(RetryCause.noAnswer.leaves, index)
+            job.steps.secondCopies.append(index)
+            report(.unknown, index, said, retryAt: now, of: &job)
+        case .wait: job.steps.held.insert(index)
+        case .leaveToOtherCopy: _ = job.pending.remove(index)
+        }
+    }
+
+    private mutating func report(
+        _ outcome: OutcomeClass, _ index: Int, _ said: Answered, retryAt: Int64? = nil, of job: inout JobInProgress
+    ) {
+        _ = job.pending.remove(index)
+        var said = said
+        if let stopped = said.stoppedAs, stopped != outcome.rawValue { said.reason = said.reason ?? stopped }
+        let neverLeft = retryAt == nil && said.sentAt == nil && [.failed, .unknown].contains(outcome)
+        let delivery = OutcomeEvent.Delivery(
+            job.job.deliveries[index], of: job, said, retryAt: retryAt, attempt: neverLeft ? job.lastAttempt : job.attempt)
+        book.report(delivery, outcome, isFinal: retryAt == nil, of: job.number, app: job.job.app)
+    }
+
+    /// 9. Retries and dead letters are published, one message for each group, and the job stays until every delivery is decided. What follows
+    /// (published, confirmed, acknowledged) is the ``SettlementBook``'s.
+    private mutating func keep(_ job: consuming JobInProgress) {
+        if !job.steps.isEmpty { publishSteps(of: job) }
+        job.steps = JobSteps()
+        if job.pending.isEmpty {
+            gate.forget(job.number)
+            book.finish(job.number)
+            effects.tally.decided(job, at: now)
+        } else {
+            let number = job.number
+            jobs[number] = consume job
+        }
+    }
+
+    private mutating func publishSteps(of job: JobInProgress) {
+        let topology = rules.topology
+        for retry in job.steps.retries {
+            let copy = job.copy(of: retry.indices, attempt: retry.countsAsAttempt ? job.attempt : job.job.attempt)
+            let headers = job.headers.forRetry(waits: retry.countsAsAttempt ? 0 : job.headers.waits + 1, heldBy: job.heldBy)
+            let message = topology.retry(of: copy, after: retry.delay, headers: headers, at: now)
+            book.publish(message, .retry, of: job.number, longestDelay: retry.delay)
+            effects.tally.retries[retry.delay, default: 0] += retry.indices.count
+        }
+        if !job.steps.secondCopies.isEmpty {
+            // What is left of the decision travels with it: it is sent before its time is up or not at all, and not a third time.
+            var copy = job.copy(of: job.steps.secondCopies, attempt: job.attempt)
+            copy.onUnknown = .drop
+            copy.expiresAt = min(copy.expiresAt, copy.acceptedAt + rules.secondCopyAge)
+            let headers = job.headers.forRetry(waits: 0, heldBy: job.heldBy)
+            book.publish(topology.retry(of: copy, after: nil, headers: headers, at: now), .retry, of: job.number)
+        }
+        for dead in job.steps.deadLetters {
+            let copy = job.copy(of: dead.indices, attempt: job.attempt)
+            let reason = dead.reason.rawValue
+            let message = topology.deadLetter(of: copy, because: reason, headers: job.headers.kept, at: now)
+            book.publish(message, .deadLetter, of: job.number)
+            effects.tally.deadLettered += dead.indices.count
+            effects.actions.append(
+                .note(.deadLettered(notification: job.job.notification, reason: reason, deliveries: dead.indices.count)))
+        }
+    }
+
+    /// The broker has answered for a publication.
+    mutating func confirm(_ number: PublicationNumber, _ outcomes: [PublishOutcome]) {
+        let change = book.confirm(number, outcomes, at: now, &effects)
+        if change.isHeartbeatLost { control.heartbeatFailed(at: now, &effects) }
+        if change.isRefusal { gate.close() }
+        if change.isRefusalOver { goOn() }
+    }
+
+    // MARK: Waiting here
+
+    private func wait(_ deliveries: DeliverySet, of job: inout JobInProgress) {
+        if job.waiting.isEmpty { job.waitingSince = now }
+        for index in deliveries.indices { job.waiting.insert(index) }
+    }
+
+    /// What waited is sifted anew: a fence may have come meanwhile.
+    mutating func sendWaiting() {
+        forEachWaiting { core, job in
+            let waiting = job.waiting
+            job.waiting = DeliverySet()
+            core.sift(waiting, of: &job)
+            core.spareThrottled(job.pending.intersection(waiting), of: &job)
+            core.send(job.pending.intersection(waiting), of: &job)
+        }
+    }
+
+    /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they hold nothing up.
+    mutating func moveWaiting() {
+        let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.parkingPatience, .thirtySeconds)
+        forEachWaiting { core, job in
+            guard core.now - job.waitingSince >= patience else { return }
+            for index in job.waiting.indices {
+                _ = job.pending.remove(index)
+                job.steps.retry(index, after: delay, countsAsAttempt: false)
+            }
+            job.waiting = DeliverySet()
+        }
+    }
+
+    private mutating func forEachWaiting(_ body: (inout DispatcherCore, inout JobInProgress) -> Void) {
+        for number in jobs.values.filter({ !$0.waiting.isEmpty }).map(\.number).sorted() {
+            guard var job = jobs.removeValue(forKey: number) else { continue }
+            body(&self, &job)
+            keep(job)
+        }
+    }
+}
+
+/// What is known about one try of one delivery.
+struct Answered {
+    var sentAt: Int64?
+    var status: Int?
+    var reason: String?
+    var timestamp: Int64?
+    /// Nothing more was sent, on purpose. It is the reason where the delivery ends as something else, because an attempt had left before.
+    var stoppedAs: String?
+
+    init(reason: String? = nil, stoppedAs: String? = nil) {
+        self.reason = reason
+        self.stoppedAs = stoppedAs
+    }
+
+    init(_ answer: APNsAnswer) {
+        sentAt = answer.sentAt
+        switch answer.result {
+        case .response(let status, let reason, let timestamp, _):
+            (self.status, self.reason, self.timestamp) = (status, reason, timestamp)
+        case .unknown(let why): reason = why.rawValue
+        case .notSent(let why): (sentAt, reason) = (nil, why.rawValue)
+        case .stopped(let why): (sentAt, stoppedAs) = (nil, why.rawValue)
+        }
+    }
+}
+
+extension JobInProgress {
+    fileprivate func device(_ index: Int) -> ThrottledDevices.Device {
+        let delivery = job.deliveries[index]
+        return ThrottledDevices.Device(app: app, environment: delivery.environment, token: delivery.token)
+    }
+
+    fileprivate var age: ThrottledDevices.Age {
+        ThrottledDevices.Age(acceptedAt: job.acceptedAt, notification: job.notification)
+    }
+}
+
+extension OutcomeEvent.Delivery {
+    fileprivate init(
+        _ delivery: PushJob.Delivery, of job: borrowing JobInProgress, _ said: Answered, retryAt: Int64?, attempt: Int
+    ) {
+        self.init(
+            id: delivery.id, notification: job.job.notification, installation: delivery.installation,
+            attempt: attempt + job.headers.earlierAttempts, ownerEpoch: delivery.ownerEpoch, status: said.status,
+            reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
+            environment: delivery.environmentTrial == .made ? delivery.environment : nil)
+    }
+}

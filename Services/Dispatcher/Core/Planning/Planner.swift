@@ -1,0 +1,139 @@
+import APNs
+import Broker
+import PushModel
+
+/// Decides what becomes of a delivery: from an answer, or from what stopped it before it was sent. Pure: facts and time come in, a step comes
+/// out, and the core performs it.
+struct Planner {
+    enum Step: Equatable {
+        /// The delivery is done.
+        case end(OutcomeClass)
+        /// It is done because there is no next try.
+        case giveUp(OutcomeClass, RetryPlan.EndReason, after: PushJob.EarlierOutcome)
+        case retry(RetryCause, after: RetryDelay)
+        /// Once more at once (calls, `on_unknown: resend_once`).
+        case sendSecondCopy
+        /// It waits here until the gate opens, or until nothing holds it any more.
+        case wait
+        /// The broker delivers the job anew, and what is left of it is that copy's business.
+        case leaveToOtherCopy
+    }
+
+    /// What counts of a job.
+    struct JobFacts {
+        let lane: Lane
+        let policy: PushJob.OnUnknown
+        /// UNIX milliseconds, as are the others.
+        let acceptedAt: Int64
+        let expiresAt: Int64
+        /// The number of the try that is being made.
+        let attempt: Int
+        /// How often the job came back from a delayed queue without a try that counts.
+        let waits: Int
+        /// The broker delivers it anew, because the connection that brought it is gone.
+        let isStale: Bool
+        let isStopping: Bool
+        let now: Int64
+    }
+
+    /// One draw for each cause and job at a time: its deliveries come back in one message.
+    struct Draws {
+        fileprivate var decisions: [(cause: RetryCause, decision: RetryPlan.Decision)] = []
+    }
+
+    let retries: RetryPlan
+    /// A call that was accepted longer ago is not tried again: the caller has given up, or the call arrived. Milliseconds.
+    let secondCopyAge: Int64
+    private var random: SplitMix64
+
+    init(retries: RetryPlan, secondCopyAge: Int64, seed: UInt64) {
+        self.retries = retries
+        self.secondCopyAge = secondCopyAge
+        random = SplitMix64(seed: seed)
+    }
+
+    /// After an answer of a pool.
+    /// - Parameters:
+    ///   - earlier: what the delivery's attempts before this one came to.
+    ///   - mayTryOtherEnvironment: it has not been accepted yet, and a credential serves the other one.
+    mutating func step(
+        after result: APNsAnswer.Result, earlier: PushJob.EarlierOutcome, mayTryOtherEnvironment: Bool, _ facts: JobFacts,
+        _ draws: inout Draws
+    ) -> Step {
+        switch Consequence(result, facts.policy) {
+        // A token that APNs has never accepted may have been registered for the wrong environment (docs/apns.md, Environments).
+        case .ends(.tokenRejected) where mayTryOtherEnvironment && result.isBadDeviceToken:
+            if facts.isStale { return .leaveToOtherCopy }
+            let step = retry(.otherEnvironment, earlier: earlier, facts, &draws)
+            // Where no time or try is left, the rejection stands.
+            if case .giveUp = step { return .end(.tokenRejected) }
+            return step
+        case .ends(let outcome): return .end(outcome)
+        case .stops(let outcome): return stop(outcome, earlier: earlier, facts)
+        case _ where facts.isStale: return .leaveToOtherCopy
+        case .retries(let cause): return retry(cause, after: result.retryAfter, earlier: earlier, facts, &draws)
+        case .sendsSecondCopy:
+            let isYoung = facts.now < min(facts.acceptedAt + secondCopyAge, facts.expiresAt)
+            return isYoung && facts.attempt < retries.maximumAttempts ? .sendSecondCopy : .end(.unknown)
+        case .waits: return facts.isStopping ? retry(.notSent, earlier: earlier, facts, &draws) : .wait
+        }
+    }
+
+    /// Nothing more of it is sent, on purpose. If an attempt had left before, it does not end as if nothing had.
+    func stop(_ outcome: OutcomeClass, earlier: PushJob.EarlierOutcome, _ facts: JobFacts) -> Step {
+        let last = outcome.after(earlier)
+        // As where the plan finds that the next try would be too late. Of a stale job the broker has another copy.
+        let isTooLate = last != outcome && outcome == .expired && !facts.isStale
+        return isTooLate ? .giveUp(last, .expiresBeforeRetry, after: earlier) : .end(last)
+    }
+
+    /// It waits in a delayed queue, or is given up.
+    /// - Parameter asked: how long APNs, or whoever holds it back, asks to wait.
+    mutating func retry(
+        _ cause: RetryCause, after asked: Duration? = nil, earlier: PushJob.EarlierOutcome, _ facts: JobFacts, _ draws: inout Draws
+    ) -> Step {
+        switch decide(cause, after: asked, facts, &draws) {
+        case .again(let delay): return .retry(cause, after: delay)
+        case .end(let reason):
+            let attempts = max(earlier, cause.leaves)
+            let outcome: OutcomeClass = reason == .attemptsUsedUp ? .failed : .expired
+            return .giveUp(outcome.after(attempts), reason, after: attempts)
+        }
+    }
+
+    private mutating func decide(
+        _ cause: RetryCause, after asked: Duration?, _ facts: JobFacts, _ draws: inout Draws
+    ) -> RetryPlan.Decision {
+        if asked == nil, let known = draws.decisions.first(where: { $0.cause == cause }) { return known.decision }
+        let decision = retries.decide(
+            cause, lane: facts.lane, attempt: facts.attempt, waits: facts.waits, retryAfter: asked, now: facts.now,
+            expiresAt: facts.expiresAt, using: &random)
+        if asked == nil { draws.decisions.append((cause, decision)) }
+        return decision
+    }
+}
+
+extension APNsAnswer.Result {
+    fileprivate var isBadDeviceToken: Bool {
+        if case .response(_, APNsReason.badDeviceToken.rawValue, _, _) = self { true } else { false }
+    }
+
+    fileprivate var retryAfter: Duration? {
+        if case .response(_, _, _, let retryAfter) = self { retryAfter } else { nil }
+    }
+}
+
+/// A small generator, seeded, so that a simulation can be repeated. Its numbers decide about jitter only.
+struct SplitMix64: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,85 @@
+import Broker
+import PushModel
+
+/// A message of ours, and what it is good for.
+struct OutboundMessage {
+    enum Kind { case outcome, retry, deadLetter, heartbeat, probe }
+
+    private(set) var message: OutgoingMessage
+    /// One entry for each confirmation that a job owes.
+    let covers: [UInt64]
+    let kind: Kind
+    /// Of a retry: how long it may wait.
+    var longestDelay: RetryDelay?
+
+    /// Where its delayed queue is full: the next shorter one, in which nothing that was promised is late; after the shortest the first again. Waiting
+    /// for room instead would keep the job here, and with enough of them its lane would stand still.
+    func elsewhere(in topology: Topology) -> OutboundMessage {
+        guard kind == .retry, let longestDelay,
+            let present = RetryDelay.allCases.first(where: { topology.retryExchange($0) == message.exchange })
+        else { return self }
+        var other = self
+        other.message.exchange = topology.retryExchange(RetryDelay.allCases.last { $0 < present } ?? longestDelay)
+        return other
+    }
+}
+
+extension OutboundMessage {
+    init(_ gathered: OutcomeGatherer.Gathered, topology: Topology, source: String, at now: Int64) {
+        let event = OutcomeEvent(
+            id: PushID.timeOrdered(milliseconds: now), source: source, time: now, app: gathered.app, outcome: gathered.outcome,
+            isFinal: gathered.isFinal, deliveries: gathered.deliveries)
+        message = OutgoingMessage(
+            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: OutcomeEvent.contentType,
+            headers: [:], body: event.encoded(), fallbackExchange: topology.waitingOutcomesExchange)
+        covers = gathered.jobs
+        kind = .outcome
+    }
+
+    /// A copy that no job waits for.
+    init(probing refused: OutboundMessage) {
+        message = refused.message
+        message.fallbackExchange = nil
+        covers = []
+        kind = .probe
+    }
+}
+
+/// The messages about a job that go back to the broker.
+extension Topology {
+    /// A copy of the job that holds only what needs another try. Through the broker, so that it outlives this process.
+    /// - Parameter delay: nil for at once.
+    func retry(of job: PushJob, after delay: RetryDelay?, headers: [String: String], at now: Int64) -> OutgoingMessage {
+        OutgoingMessage(
+            exchange: delay.map(retryExchange) ?? jobsExchange, routingKey: jobRoutingKey(job.lane),
+            messageID: .timeOrdered(milliseconds: now), contentType: PushJob.contentType, headers: headers, body: job.encoded())
+    }
+
+    /// A copy of the job that holds what was given up.
+    func deadLetter(of job: PushJob, because reason: String, headers: [String: String], at now: Int64) -> OutgoingMessage {
+        var headers = headers
+        headers[DeadLetterHeader.reason] = reason
+        return OutgoingMessage(
+            exchange: deadExchange, routingKey: jobRoutingKey(job.lane), messageID: .timeOrdered(milliseconds: now),
+            contentType: PushJob.contentType, headers: headers, body: job.encoded())
+    }
+
+    /// A message that is no job, as it came.
+    func deadLetter(_ received: ReceivedMessage, because reason: String, detail: String, at now: Int64) -> OutgoingMessage {
+        var headers = JobHeaders(received.headers).kept
+        headers[DeadLetterHeader.reason] = reason
+        headers[DeadLetterHeader.detail] = detail
+        headers[DeadLetterHeader.source] = received.queue
+        return OutgoingMessage(
+            exchange: deadExchange, routingKey: received.routingKey, messageID: .timeOrdered(milliseconds: now),
+            contentType: received.contentType, headers: headers, body: received.body)
+    }
+}
+
+/// Headers of a dead letter, beside the job's own.
+enum DeadLetterHeader {
+    static let reason = "push-reason"
+    static let detail = "push-detail"
+    /// The queue that a message came from that is no job.
+    static let source = "push-source"
+}

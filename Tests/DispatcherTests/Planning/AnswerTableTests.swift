@@ -1,0 +1,84 @@
+import APNs
+import PushModel
+import Testing
+
+@testable import Dispatcher
+
+@Suite("What an answer means for its delivery")
+struct AnswerTableTests {
+    /// Apple's reasons (Handling notification responses from APNs), row by row, typed from that page and not from the code. What follows
+    /// is our reading of it.
+    static let table: [(Int, String?, Consequence)] = [
+        (200, nil, .ends(.accepted)),
+        (400, "BadCollapseId", .ends(.rejected)),
+        (400, "BadDeviceToken", .ends(.tokenRejected)),
+        (400, "BadExpirationDate", .ends(.rejected)),
+        (400, "BadMessageId", .ends(.rejected)),
+        (400, "BadPriority", .ends(.rejected)),
+        (400, "BadTopic", .retries(.misconfigured)),
+        (400, "DeviceTokenNotForTopic", .ends(.tokenRejected)),
+        (400, "DuplicateHeaders", .ends(.rejected)),
+        (400, "IdleTimeout", .retries(.connectionFault)),
+        (400, "InvalidPushType", .ends(.rejected)),
+        (400, "MissingDeviceToken", .ends(.rejected)),
+        (400, "MissingTopic", .retries(.misconfigured)),
+        (400, "PayloadEmpty", .ends(.rejected)),
+        (400, "TopicDisallowed", .retries(.misconfigured)),
+        (403, "BadCertificate", .retries(.misconfigured)),
+        (403, "BadCertificateEnvironment", .retries(.misconfigured)),
+        (403, "ExpiredProviderToken", .retries(.connectionFault)),
+        (403, "Forbidden", .retries(.misconfigured)),
+        (403, "InvalidProviderToken", .retries(.misconfigured)),
+        (403, "MissingProviderToken", .retries(.misconfigured)),
+        (403, "UnrelatedKeyIdInToken", .retries(.connectionFault)),
+        (403, "BadEnvironmentKeyIdInToken", .retries(.misconfigured)),
+        (403, "BadEnvironmentKeyInToken", .retries(.misconfigured)),
+        (404, "BadPath", .ends(.rejected)),
+        (405, "MethodNotAllowed", .ends(.rejected)),
+        (410, "ExpiredToken", .ends(.tokenGone)),
+        (410, "Unregistered", .ends(.tokenGone)),
+        (413, "PayloadTooLarge", .ends(.rejected)),
+        (429, "TooManyProviderTokenUpdates", .retries(.misconfigured)),
+        (429, "TooManyRequests", .retries(.throttled)),
+        (500, "InternalServerError", .retries(.serverFault)),
+        (503, "ServiceUnavailable", .retries(.serverFault)),
+        (503, "Service Unavailable", .retries(.serverFault)),
+        (503, "Shutdown", .retries(.connectionFault)),
+    ]
+
+    @Test("Every reason of APNs means what the table says", arguments: table)
+    func knows(status: Int, reason: String?, expected: Consequence) {
+        #expect(consequence(status, reason) == expected)
+    }
+
+    @Test("No reason is missing from the table")
+    func isComplete() {
+        #expect(Set(Self.table.compactMap(\.1)) == Set(APNsReason.allCases.map(\.rawValue)))
+    }
+
+    @Test(
+        "A reason that nobody knows goes by its status",
+        arguments: [
+            (400, .ends(.rejected)), (403, .retries(.misconfigured)), (410, .ends(.tokenGone)), (418, .ends(.rejected)),
+            (429, .retries(.throttled)), (500, .retries(.serverFault)), (599, .retries(.serverFault)),
+            (302, .retries(.serverFault)),
+        ] as [(Int, Consequence)])
+    func fallsBack(status: Int, expected: Consequence) {
+        #expect(consequence(status, "NewInTheYear2040") == expected)
+        #expect(consequence(status, nil) == expected)
+    }
+
+    private func consequence(_ status: Int, _ reason: String?) -> Consequence {
+        Consequence(.response(status: status, reason: reason, timestamp: nil, retryAfter: nil), .resend)
+    }
+
+    @Test("Only what Apple says of the token itself ends it, and only the message's own fault ends a delivery", arguments: table)
+    func sparesTokens(status: Int, reason: String?, expected: Consequence) {
+        let tokens = ["BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredToken", "Unregistered"]
+        let isAboutToken = expected == .ends(.tokenGone) || expected == .ends(.tokenRejected)
+        #expect(isAboutToken == tokens.contains(reason ?? ""))
+        if [403, 429, 500, 503].contains(status), case .ends = expected {
+            Issue.record("\(reason ?? "") ends a delivery that did nothing wrong")
+        }
+    }
+}
