@@ -49,7 +49,11 @@ extension DispatcherMetrics {
         counter(pools, MetricName.stopped) { $0.stopped }
         counter(pools, MetricName.handedOver) { $0.handedOver }
         counter(pools, MetricName.refusedStreams) { $0.refused }
-        counters(pools, MetricName.answers, "answer") { totals in totals.refusals.merging(["200": totals.accepted]) { $0 + $1 } }
+        each(pools, MetricName.answers, isCounter: true) { view in
+            view.totals.answers.sorted { ($0.key.topic, $0.key.answer) < ($1.key.topic, $1.key.answer) }.map {
+                Sample([("topic", $0.key.topic), ("answer", $0.key.answer)], Double($0.value))
+            }
+        }
         let bounds = APNsPoolSnapshot.latencyBounds.map { Double($0) / 1000 }
         registry.observeHistograms(MetricName.answerTime, Self.text(MetricName.answerTime)) {
             pools.views().map { view in

@@ -39,7 +39,6 @@ extension APNsConnection {
     }
 
     private mutating func accepted(_ entry: InFlight) {
-        totals.accepted += 1
         totals.countAnswer(after: wall - entry.sentAt)
         answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
         perform(state.accepted())
@@ -89,7 +88,6 @@ extension APNsConnection {
 
     private mutating func answered(_ entry: InFlight, _ partial: PartialAnswer?) {
         let body = APNsErrorBody(partial?.body ?? [])
-        totals.countRefusal(status: entry.status, reason: body.reason)
         totals.countAnswer(after: wall - entry.sentAt)
         let result = APNsAnswer.Result.response(
             status: entry.status, reason: body.reason, timestamp: body.timestamp, retryAfter: partial?.retryAfter)

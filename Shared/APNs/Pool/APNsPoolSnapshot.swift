@@ -21,13 +21,19 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var tokenMintedAt: ContinuousClock.Instant?
     }
 
+    /// What answers are counted by: a closed set of labels, whatever the peer and the caller write.
+    package struct Answer: Hashable, Sendable {
+        /// At most ``topicLimit`` of a pool; the others are `other`.
+        package let topic: String
+        /// `200`, or `<status> <reason>`; reasons that we do not know are `other`.
+        package let answer: String
+    }
+
     package struct Totals: Equatable, Sendable {
         package init() {}
 
         package var submitted = 0
-        package var accepted = 0
-        /// Answers other than 200, by `<status> <reason>`; reasons we do not know are `other`.
-        package var refusals: [String: Int] = [:]
+        package var answers: [Answer: Int] = [:]
         package var unknown = 0
         package var timedOut = 0
         /// Stopped by the gate or expiry.
@@ -50,6 +56,13 @@ package struct APNsPoolSnapshot: Equatable, Sendable {
         package var latencySumMilliseconds: Int64 = 0
     }
 
+    package static let topicLimit = 100
+
+    /// Keeps reasons a closed set, whatever the peer writes.
+    static func label(_ reason: String?) -> String {
+        reason.map { APNsReason(rawValue: $0) == nil ? "other" : $0 } ?? "none"
+    }
+
     /// Upper bounds in milliseconds.
     package static let latencyBounds: [Int64] = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000]
 }
@@ -61,21 +74,28 @@ extension APNsPoolSnapshot.Totals {
         latencySumMilliseconds += milliseconds
     }
 
-    /// Keeps the labels a closed set, whatever the peer writes.
-    mutating func countRefusal(status: Int, reason: String?) {
-        let label = reason.map { APNsReason(rawValue: $0) == nil ? "other" : $0 } ?? "none"
-        refusals["\(status) \(label)", default: 0] += 1
+    mutating func countAnswers(of finished: APNsFinishedBatch) {
+        let known = answers.keys.contains { $0.topic == finished.batch.topic }
+        let topic = known || Set(answers.keys.lazy.map(\.topic)).count < APNsPoolSnapshot.topicLimit ? finished.batch.topic : "other"
+        var accepted = 0
+        for answer in finished.answers {
+            guard case .response(let status, let reason, _, _) = answer.result else { continue }
+            if status == 200 {
+                accepted += 1
+            } else {
+                answers[APNsPoolSnapshot.Answer(topic: topic, answer: "\(status) \(APNsPoolSnapshot.label(reason))"), default: 0] += 1
+            }
+        }
+        if accepted > 0 { answers[APNsPoolSnapshot.Answer(topic: topic, answer: "200"), default: 0] += accepted }
     }
 
     mutating func countGoAway(reason: String?) {
-        let label = reason.map { APNsReason(rawValue: $0) == nil ? "other" : $0 } ?? "none"
-        goAways[label, default: 0] += 1
+        goAways[APNsPoolSnapshot.label(reason), default: 0] += 1
     }
 
     package mutating func add(_ other: Self) {
         submitted += other.submitted
-        accepted += other.accepted
-        refusals.merge(other.refusals, uniquingKeysWith: +)
+        answers.merge(other.answers, uniquingKeysWith: +)
         unknown += other.unknown
         timedOut += other.timedOut
         stopped += other.stopped

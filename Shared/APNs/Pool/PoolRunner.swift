@@ -138,6 +138,7 @@ final class PoolRunner {
         hasNews = true
         let (id, address) = (open.id, open.connection.link.address)
         if !open.connection.finishedBatches.isEmpty {
+            for batch in open.connection.finishedBatches { totals.countAnswers(of: batch) }
             finished += open.connection.finishedBatches
             open.connection.finishedBatches.removeAll(keepingCapacity: true)
         }

@@ -9,7 +9,6 @@ enum FuzzErrorBody {
         var totals = APNsPoolSnapshot.Totals()
         for status in [0, 200, 400, 403, 410, 429, 500, 503] {
             _ = APNsMeaning(status: status, reason: body.reason)
-            totals.countRefusal(status: status, reason: body.reason)
             totals.countGoAway(reason: body.reason)
         }
         precondition(totals.goAways.count == 1, "labels of a closed set")

@@ -151,7 +151,7 @@ struct CredentialServiceTests {
             for line in [
                 #"push_dispatcher_apns_goaways_total{\#(pool),reason="Shutdown"} 1"#,
                 #"push_dispatcher_apns_connections_retired_total{\#(pool),reason="goaway Shutdown"} 1"#,
-                #"push_dispatcher_apns_answers_total{answer="400 BadCollapseId",\#(pool)} 1"#,
+                #"push_dispatcher_apns_answers_total{answer="400 BadCollapseId",\#(pool),topic="com.example.shop"} 1"#,
                 #"push_dispatcher_apns_answer_duration_seconds_count{\#(pool)} 2"#,
                 #"push_dispatcher_apns_pool_state{\#(pool),state="unavailable"} 0"#,
                 #"push_dispatcher_apns_credential_age_seconds{\#(pool)} "#, #"push_dispatcher_apns_stream_limit{\#(pool)} "#,
