@@ -137,7 +137,8 @@ package struct Dispatcher: Sendable {
         let broker = settings.broker
         let pools = plan.pools.map { "  " + Self.line($0, at: settings.endpoint($0.environment)) }
         let lanes = settings.lanes.map(\.rawValue).joined(separator: ", ")
-        return "The configuration is good. Broker: \(broker). Lanes: \(lanes). Pools:\n" + pools.joined(separator: "\n")
+        let proxy = settings.proxy.map { " APNs is reached through the proxy \($0.host):\($0.port)." } ?? ""
+        return "The configuration is good. Broker: \(broker). Lanes: \(lanes).\(proxy) Pools:\n" + pools.joined(separator: "\n")
     }
 
     private static func line(_ pool: CredentialPlan.Pool, at endpoint: APNsEndpoint) -> String {
@@ -156,6 +157,7 @@ package struct Dispatcher: Sendable {
         var configuration = configuration
         configuration.connections = settings.connections
         configuration.maximumConnections = settings.maximumConnections
+        configuration.proxy = settings.proxy
         return PoolTable(onFinished: { inbox.post(contentsOf: $0.map(CoreEvent.batchFinished)) }) {
             [configuration] (plan) throws(TLSError) in
             let (name, environment) = (plan.credential.name, plan.environment)

@@ -1,4 +1,4 @@
-import APNs
+package import APNs
 package import Broker
 package import Configuration
 import FoundationEssentials
@@ -21,6 +21,7 @@ package struct DispatcherSettings: Sendable {
     package var production: SettingURL?
     package var sandbox: SettingURL?
     package var apnsAuthorityFile: String?
+    package var proxy: APNsProxy?
     package var connections: Int
     package var maximumConnections: Int
     /// Event loops that serve the connections of all pools.
@@ -52,6 +53,7 @@ package struct DispatcherSettings: Sendable {
         production = try Self.endpoint(config, "apns.production.url")
         sandbox = try Self.endpoint(config, "apns.sandbox.url")
         apnsAuthorityFile = try config.optionalFile("apns.ca.file", logger: logger)
+        proxy = try Self.proxy(config, logger: logger)
         connections = try config.integer("apns.connections", default: 2, in: 1...64)
         maximumConnections = try config.integer("apns.connections.maximum", default: max(8, connections), in: connections...64)
         apnsThreads = try config.integer("apns.threads", default: ProcessInfo.processInfo.activeProcessorCount, in: 1...256)
@@ -95,6 +97,19 @@ package struct DispatcherSettings: Sendable {
 
     private static func endpoint(_ config: ConfigReader, _ key: String) throws(ConfigurationError) -> SettingURL? {
         config.optionalText(key) == nil ? nil : try config.url(key, schemes: ["https"])
+    }
+
+    private static func proxy(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) -> APNsProxy? {
+        let credentials = try config.optionalSecretFile("apns.proxy.credentials.file", logger: logger)
+        guard config.optionalText("apns.proxy.url") != nil else {
+            guard credentials == nil else {
+                throw ConfigurationError("apns.proxy.url", expected: "set where APNS_PROXY_CREDENTIALS_FILE is")
+            }
+            return nil
+        }
+        let url = try config.url("apns.proxy.url", schemes: ["http"])
+        let authorization = credentials.map { "Basic " + Data($0.utf8).base64EncodedString() }
+        return APNsProxy(host: url.host, port: url.port ?? 80, authorization: authorization)
     }
 
     /// What stands in names and URLs that others read must be plain.

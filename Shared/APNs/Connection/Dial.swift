@@ -5,7 +5,7 @@ import SystemIO
 /// No connection came about: which step failed, and where.
 struct DialError: Error, CustomStringConvertible {
     let address: SocketAddress?
-    /// `resolve`, `connect` or `tls`: for metrics.
+    /// `resolve`, `connect`, `proxy` or `tls`.
     let step: String
     let message: String
     /// The peer does not want the certificate that we showed.
@@ -27,6 +27,7 @@ struct Dial {
     private enum Stage {
         case resolving
         case connecting(TCPSocket, SocketAddress)
+        case tunnelling(TCPSocket, SocketAddress, ProxyTunnel)
         case securing(SecureLink)
     }
 
@@ -49,9 +50,11 @@ struct Dial {
         self.key = key
         self.poller = poller
         let (pool, connection, loop) = (key.pool, key.connection, context.loop)
+        let proxy = context.configuration.proxy
         context.resolver.ask(
             Resolver.Question(
-                host: context.endpoint.host, port: context.endpoint.port, resolve: context.configuration.resolve,
+                host: proxy?.host ?? context.endpoint.host, port: proxy?.port ?? context.endpoint.port,
+                resolve: context.configuration.resolve,
                 answer: { loop.post(.resolved(pool, connection, $0)) }))
     }
 
@@ -73,11 +76,16 @@ struct Dial {
             case .resolving: return .waits
             case .connecting(let socket, let address):
                 try socket.connectionResult()
-                let session = try TLSSession(client: context.tls, serverName: context.endpoint.tlsName)
-                let link = SecureLink(socket, session, address: address, buffers)
-                stage = .securing(link)
                 deadline = now + context.configuration.handshakeTimeout
-                return try secure(link)
+                guard let proxy = context.configuration.proxy else { return try beginSecuring(socket, address, buffers) }
+                stage = .tunnelling(socket, address, ProxyTunnel(proxy, to: context.endpoint))
+                return proceed(&addresses, buffers, now)
+            case .tunnelling(let socket, let address, var tunnel):
+                let interest = try tunnel.proceed(over: socket, buffers)
+                stage = .tunnelling(socket, address, tunnel)
+                guard let interest else { return try beginSecuring(socket, address, buffers) }
+                try poller.modify(socket.descriptor, key: key.raw, interest: interest)
+                return .waits
             case .securing(let link): return try secure(link)
             }
         } catch {
@@ -90,6 +98,7 @@ struct Dial {
         guard let deadline, now >= deadline else { return .waits }
         switch stage {
         case .resolving: return .waits
+        case .tunnelling: return failed(ProxyError.timeout, &addresses, now)
         case .connecting: return failed(SystemError.timedOut("connect"), &addresses, now)
         case .securing: return failed(LinkError.handshakeTimeout, &addresses, now)
         }
@@ -99,6 +108,13 @@ struct Dial {
     mutating func cancel(_ addresses: inout AddressBook) {
         if let address { addresses.closed(address) }
         closeSocket()
+    }
+
+    private mutating func beginSecuring(_ socket: TCPSocket, _ address: SocketAddress, _ buffers: LoopBuffers) throws -> Progress {
+        let session = try TLSSession(client: context.tls, serverName: context.endpoint.tlsName)
+        let link = SecureLink(socket, session, address: address, buffers)
+        stage = .securing(link)
+        return try secure(link)
     }
 
     private func secure(_ link: SecureLink) throws -> Progress {
@@ -134,7 +150,7 @@ struct Dial {
     ) {
         let isAlert = (error as? TLSError)?.isAlert ?? false
         failure = DialError(
-            address: address, step: isSecuring ? "tls" : "connect", message: "\(error)",
+            address: address, step: step, message: "\(error)",
             isCertificateRefused: isAlert && context.showsCertificate)
         addresses.closed(address)
         addresses.failed(address, now: now)
@@ -145,19 +161,25 @@ struct Dial {
         switch stage {
         case .resolving: break
         // The kernel takes a closed descriptor out of the poller (epoll(7)): no other descriptor refers to the same socket.
-        case .connecting(let socket, _): socket.close()
+        case .connecting(let socket, _), .tunnelling(let socket, _, _): socket.close()
         case .securing(let link): link.socket.close()
         }
         stage = .resolving
         deadline = nil
     }
 
-    private var isSecuring: Bool { if case .securing = stage { true } else { false } }
+    private var step: String {
+        switch stage {
+        case .resolving, .connecting: "connect"
+        case .tunnelling: "proxy"
+        case .securing: "tls"
+        }
+    }
 
     private var address: SocketAddress? {
         switch stage {
         case .resolving: nil
-        case .connecting(_, let address): address
+        case .connecting(_, let address), .tunnelling(_, let address, _): address
         case .securing(let link): link.address
         }
     }

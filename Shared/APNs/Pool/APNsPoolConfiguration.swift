@@ -54,6 +54,8 @@ package struct APNsPoolConfiguration: Sendable {
     /// How long an address that just failed is tried last.
     package var addressAvoidance: Duration = .seconds(60)
 
+    /// Nil: APNs is reached directly.
+    package var proxy: APNsProxy?
     package var clock: APNsClock = .system
     /// Asked for each connection: APNs balances through DNS (Apple: Establishing a connection to APNs).
     package var resolve: @Sendable (_ host: String, _ port: Int) throws(ResolveError) -> [SocketAddress] = {

@@ -42,6 +42,7 @@ struct SettingsTests {
             ("APNS_CREDENTIALS_FILE", "/nowhere/credentials.json"), ("APNS_PRODUCTION_URL", "http://localhost:1"), ("PREFETCH_NOW", "0"),
             ("PREFETCH_BULK", "many"), ("LANES", "now,fast"), ("LANES", "now,now"), ("LANES", "soon,"), ("BULK_DELIVERIES", "0"),
             ("APNS_CONNECTIONS", "65"), ("APNS_CONNECTIONS_MAXIMUM", "1"),
+            ("APNS_PROXY_URL", "https://user:secret@proxy:3128"), ("APNS_PROXY_CREDENTIALS_FILE", "/nowhere/proxy"), ("APNS_THREADS", "0"),
             ("APNS_CREDENTIALS_CHECK_SECONDS", "0"), ("SHUTDOWN_DEADLINE_SECONDS", "0"), ("OPERATIONS_PORT", "70000"),
             ("INSTANCE", "a b"), ("BROKER_PREFIX", "p/q"), ("LOG_LEVEL", "loud"), ("MAXIMUM_ATTEMPTS", "0"),
             ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "199"), ("BROKER_CONFIRM_PATIENCE_MILLISECONDS", "1s"),
