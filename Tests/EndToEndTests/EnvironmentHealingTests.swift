@@ -21,6 +21,11 @@ struct EnvironmentHealingTests {
                 #expect(try await client.arrivals().map(\.status) == [400, 200])
                 #expect(try await client.environments(of: device) == ["sandbox"])
 
+                // Only the sandbox names each push for Apple's console.
+                let receipt = try await client.deliveries(of: first["id"]?.stringValue ?? "").first
+                #expect(receipt?["environment"]?.stringValue == "sandbox")
+                #expect(receipt?["apns_unique_id"]?.stringValue?.count == 36)
+
                 // What was found out once is not asked again.
                 _ = try await client.completed(client.send("second", to: "ada"))
                 #expect(try await client.arrivals().map(\.status) == [400, 200, 200])
@@ -33,6 +38,10 @@ struct EnvironmentHealingTests {
 }
 
 extension Client {
+    fileprivate func deliveries(of notification: String) async throws -> [JSONValue] {
+        try await service.get("/v1/apps/\(Self.app)/notifications/\(notification)/deliveries")["deliveries"]?.arrayValue ?? []
+    }
+
     /// Where the registry would send to the device now.
     fileprivate func environments(of device: Device) async throws -> [String?] {
         let record = try await service.get("/v1/apps/\(Self.app)/installations/\(device.installation)")

@@ -33,14 +33,15 @@ extension APNsConnection {
     private mutating func answered(_ stream: Int32, _ status: Int) {
         if var entry = inFlight.removeValue(forKey: stream) {
             entry.status = status
-            if status == 200 { accepted(entry) } else { answered(entry, nil) }
+            if status == 200 { accepted(entry, nil) } else { answered(entry, nil) }
         }
         perform(state.streamEnded())
     }
 
-    private mutating func accepted(_ entry: InFlight) {
+    private mutating func accepted(_ entry: InFlight, _ uniqueID: String?) {
         totals.countAnswer(after: wall - entry.sentAt)
-        answer(entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil))
+        answer(
+            entry.share, entry.index, sentAt: entry.sentAt, .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil), uniqueID)
         perform(state.accepted())
     }
 
@@ -49,8 +50,10 @@ extension APNsConnection {
         case .headers(let stream, let status, let fields, _):
             guard inFlight[stream] != nil else { return }
             inFlight[stream]?.status = status
-            guard status != 200 else { return }
-            partial[stream, default: PartialAnswer()].retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
+            let uniqueID = fields["apns-unique-id"].flatMap { OutsideText.harmless($0) }
+            guard status != 200 || uniqueID != nil else { return }
+            partial[stream, default: PartialAnswer()].uniqueID = uniqueID
+            partial[stream]?.retryAfter = fields["retry-after"].flatMap { RetryAfter.duration($0, now: wall) }
         case .data(let stream, let bytes):
             // The session bounds it; only bodies that are waited for are kept.
             partial[stream]?.body.append(contentsOf: bytes)
@@ -74,7 +77,7 @@ extension APNsConnection {
         // Those that timed out have had their answer.
         guard let entry = inFlight.removeValue(forKey: stream) else { return }
         if entry.status == 200 {
-            accepted(entry)
+            accepted(entry, partial?.uniqueID)
         } else if entry.status != 0 {
             answered(entry, partial)
         } else if code == .refusedStream || written.isCertainlyNotProcessed {
@@ -91,7 +94,7 @@ extension APNsConnection {
         totals.countAnswer(after: wall - entry.sentAt)
         let result = APNsAnswer.Result.response(
             status: entry.status, reason: body.reason, timestamp: body.timestamp, retryAfter: partial?.retryAfter)
-        answer(entry.share, entry.index, sentAt: entry.sentAt, result)
+        answer(entry.share, entry.index, sentAt: entry.sentAt, result, partial?.uniqueID)
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 

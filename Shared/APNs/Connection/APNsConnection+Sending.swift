@@ -89,8 +89,8 @@ extension APNsConnection {
 
     // MARK: Answers and what is given back
 
-    mutating func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result) {
-        if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result)) {
+    mutating func answer(_ place: Int, _ index: Int, sentAt: Int64?, _ result: APNsAnswer.Result, _ uniqueID: String? = nil) {
+        if let finished = shares.answer(place, APNsAnswer(index: index, sentAt: sentAt, result: result, uniqueID: uniqueID)) {
             finishedBatches.append(finished)
         }
     }

@@ -1,5 +1,6 @@
 import HTTP2
 import OpenSSL
+import PushModel
 import SystemIO
 
 /// One open connection to APNs, from the end of the TLS handshake on. It belongs to its pool's event loop, which calls ``work(isReadable:isWritable:now:wall:_:)``
@@ -24,7 +25,7 @@ struct APNsConnection: ~Copyable {
     var inFlight: [Int32: InFlight] = [:]
     var shares = OpenShares()
     var taken: [Share] = []
-    /// What is known of answers other than 200 whose end has not come.
+    /// What is known of answers whose end has not come, beyond their status.
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
@@ -58,6 +59,7 @@ struct APNsConnection: ~Copyable {
 
     struct PartialAnswer {
         var retryAfter: Duration?
+        var uniqueID: String?
         var body: [UInt8] = []
     }
 
@@ -70,7 +72,8 @@ struct APNsConnection: ~Copyable {
     ) throws -> APNsConnection {
         let configuration = context.configuration
         let session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), wantedHeaders: ["retry-after"],
+            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), 
+            wantedHeaders: context.environment == .sandbox ? ["retry-after", "apns-unique-id"] : ["retry-after"],
             maximumResponseBody: APNsErrorBody.maximumBytes, memoryLimit: configuration.maximumSessionMemory)
         try poller.modify(link.socket.descriptor, key: key.raw, interest: .read)
         try link.socket.setUserTimeout(configuration.unacknowledgedTimeout)

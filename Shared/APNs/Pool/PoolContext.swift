@@ -10,6 +10,7 @@ final class PoolContext: Sendable {
     /// Nil where a certificate says who we are.
     let signer: ProviderTokenSigner?
     let endpoint: APNsEndpoint
+    let environment: APNsEnvironment
     let tls: TLSContext
     /// Whether we show a certificate, and so may be refused for it.
     let showsCertificate: Bool
@@ -26,7 +27,8 @@ final class PoolContext: Sendable {
     var clock: APNsClock { configuration.clock }
 
     init(
-        id: PoolID, configuration: APNsPoolConfiguration, signer: ProviderTokenSigner?, endpoint: APNsEndpoint, tls: TLSContext,
+        id: PoolID, configuration: APNsPoolConfiguration, signer: ProviderTokenSigner?, endpoint: APNsEndpoint,
+        environment: APNsEnvironment, tls: TLSContext,
         showsCertificate: Bool, resolver: Resolver, loop: EventLoopHandle, board: PoolBoard,
         gate: @escaping @Sendable (APNsBatch, APNsRequest) -> StopReason?, onFinished: @escaping @Sendable ([APNsFinishedBatch]) -> Void,
         onEvent: @escaping @Sendable (APNsPoolEvent) -> Void, logger: Logger
@@ -35,6 +37,7 @@ final class PoolContext: Sendable {
         self.configuration = configuration
         self.signer = signer
         self.endpoint = endpoint
+        self.environment = environment
         self.tls = tls
         self.showsCertificate = showsCertificate
         self.resolver = resolver

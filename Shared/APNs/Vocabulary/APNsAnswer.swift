@@ -5,6 +5,9 @@ package struct APNsAnswer: Equatable, Sendable {
     /// When the request was handed to HTTP/2, UNIX milliseconds; nil where it was not.
     package let sentAt: Int64?
     package let result: Result
+    /// `apns-unique-id`, which only the sandbox sends: the Push Notifications Console finds the push by it
+    /// (Apple: Handling notification responses from APNs).
+    package let uniqueID: String?
 
     package enum Result: Equatable, Sendable {
         /// APNs answered.
@@ -20,10 +23,11 @@ package struct APNsAnswer: Equatable, Sendable {
         case stopped(StopReason)
     }
 
-    package init(index: Int, sentAt: Int64?, result: Result) {
+    package init(index: Int, sentAt: Int64?, result: Result, uniqueID: String? = nil) {
         self.index = index
         self.sentAt = sentAt
         self.result = result
+        self.uniqueID = uniqueID
     }
 }
 

@@ -9,6 +9,7 @@ extension OutcomeEvent.Delivery {
         case sentAt = "sent_at_ms"
         case retryAt = "retry_at_ms"
         case environment
+        case apnsUniqueID = "apns_unique_id"
 
         static let table = FieldTable(Field.self)
     }
@@ -32,6 +33,7 @@ extension OutcomeEvent.Delivery {
             if let sentAt { writer.decimal(sentAt, after: #","sent_at_ms":"#) }
             writer.field("retry_at_ms", retryAt)
             writer.field("environment", environment?.rawValue)
+            writer.field("apns_unique_id", apnsUniqueID)
         }
     }
 
@@ -52,6 +54,7 @@ extension OutcomeEvent.Delivery {
         var sentAt: Int64?
         var retryAt: Int64?
         var environment: APNsEnvironment?
+        var apnsUniqueID: String?
         var place = try scanner.fields(Field.table.names)
         while let field = try Field.table.next(in: &scanner, &place) {
             switch field {
@@ -66,12 +69,13 @@ extension OutcomeEvent.Delivery {
             case .sentAt: sentAt = try scanner.null() ? nil : try scanner.integer()
             case .retryAt: retryAt = try scanner.null() ? nil : try scanner.integer()
             case .environment: environment = try scanner.null() ? nil : APNsEnvironment(rawValue: try scanner.string())
+            case .apnsUniqueID: apnsUniqueID = try scanner.null() ? nil : OutsideText.harmless(try scanner.string())
             }
         }
         self.init(
             id: try scanner.require(id, "id"), notification: try scanner.require(notification, "notification"),
             installation: try scanner.require(installation, "installation"), attempt: try scanner.require(attempt, "attempt"),
             ownerEpoch: ownerEpoch, status: status, reason: reason, timestamp: timestamp, sentAt: sentAt, retryAt: retryAt,
-            environment: environment)
+            environment: environment, apnsUniqueID: apnsUniqueID)
     }
 }

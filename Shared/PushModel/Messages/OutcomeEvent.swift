@@ -38,10 +38,13 @@ package struct OutcomeEvent: Equatable, Sendable {
         package var retryAt: Int64?
         /// The environment that answered, where it is not the one that the token was registered for.
         package var environment: APNsEnvironment?
+        /// APNs' `apns-unique-id`, which only the sandbox sends.
+        package var apnsUniqueID: String?
 
         package init(
             id: PushID, notification: PushID, installation: PushID, attempt: Int, ownerEpoch: Int64? = nil, status: Int? = nil,
-            reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil
+            reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil,
+            apnsUniqueID: String? = nil
         ) {
             self.id = id
             self.notification = notification
@@ -54,6 +57,7 @@ package struct OutcomeEvent: Equatable, Sendable {
             self.sentAt = sentAt
             self.retryAt = retryAt
             self.environment = environment
+            self.apnsUniqueID = apnsUniqueID
         }
     }
 

@@ -302,6 +302,7 @@ struct Answered {
     var status: Int?
     var reason: String?
     var timestamp: Int64?
+    var uniqueID: String?
     /// Nothing more was sent, on purpose. It is the reason where the delivery ends as something else, because an attempt had left before.
     var stoppedAs: String?
 
@@ -312,6 +313,7 @@ struct Answered {
 
     init(_ answer: APNsAnswer) {
         sentAt = answer.sentAt
+        uniqueID = answer.uniqueID
         switch answer.result {
         case .response(let status, let reason, let timestamp, _):
             (self.status, self.reason, self.timestamp) = (status, reason, timestamp)
@@ -341,6 +343,6 @@ extension OutcomeEvent.Delivery {
             id: delivery.id, notification: job.job.notification, installation: delivery.installation,
             attempt: attempt + job.headers.earlierAttempts, ownerEpoch: delivery.ownerEpoch, status: said.status,
             reason: said.reason, timestamp: said.timestamp, sentAt: said.sentAt, retryAt: retryAt,
-            environment: delivery.environmentTrial == .made ? delivery.environment : nil)
+            environment: delivery.environmentTrial == .made ? delivery.environment : nil, apnsUniqueID: said.uniqueID)
     }
 }

@@ -536,6 +536,8 @@ CREATE TABLE receipts (
     status smallint,
     reason text,
     attempts integer NOT NULL DEFAULT 0,
+    -- APNs' id of the last push that it answered, for Apple's Push Notifications Console. Only the sandbox sends one.
+    apns_unique_id text,
     -- The last attempt that was not the end.
     last_class text,
     last_status smallint,
@@ -580,13 +582,13 @@ RETURN (
 CREATE VIEW deliveries AS
 SELECT delivery_id(r.notification, r.number, r."position") AS id, r.notification, r.number, r."position", r.token_id, r.installation,
     r.owner_epoch, r.environment, r.class, r.status, r.reason, r.attempts, r.last_class, r.last_status, r.last_reason, r.last_at, r.retry_at,
-    r.is_replayed, r.updated_at, true AS has_receipt
+    r.is_replayed, r.updated_at, true AS has_receipt, r.apns_unique_id
 FROM receipts r
 UNION ALL
 SELECT delivery_id(j.notification, j.number, m."position"), j.notification, j.number, m."position"::smallint, m.token_id,
     coalesce(i.id, '00000000-0000-0000-0000-000000000000'), coalesce(i.owner_epoch, 1),
     CASE get_bit(j.sandbox, m."position") WHEN 1 THEN 'sandbox' ELSE 'production' END,
-    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at, false
+    NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, false, j.due_at, false, NULL
 FROM jobs j CROSS JOIN LATERAL members_of(j) AS m
 LEFT JOIN LATERAL (
     SELECT i.id, i.owner_epoch FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation

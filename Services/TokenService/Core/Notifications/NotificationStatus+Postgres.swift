@@ -85,7 +85,7 @@ extension NotificationStatus.Delivery {
         self.init(
             id: try row["id"], installation: try row["installation"], token: token, environment: try row["environment"], outcome: outcome,
             status: try row["status"], reason: try row["reason"], attempts: max(0, attempts - (isPutBack ? 1 : 0)), lastAttempt: attempt,
-            updatedAt: try row.milliseconds("updated_at"))
+            apnsUniqueID: try row["apns_unique_id"], updatedAt: try row.milliseconds("updated_at"))
     }
 }
 

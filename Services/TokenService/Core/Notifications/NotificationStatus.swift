@@ -47,6 +47,7 @@ package struct NotificationStatus: Equatable, Sendable {
         package var reason: String?
         package var attempts: Int
         package var lastAttempt: Attempt?
+        package var apnsUniqueID: String?
         package var updatedAt: Int64
     }
 
@@ -127,6 +128,9 @@ extension NotificationStatus.Delivery {
                 .optional("reason", .text(.outcomeReason.example("Unregistered"))) { $0.reason },
                 .required("attempts", .count) { $0.attempts },
                 .optional("last_attempt", NotificationStatus.Attempt.response) { $0.lastAttempt },
+                .optional(
+                    "apns_unique_id", .text(.string().example("1ccd6b20-cf6d-4e2b-8e4a-3a05c0f1b9a7")), "APNs' id of the last push; Apple's Push Notifications Console finds it. Only the sandbox sends one."
+                ) { $0.apnsUniqueID },
                 .required("updated_at", .time) { $0.updatedAt },
             ])
     }

@@ -23,16 +23,16 @@ extension OutcomeStore {
         try session.execute(
             """
             INSERT INTO receipts AS r (notification, number, position, token_id, installation, owner_epoch, environment, attempts,
-                last_class, last_status, last_reason, last_at, retry_at, updated_at)
+                last_class, last_status, last_reason, last_at, retry_at, apns_unique_id, updated_at)
             SELECT e.notification, e.number, e.position, t.id, e.installation, coalesce(e.owner_epoch, 0),
                 CASE get_bit(j.sandbox, e.position::int) WHEN 1 THEN 'sandbox' ELSE 'production' END, e.attempt,
-                e.class, e.status, e.reason, e.at, e.retry_at, now()
+                e.class, e.status, e.reason, e.at, e.retry_at, e.apns_unique_id, now()
             FROM unnest(\(deliveries.map(\.notification))::uuid[], \(places.map(\.job))::bigint[], \(places.map(\.position))::bigint[],
                     \(deliveries.map(\.installation))::uuid[], \(deliveries.map(\.ownerEpoch))::bigint[],
                     \(entries.map(\.outcome.rawValue))::text[], \(deliveries.map(\.status))::bigint[], \(deliveries.map(\.reason))::text[],
                     \(deliveries.map(\.attempt))::bigint[], \(milliseconds: entries.map { $0.delivery.sentAt ?? $0.time })::timestamptz[],
-                    \(milliseconds: deliveries.map(\.retryAt))::timestamptz[])
-                AS e (notification, number, position, installation, owner_epoch, class, status, reason, attempt, at, retry_at)
+                    \(milliseconds: deliveries.map(\.retryAt))::timestamptz[], \(deliveries.map(\.apnsUniqueID))::text[])
+                AS e (notification, number, position, installation, owner_epoch, class, status, reason, attempt, at, retry_at, apns_unique_id)
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             JOIN tokens t ON t.id = member_at(j.members, e.position::int)
             WHERE get_bit(j.settled, e.position::int) = 0 OR EXISTS (
@@ -41,7 +41,7 @@ extension OutcomeStore {
             ORDER BY e.notification, e.number, e.position
             ON CONFLICT (notification, number, position) DO UPDATE SET attempts = excluded.attempts, last_class = excluded.last_class,
                 last_status = excluded.last_status, last_reason = excluded.last_reason, last_at = excluded.last_at,
-                retry_at = excluded.retry_at, updated_at = now()
+                retry_at = excluded.retry_at, apns_unique_id = coalesce(excluded.apns_unique_id, r.apns_unique_id), updated_at = now()
             WHERE r.class IS NULL AND r.attempts <= excluded.attempts
                 -- A replay counts on from here: an event with this number is of the delivery's earlier life.
                 AND (r.attempts < excluded.attempts OR NOT r.is_replayed OR r.last_reason IS DISTINCT FROM 'replayed')
@@ -126,17 +126,19 @@ extension OutcomeStore {
         try session.execute(
             """
             INSERT INTO receipts AS r (notification, number, position, token_id, installation, owner_epoch, environment, class, status,
-                reason, attempts, updated_at)
+                reason, attempts, apns_unique_id, updated_at)
             SELECT e.notification, e.number, e.position, e.token_id, e.installation, coalesce(e.owner_epoch, 0), e.environment, e.class,
-                e.status, e.reason, e.attempts, now()
+                e.status, e.reason, e.attempts, e.apns_unique_id, now()
             FROM unnest(\(deliveries.map(\.notification))::uuid[], \(places.map(\.job))::bigint[], \(places.map(\.position))::bigint[],
                     \(ends.map(\.token))::bigint[], \(deliveries.map(\.installation))::uuid[], \(deliveries.map(\.ownerEpoch))::bigint[],
                     \(environments)::text[], \(ends.map(\.entry.outcome.rawValue))::text[], \(deliveries.map(\.status))::bigint[],
-                    \(deliveries.map(\.reason))::text[], \(attempts)::bigint[])
-                AS e (notification, number, position, token_id, installation, owner_epoch, environment, class, status, reason, attempts)
+                    \(deliveries.map(\.reason))::text[], \(attempts)::bigint[], \(deliveries.map(\.apnsUniqueID))::text[])
+                AS e (notification, number, position, token_id, installation, owner_epoch, environment, class, status, reason, attempts,
+                    apns_unique_id)
             ORDER BY e.notification, e.number, e.position
             ON CONFLICT (notification, number, position) DO UPDATE SET class = excluded.class, status = excluded.status,
                 reason = excluded.reason, environment = excluded.environment, updated_at = now(),
+                apns_unique_id = coalesce(excluded.apns_unique_id, r.apns_unique_id),
                 -- An attempt that was put back without having been tried had the next one's number.
                 attempts = greatest(
                     r.attempts - coalesce((r.last_class <> 'unknown' AND r.last_status IS NULL)::int, 0), excluded.attempts)
