@@ -18,10 +18,10 @@ import RabbitMQ
 /// * It remembers a quorum queue's consumer for as long as something of it is unsettled. A consumer that comes again under that number gets
 ///   too few messages, or none, or those that it had already, and not all that it acknowledges is settled. 3.10.8 may end the channel over it
 ///   (`handle_deliver0`, `function_clause`, 541 to us). `SubscribedQueue.newNumber` gives no number twice.
-/// * A channel holds back what it has to tell a quorum queue while 32 commands are not applied, and drops it when it is closed
+/// * A channel holds back commands for a quorum queue while 32 commands are not applied, and drops it when it is closed
 ///   (`rabbit_fifo_client`, `unsent_commands`): of 300 messages that were acknowledged one by one, 267 came again. 4.0 passes on what it holds
 ///   when a consumer ends, but not what is acknowledged after that. `ConsumerLoop.awaitSettlements`, `QueueReadingThread.take`.
-/// * It answers with zeros for a quorum queue that does not tell it its numbers at once (`rabbit_quorum_queue:stat`).
+/// * It answers with zeros for a quorum queue that does not answer with its numbers at once (`rabbit_quorum_queue:stat`).
 ///   `QueueReadingThread.state`.
 ///
 /// From 4.0 on:

@@ -4,7 +4,7 @@ import SystemIO
 /// The node of the broker to which a process is connected: all its connections go to the same one, and to the same next one where that is of no use.
 ///
 /// So what one connection notices of its node holds for the others. A dispatcher publishes on one connection and reads the control stream on
-/// another. Late confirmations tell it that the stream may be late too; from another node they would not.
+/// another. Late confirmations say that the stream may be late too; from another node they would not.
 final class CurrentNode: Sendable {
     typealias Node = RabbitMQConfiguration.Node
 

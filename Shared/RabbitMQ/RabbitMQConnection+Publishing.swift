@@ -11,7 +11,7 @@ extension RabbitMQConnection {
     /// reaches the broker in few pieces, and wakes it as often.
     package func holdSegments(_ isOn: Bool) {
         var value: Int32 = isOn ? 1 : 0
-        // It saves work and promises nothing: where it fails, the next write tells.
+        // It saves work and promises nothing: where it fails, the next write fails too.
         setsockopt(amqp_get_sockfd(state), Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 

@@ -128,7 +128,7 @@ package final class RabbitMQConnection {
         amqp_set_rpc_timeout(state, &timeout)
         let heartbeat = Int32(configuration.heartbeat.components.seconds)
         guard heartbeat > 0 else { throw RabbitMQError(.configuration, "heartbeat", "must be at least one second") }
-        // Without the first two the broker never tells us of an alarm or of a deleted queue (docs/rabbitmq.md, Logging in).
+        // Without the first two the broker never reports an alarm or of a deleted queue (docs/rabbitmq.md, Logging in).
         var properties = pool.table(
             ["connection_name": configuration.connectionName, "product": "push"],
             capabilities: [

@@ -33,7 +33,7 @@ package struct RabbitMQDelivery: Sendable {
     package let isOversized: Bool
 }
 
-/// A message that came back. It carries no delivery tag: its message id tells which it was.
+/// A message that came back. It carries no delivery tag: its message id says which it was.
 package struct RabbitMQReturn: Sendable, Equatable {
     package let replyCode: UInt16
     package let replyText: String

@@ -22,8 +22,8 @@ package struct Dispatcher: Sendable {
 
     /// Reads the credentials; opens nothing yet.
     /// - Parameters:
-    ///   - pools: What every pool can be told; `connections` comes from the settings.
-    ///   - onListening: Told the operations port once requests are taken.
+    ///   - pools: the configuration of every pool; `connections` comes from the settings.
+    ///   - onListening: gets the operations port once requests are taken.
     /// - Throws: one sentence for a person: ``CredentialsError``, `RabbitMQError`, `TLSError` or `SystemError`.
     package init(
         _ settings: DispatcherSettings, metrics registry: PrometheusMetrics, logger: Logger,
@@ -70,7 +70,7 @@ package struct Dispatcher: Sendable {
         rules.prefetch = settings.prefetch
         rules.deliveries[.bulk] = settings.bulkDeliveries
         rules.confirmPatience = Int64(settings.confirmPatience)
-        rules.parkingPatience = settings.parkingPatience
+        rules.waitingPatience = settings.waitingPatience
         let loop = CoreLoop(
             inbox: inbox, wakeUp: wakeUp,
             peers: CoreLoop.Peers(

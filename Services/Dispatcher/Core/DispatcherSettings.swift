@@ -8,7 +8,7 @@ import OpenSSL
 package import PushModel
 package import RabbitMQ
 
-/// Everything the dispatcher can be told: read and checked once, before any socket opens. The table is in this service's README.
+/// The dispatcher's settings: read and checked once, before any socket opens. The table is in this service's README.
 package struct DispatcherSettings: Sendable {
     package var operationsHost: String
     package var operationsPort: Int
@@ -37,8 +37,8 @@ package struct DispatcherSettings: Sendable {
     package var instance: String
     package var shutdownDeadline: Duration
     package var logLevel: Logger.Level
-    /// ``CoreRules/parkingPatience``. No setting: tests shorten it.
-    var parkingPatience = CoreRules.standardParkingPatience
+    /// ``CoreRules/waitingPatience``. No setting: tests shorten it.
+    var waitingPatience = CoreRules.standardWaitingPatience
 
     /// - Throws: `ConfigurationError`: one sentence that names the environment variable.
     package init(_ config: ConfigReader, logger: Logger) throws(ConfigurationError) {
@@ -89,7 +89,7 @@ package struct DispatcherSettings: Sendable {
         try config.choice("log.level", default: .info)
     }
 
-    /// Host and process: what tells two dispatchers apart.
+    /// Host and process: different for each of two dispatchers.
     private static var defaultInstance: String {
         let host = ProcessInfo.processInfo.hostName.prefix { $0 != "." }.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
         return "\(host.prefix(40))-\(ProcessInfo.processInfo.processIdentifier)"

@@ -98,37 +98,37 @@ extension APNsConnection {
         perform(state.answered(status: entry.status, reason: body.reason))
     }
 
-    /// Gives up what has waited too long, and takes back what expired before it had left. APNs is told, or it would count the stream as
+    /// Gives up what has waited too long, and takes back what expired before it had left. APNs hears of it, or it would count the stream as
     /// open for ever: a stream ends by END_STREAM or RST_STREAM only (RFC 9113 section 5.1).
     mutating func expireOverdue() {
         let isDeadlineDue = nextDeadline.map { now >= $0 } ?? false
         let isExpiryDue = nextExpiry.map { wall >= $0 } ?? false
         guard isDeadlineDue || isExpiryDue else { return }
-        var due: [(stream: Int32, verdict: RequestPatience.Verdict)] = []
+        var due: [(stream: Int32, decision: RequestPatience.Decision)] = []
         (nextDeadline, nextExpiry) = (nil, nil)
         var (deadline, expiry): (ContinuousClock.Instant?, Int64?)
         for (stream, entry) in inFlight {
             guard let batch = shares.batch(entry.share) else { continue }
-            let verdict = RequestPatience.verdict(
+            let decision = RequestPatience.decision(
                 on: batch, deadline: entry.deadline, now: now, wall: wall,
                 mayBeProcessed: !session.progress(of: stream).isCertainlyNotProcessed)
-            guard verdict == .wait else {
-                due.append((stream, verdict))
+            guard decision == .wait else {
+                due.append((stream, decision))
                 continue
             }
             deadline = min(deadline ?? entry.deadline, entry.deadline)
             if batch.expiresAt > wall { expiry = min(expiry ?? batch.expiresAt, batch.expiresAt) }
         }
         (nextDeadline, nextExpiry) = (deadline, expiry)
-        for (stream, verdict) in due.sorted(by: { $0.stream < $1.stream }) { end(stream, verdict) }
+        for (stream, decision) in due.sorted(by: { $0.stream < $1.stream }) { end(stream, decision) }
     }
 
-    private mutating func end(_ stream: Int32, _ verdict: RequestPatience.Verdict) {
+    private mutating func end(_ stream: Int32, _ decision: RequestPatience.Decision) {
         let progress = session.progress(of: stream)
         guard let entry = inFlight.removeValue(forKey: stream) else { return }
         partial[stream] = nil
         session.reset(stream, .cancel)
-        guard verdict == .giveUp else {
+        guard decision == .giveUp else {
             totals.stopped += 1
             return answer(entry.share, entry.index, sentAt: nil, .stopped(.expired))
         }

@@ -72,7 +72,7 @@ struct APNsConnection: ~Copyable {
     ) throws -> APNsConnection {
         let configuration = context.configuration
         let session = try HTTP2ClientSession(
-            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams), 
+            initialPeerStreamLimit: 1, maximumOpenStreams: max(1, configuration.maximumStreams),
             wantedHeaders: context.environment == .sandbox ? ["retry-after", "apns-unique-id"] : ["retry-after"],
             maximumResponseBody: APNsErrorBody.maximumBytes, memoryLimit: configuration.maximumSessionMemory)
         try poller.modify(link.socket.descriptor, key: key.raw, interest: .read)

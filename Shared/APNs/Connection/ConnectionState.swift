@@ -22,7 +22,7 @@ struct ConnectionState {
         /// The first authenticated answer.
         case becameProven
         case sendPing
-        /// Take no new requests, and tell the pool.
+        /// Take no new requests; the pool must know.
         case retire(RetireCause)
         case close(CloseCause)
     }

@@ -1,7 +1,7 @@
 /// What time does to a request in flight. The expiry decides whether it is sent; once APNs may have all of it, only the ordinary deadline
 /// counts, because a request that is given up at its expiry looks like a slow connection. Pure: the simulation goes by it too.
 struct RequestPatience: Sendable {
-    enum Verdict: Equatable {
+    enum Decision: Equatable {
         case wait
         /// Expired, and not all of it has left: it is taken back, and the connection is not to blame.
         case takeBack
@@ -17,10 +17,10 @@ struct RequestPatience: Sendable {
     /// - Parameters:
     ///   - wall: UNIX milliseconds.
     ///   - mayBeProcessed: whether APNs may have the whole request; asked only where that decides.
-    static func verdict(
+    static func decision(
         on batch: APNsBatch, deadline: ContinuousClock.Instant, now: ContinuousClock.Instant, wall: Int64,
         mayBeProcessed: @autoclosure () -> Bool
-    ) -> Verdict {
+    ) -> Decision {
         if now >= deadline { return .giveUp }
         return wall >= batch.expiresAt && !mayBeProcessed() ? .takeBack : .wait
     }

@@ -29,7 +29,7 @@ final class SecureLink {
             do {
                 result = try session.handshake()
             } catch {
-                // The alert that tells the peer why; whether it arrives changes nothing.
+                // The alert that says why to the peer; whether it arrives changes nothing.
                 _ = try flush()
                 throw error
             }

@@ -36,7 +36,8 @@ package final class APNsPool: Sendable {
         loop = loops.pick()
         context = PoolContext(
             id: Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue, configuration: configuration,
-            signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: environment, tls: try Self.tls(endpoint, credential, loops),
+            signer: ProviderTokenSigner(credential), endpoint: endpoint, environment: environment,
+            tls: try Self.tls(endpoint, credential, loops),
             showsCertificate: credential.isCertificate, resolver: loops.resolver, loop: loop, board: PoolBoard(), gate: gate,
             onFinished: onFinished, onEvent: onEvent, logger: logger)
     }

@@ -1,6 +1,6 @@
 package import SystemIO
 
-/// What a pool can be told. The defaults follow what Apple asks for and what others saw (docs/apns.md).
+/// A pool's configuration. The defaults follow what Apple asks for and what others saw (docs/apns.md).
 package struct APNsPoolConfiguration: Sendable {
     /// How many connections to keep at least once more than one request came, to different addresses where there are several.
     package var connections = 2

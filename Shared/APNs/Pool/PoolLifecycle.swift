@@ -204,7 +204,7 @@ struct PoolLifecycle {
     /// How often the load is looked at while a connection could be let go.
     private static let lookInterval: Duration = .seconds(5)
 
-    /// In `probing` a connection is opened only for a request: `unreadySince` tells that one waits.
+    /// In `probing` a connection is opened only for a request: `unreadySince` says that one waits.
     private var wantsConnections: Bool {
         switch phase {
         case .running: true

@@ -10,7 +10,7 @@ final class PoolRunner {
     private final class Open {
         let id: ConnectionID
         var connection: APNsConnection
-        /// SETTINGS may have come with the handshake's last bytes, which no poller would tell.
+        /// SETTINGS may have come with the handshake's last bytes, which no poller reports.
         var isReadable = true
         var isWritable = false
 

@@ -1,4 +1,4 @@
-/// Tells APNs' own outage from one poisoned connection (docs/apns.md, Answers): a 5xx replaces its connection; when connection after
+/// Distinguishes APNs' own outage from one poisoned connection (docs/apns.md, Answers): a 5xx replaces its connection; when connection after
 /// connection hears nothing else, the pool stops and probes with one request (Apple asks for 15 minutes).
 struct ServerFaultBreaker: Sendable {
     /// So many connections in a row, of which only the first had ever served.

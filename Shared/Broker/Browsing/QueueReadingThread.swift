@@ -141,7 +141,7 @@ final class QueueReadingThread: Sendable {
         }
     }
 
-    /// Tells a message from others, as far as it matters which of two equal ones goes.
+    /// Distinguishes a message from others, as far as it matters which of two equal ones goes.
     private struct Print: Hashable {
         let id: String
         let body: [UInt8]

@@ -4,7 +4,7 @@ import ServiceLifecycle
 import Synchronization
 package import SystemIO
 
-/// Takes messages from queues and streams, and settles them when told to.
+/// Takes messages from queues and streams, and settles them when asked to.
 ///
 /// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a
 /// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 2 s), declares the topology and subscribes again; what

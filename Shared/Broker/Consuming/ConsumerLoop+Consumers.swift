@@ -91,7 +91,7 @@ extension ConsumerLoop {
 
     /// Returns when every acknowledgement is applied, so that the connection may be closed.
     ///
-    /// RabbitMQ's channel holds back what it has to tell a quorum queue while 32 commands are not applied (``BrokerQuirks``). A consumer's
+    /// RabbitMQ's channel holds back commands for a quorum queue while 32 commands are not applied (``BrokerQuirks``). A consumer's
     /// beginning and its end are commands that the channel waits for. The answer to the first says that what was sent before is applied, and
     /// the channel learns of it while it waits for the second; with that it sends what it held back; the third comes behind.
     func awaitSettlements(_ connection: RabbitMQConnection) throws(RabbitMQError) {

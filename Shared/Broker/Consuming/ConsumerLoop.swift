@@ -115,7 +115,7 @@ final class ConsumerLoop {
     private func end() {
         core.inbox.close().forEach(obey)
         if let connection = link.connection {
-            // What was settled in time is told, also when the time was up for the rest.
+            // What was settled in time is acknowledged, also when the time was up for the rest.
             do throws(RabbitMQError) {
                 batcher.flush(now: .now, force: true, into: &actions)
                 try perform(connection)

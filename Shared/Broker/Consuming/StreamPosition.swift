@@ -1,6 +1,6 @@
 /// How far a stream was read. Pure.
 ///
-/// Offsets alone do not tell: a stream that was deleted and declared again counts from 0, and whoever went on at 21 would miss its first
+/// Offsets alone do not suffice: a stream that was deleted and declared again counts from 0, and whoever went on at 21 would miss its first
 /// twenty messages. So reading goes on at the last message, and not behind it: if that is not what comes first, it is another stream.
 /// If nothing comes, it is most likely another one too, with fewer messages. But a replica that is just starting gives nothing either, and reading
 /// millions of messages again takes a minute: so that is concluded only when several readers got nothing of a stream that has messages.

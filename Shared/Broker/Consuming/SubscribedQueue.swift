@@ -20,7 +20,7 @@ struct SubscribedQueue {
         if subscription.isStream { streamPosition = StreamPosition() }
     }
 
-    /// A consumer's number that was not there before. The remainder by the count of subscriptions tells whose it is.
+    /// A consumer's number that was not there before. Its remainder by the count of subscriptions is the subscription's place.
     mutating func newNumber() -> Int {
         lastNumber += stride
         return lastNumber

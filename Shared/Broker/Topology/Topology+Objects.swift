@@ -60,7 +60,7 @@ extension Topology {
             + Lane.allCases.map { DeclaredBinding(exchange: jobsExchange, queue: jobQueue($0), routingKey: jobRoutingKey($0)) }
             + RetryDelay.allCases.map { DeclaredBinding(exchange: retryExchange($0), queue: retryQueue($0), routingKey: "") }
             + [DeclaredBinding(exchange: waitingOutcomesExchange, queue: waitingOutcomesQueue, routingKey: "")]
-            // Two words are an outcome; state changes, which the token service tells itself, have three.
+            // Two words are an outcome; state changes, which the token service publishes itself, have three.
             + [DeclaredBinding(exchange: outcomesExchange, queue: tokenServiceOutcomesQueue, routingKey: "*.*")]
     }
 

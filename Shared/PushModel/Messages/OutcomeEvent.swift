@@ -43,7 +43,8 @@ package struct OutcomeEvent: Equatable, Sendable {
 
         package init(
             id: PushID, notification: PushID, installation: PushID, attempt: Int, ownerEpoch: Int64? = nil, status: Int? = nil,
-            reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil, environment: APNsEnvironment? = nil,
+            reason: String? = nil, timestamp: Int64? = nil, sentAt: Int64? = nil, retryAt: Int64? = nil,
+            environment: APNsEnvironment? = nil,
             apnsUniqueID: String? = nil
         ) {
             self.id = id

@@ -59,7 +59,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func parkingIsBoundedAndTheRestComesBackAtOnce() async throws {
+    @Test func theQueueIsBoundedAndTheRestComesBackAtOnce() async throws {
         let server = try narrowServer()
         try await withPool(server, { $0.maximumQueued = 100 }) { bench in
             bench.submit(.make(1, tag: 1))

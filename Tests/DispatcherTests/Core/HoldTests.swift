@@ -173,7 +173,7 @@ struct HoldTests {
     func keepsTheLongest() {
         var book = HoldBook()
         func hold(_ number: UInt64, _ scope: HoldBook.Scope, endsAt: Int64?) -> HoldBook.Hold {
-            HoldBook.Hold(id: PushID(high: 0, low: number), scope: scope, endsAt: endsAt, toldAt: 0)
+            HoldBook.Hold(id: PushID(high: 0, low: number), scope: scope, endsAt: endsAt, writtenAt: 0)
         }
         func keeper() -> UInt64? { book.hold(app: 0, lane: .now, notification: id)?.id.low }
         #expect(keeper() == nil)

@@ -89,7 +89,7 @@ struct RefusedOutcomesServiceTests {
 
     /// Jobs that wait for room go round through a delayed queue; a minute is more than this broker's patience.
     private static func dispatcher(_ bench: ServiceBench) throws -> ServiceBench.Running {
-        try bench.startDispatcher { $0.parkingPatience = 2_000 }
+        try bench.startDispatcher { $0.waitingPatience = 2_000 }
     }
 
     /// How many deliveries APNs has seen once, twice, and so on.

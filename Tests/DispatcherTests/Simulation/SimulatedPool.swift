@@ -213,13 +213,13 @@ struct SimulatedPool {
     /// Requests whose time is up; those that never left cannot have been acted on.
     private mutating func expire(_ id: ConnectionID, at wall: Int64) {
         for entry in connections.first(where: { $0.id == id })?.inFlight ?? [] {
-            let verdict = RequestPatience.verdict(
+            let decision = RequestPatience.decision(
                 on: entry.share.batch, deadline: entry.deadline, now: instant(wall), wall: wall, mayBeProcessed: entry.hasLeft)
-            guard verdict != .wait else { continue }
+            guard decision != .wait else { continue }
             guard let place = connections.firstIndex(where: { $0.id == id }) else { return }
             connections[place].inFlight.removeAll { $0.stream == entry.stream }
             if !entry.hasLeft { returned.append(entry.request.id) }
-            if verdict == .takeBack {
+            if decision == .takeBack {
                 settle(entry.share, .stopped(.expired))
             } else {
                 // Counted here, and not by the code's own rule: only a connection that kept it for so long is to blame.

@@ -89,7 +89,7 @@ struct ControlFollower {
             change.cancelled.append((app, notification))
         case .hold(let id, let scope, let endsAt, let at) where at >= oldest:
             effects.tally.controlApplied[.hold, default: 0] += 1
-            let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, toldAt: at)
+            let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, writtenAt: at)
             guard holds.add(hold, at: now) else { return }
             change.holdsChanged = true
             // What is read at the beginning may be over further on.

@@ -2,7 +2,7 @@ package import APNs
 import PushModel
 import Synchronization
 
-/// The last word before a request leaves (docs/promises.md, 3 and 6): asked by the connections' threads, told by the core's.
+/// The last word before a request leaves (docs/promises.md, 3 and 6): the pools' threads ask, and the core's thread writes.
 ///
 /// Closed until the control stream has been read to its end, and whenever that is no longer certain: what nobody can prove to be allowed is
 /// not sent. The lock is held for one dictionary look-up.

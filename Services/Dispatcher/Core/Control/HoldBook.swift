@@ -1,6 +1,6 @@
 import PushModel
 
-/// The holds that are in force, as the control stream has told them. Pure; the core's thread owns it.
+/// The holds that are in force, by the control stream. Pure; the core's thread owns it.
 struct HoldBook: Sendable {
     typealias AppIndex = ControlState.AppIndex
 
@@ -16,13 +16,13 @@ struct HoldBook: Sendable {
     struct Hold: Equatable, Sendable {
         let id: PushID
         let scope: Scope
-        /// UNIX milliseconds, as is `toldAt`. Nil: until it is lifted.
+        /// UNIX milliseconds, as is `writtenAt`. Nil: until it is lifted.
         let endsAt: Int64?
-        let toldAt: Int64
+        let writtenAt: Int64
     }
 
     private var holds: [PushID: Hold] = [:]
-    /// Holds that were lifted, and when: one that is told again afterwards, because two processes tell, is not in force again.
+    /// Holds that were lifted, and when: one that is written again afterwards, because two processes write, is not in force again.
     private var lifted: [PushID: Int64] = [:]
     /// Of each scope the hold that lasts longest. Empty in the usual case, which is then all that a job costs.
     private var longest: [Scope: Hold] = [:]
@@ -35,7 +35,7 @@ struct HoldBook: Sendable {
     mutating func add(_ hold: Hold, at now: Int64) -> Bool {
         guard lifted[hold.id] == nil, hold.endsAt ?? .max > now else { return false }
         let known = holds[hold.id]
-        if let known, known.toldAt >= hold.toldAt { return false }
+        if let known, known.writtenAt >= hold.writtenAt { return false }
         holds[hold.id] = hold
         rebuild()
         return known == nil
@@ -55,12 +55,12 @@ struct HoldBook: Sendable {
         return remove { $0.endsAt ?? .max <= now }
     }
 
-    /// One that is in force is told again and again, so that what nobody tells any more is over.
+    /// The token service writes one that is in force again and again, so that what nobody writes any more is over.
     /// - Parameter moment: UNIX milliseconds.
-    /// - Returns: the holds that were last told before it.
+    /// - Returns: the holds that were last written before it.
     mutating func forget(before moment: Int64) -> [PushID] {
         lifted = lifted.filter { $0.value >= moment }
-        return remove { $0.toldAt < moment }
+        return remove { $0.writtenAt < moment }
     }
 
     /// - Returns: the hold that keeps such a delivery longest.

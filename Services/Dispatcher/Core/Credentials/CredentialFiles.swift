@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// The files that credentials are read from, and how each was when it was read: what tells whether one has changed since.
+/// The files that credentials are read from, and how each was when it was read, so that a change since is seen.
 struct CredentialFiles: Equatable, Sendable {
     /// A file at one moment. Links are followed, because orchestrators replace what is mounted by turning a link.
     struct Stamp: Equatable, Sendable {

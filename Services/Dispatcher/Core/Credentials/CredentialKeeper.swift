@@ -37,8 +37,8 @@ final class CredentialKeeper: Sendable {
 
     /// - Parameters:
     ///   - file: what was read from `path` in the beginning.
-    ///   - adopt: told a new plan once its pools are there.
-    ///   - counted: told how each attempt to take over changed files ended.
+    ///   - adopt: gets a new plan once its pools are there.
+    ///   - counted: gets how each attempt to take over changed files ended.
     /// - Throws: where a pool cannot be made.
     init(
         path: String, file: CredentialsFile, table: PoolTable, logger: Logger, counted: @escaping @Sendable (_ adopted: Bool) -> Void,

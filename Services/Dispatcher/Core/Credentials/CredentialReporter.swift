@@ -3,7 +3,7 @@ import Broker
 import PushModel
 import SystemIO
 
-/// Tells the token service which apps this process has credentials for, and which of them APNs refuses: when something changes, and every
+/// Reports to the token service which apps this process has credentials for, and which of them APNs refuses: when something changes, and every
 /// minute, so that a report that was lost is soon followed by another.
 struct CredentialReporter: Sendable {
     private static let interval: Duration = .seconds(60)

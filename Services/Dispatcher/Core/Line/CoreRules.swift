@@ -8,7 +8,7 @@ struct CoreRules: Sendable {
     /// With the heartbeat's interval and a tick it is less than the second within which a fence has to be in force.
     static let standardConfirmPatience: Int64 = 650
     /// Far below RabbitMQ's `consumer_timeout`: half an hour, and five minutes at least.
-    static let standardParkingPatience: Int64 = 60_000
+    static let standardWaitingPatience: Int64 = 60_000
 
     var topology: Topology
     /// CloudEvents `source` of our outcomes.
@@ -18,7 +18,7 @@ struct CoreRules: Sendable {
     var deliveries: [Lane: Int] = [.now: 20_000, .soon: 20_000, .bulk: 400]
     /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half of them.
     var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
-    /// A job that a pool has had for longer tells that the pool is slow.
+    /// The pool of a job that it has had for longer is slow.
     var crowdingPatience: Int64 = 2_000
     /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
     var secondCopyAge: Int64 = 5_000
@@ -30,11 +30,11 @@ struct CoreRules: Sendable {
     var markerPatience: Int64 = 1_000
     /// Jobs that wait longer than this for the control stream, or for room for outcomes, go to a delayed queue: the
     /// broker gives no job an unlimited time.
-    var parkingPatience = CoreRules.standardParkingPatience
+    var waitingPatience = CoreRules.standardWaitingPatience
     /// Pause before messages that the broker refused are published again.
     var refusalPause: Int64 = 250
     /// While outcomes are refused, how often one of them is published again to see whether there is room.
     var probePause: Int64 = 1_000
-    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not told again since is over. One hour for clocks.
+    /// No job lives longer than 72 hours, so older fences and cancels can stop nothing, and a hold that was not written again since is over. One hour for clocks.
     var controlMemory: Int64 = 73 * 3_600_000
 }

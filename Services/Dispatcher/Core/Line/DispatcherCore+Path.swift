@@ -276,7 +276,7 @@ extension DispatcherCore {
 
     /// Jobs that wait too long, or in a process that stops, wait in the broker instead, where they hold nothing up.
     mutating func moveWaiting() {
-        let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.parkingPatience, .thirtySeconds)
+        let (patience, delay): (Int64, RetryDelay) = isStopping ? (0, .oneSecond) : (rules.waitingPatience, .thirtySeconds)
         forEachWaiting { core, job in
             guard core.now - job.waitingSince >= patience else { return }
             for index in job.waiting.indices {

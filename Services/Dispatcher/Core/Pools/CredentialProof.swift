@@ -42,7 +42,7 @@ enum CredentialProof {
         }
     }
 
-    /// The suffix tells what a topic is for (Apple: Sending notification requests to APNs).
+    /// A topic's suffix says what it is for (Apple: Sending notification requests to APNs).
     private static func pushType(of topic: String) -> PushType {
         let types: [PushType] = [.pushtotalk, .voip, .location, .complication, .fileprovider, .liveactivity, .controls, .widgets]
         return types.first { topic.hasSuffix($0.purpose.topic(bundleID: "")) } ?? .background

@@ -16,7 +16,7 @@ final class CoreLoop: Sendable {
         let markers: Publisher
         let jobs: Consumer
         let control: Consumer
-        /// Told once when jobs may come.
+        /// Called once when jobs may come.
         let startTaking: @Sendable () -> Void
     }
 

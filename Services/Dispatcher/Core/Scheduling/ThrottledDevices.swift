@@ -21,7 +21,7 @@ struct ThrottledDevices {
         }
     }
 
-    enum Verdict: Equatable {
+    enum Decision: Equatable {
         case send
         /// Not before this moment (UNIX milliseconds).
         case wait(until: Int64)
@@ -55,7 +55,7 @@ struct ThrottledDevices {
         remember(device, collapseID, age)
     }
 
-    mutating func judge(_ device: Device, collapseID: String?, age: Age, now: Int64) -> Verdict {
+    mutating func judge(_ device: Device, collapseID: String?, age: Age, now: Int64) -> Decision {
         guard let entry = devices[device] else { return .send }
         if let collapseID, let newest = entry.newest[collapseID], age < newest { return .superseded }
         remember(device, collapseID, age)

@@ -129,7 +129,8 @@ extension NotificationStatus.Delivery {
                 .required("attempts", .count) { $0.attempts },
                 .optional("last_attempt", NotificationStatus.Attempt.response) { $0.lastAttempt },
                 .optional(
-                    "apns_unique_id", .text(.string().example("1ccd6b20-cf6d-4e2b-8e4a-3a05c0f1b9a7")), "APNs' id of the last push; Apple's Push Notifications Console finds it. Only the sandbox sends one."
+                    "apns_unique_id", .text(.string().example("1ccd6b20-cf6d-4e2b-8e4a-3a05c0f1b9a7")),
+                    "APNs' id of the last push; Apple's Push Notifications Console finds it. Only the sandbox sends one."
                 ) { $0.apnsUniqueID },
                 .required("updated_at", .time) { $0.updatedAt },
             ])
