@@ -1,3 +1,4 @@
+import Logging
 import SystemIO
 
 /// One thread's event loop. It owns its pools with their connections; nobody else touches them.
@@ -17,6 +18,7 @@ final class EventLoop {
             try EventLoop(mailbox, wakeUp).run()
         } catch {
             // The kernel refused epoll itself. What was handed over comes back below, and so does whatever comes later.
+            Logger(label: "apns").critical("An event loop of the APNs client ended: its pools send nothing more. \(error)")
         }
         for message in mailbox.close() {
             switch message {

@@ -82,7 +82,7 @@ struct PoolLifecycle {
 
     mutating func tick(now: ContinuousClock.Instant, lastWork: ContinuousClock.Instant) -> [Action] {
         if case .paused(let reason, let until) = phase, now >= until { phase = .probing(reason: reason) }
-        if phase == .running, usableConnections > 0, now >= lastWork + rules.idleLimit { return drainAll(into: .idle) }
+        if phase == .running, now >= lastWork + rules.idleLimit { return drainAll(into: .idle) }
         return dialIfDue(now)
     }
 
@@ -194,7 +194,7 @@ struct PoolLifecycle {
         if case .paused(_, let until) = phase { times.append(until) }
         if missingConnections > 0 { times.append(max(nextDial, now)) }
         if let unreadySince, case .open = admission(now: now), wantsConnections { times.append(unreadySince + rules.patience) }
-        if phase == .running, usableConnections > 0 { times.append(max(now, lastWork + rules.idleLimit)) }
+        if phase == .running { times.append(max(now, lastWork + rules.idleLimit)) }
         if phase == .running, size.isAboveMinimum { times.append(now + Self.lookInterval) }
         return times.min()
     }

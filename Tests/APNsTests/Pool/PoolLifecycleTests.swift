@@ -227,6 +227,17 @@ struct PoolLifecycleTests {
         #expect(pool.admission(now: start + .seconds(9005)) == .refusing(.notConnected))
     }
 
+    @Test func aPoolThatCannotConnectAndHasNoWorkStopsTrying() {
+        var pool = lifecycle()
+        _ = ticked(&pool)
+        _ = pool.closed(1, now: start)
+        #expect(pool.tick(now: start + .seconds(3599), lastWork: start) == [.dial(2)])
+        _ = pool.closed(2, now: start + .seconds(3599))
+        #expect(pool.tick(now: start + .seconds(3600), lastWork: start).isEmpty)
+        #expect(pool.state == .idle)
+        #expect(pool.nextWake(now: start + .seconds(3600), lastWork: start) == nil)
+    }
+
     @Test func afterShutdownNothingIsOpened() {
         var pool = lifecycle(connections: 2)
         _ = ticked(&pool)

@@ -90,7 +90,9 @@ final class CredentialKeeper: Sendable {
 
     /// Pools that APNs has not spoken to yet are asked again: the first attempt may have come at a bad time.
     func proveAgain() {
-        for pool in table.serving where pool.pool.snapshot().totals.connectionsProven == 0 { prove(pool) }
+        for pool in table.serving where [.ready, .idle].contains(pool.pool.state) && pool.pool.snapshot().totals.connectionsProven == 0 {
+            prove(pool)
+        }
     }
 
     /// - Parameter done: what to say where it goes well.

@@ -22,6 +22,8 @@ struct DispatcherCore {
     var decoder = PushJobDecoder()
     var holdPace = HoldPace()
     var throttled = ThrottledDevices()
+    /// When old throttled devices were last looked for.
+    private var forgottenAt: Int64 = 0
     private var hasStartedTaking = false
     private(set) var isStopping = false
     /// Of the event that is being handled, in UNIX milliseconds.
@@ -63,7 +65,10 @@ struct DispatcherCore {
         if control.position == .current, !isStopping || !jobs.isEmpty { book.sendHeartbeat(at: now) }
         if control.tick(at: now, oldestUnconfirmed: book.oldestUnconfirmed, &effects) { holdsChanged() }
         moveWaiting()
-        throttled.forget(now: now)
+        if now - forgottenAt >= 60_000 || now < forgottenAt {
+            forgottenAt = now
+            throttled.forget(now: now)
+        }
         scheduler.measure(jobs.values, at: now)
         flush()
     }
