@@ -491,44 +491,44 @@ inline dead_letters() {
 #define knows_of_fence(d, n) (row[n].epoch < 2 && knows(d, fence_at))
 
 /* The gate closes, here and where the connection is lost, until the marker that is published here has come back. */
-inline DispatcherCore_askForProof(d) {
+inline ControlFollower_askForProof(d) {
     control[d].standing = CATCHING_UP;
     control[d].marker_after = stream_length;
     control[d].marker_is_old = false
 }
 
 /* The connection that reads the stream was lost, or never was, and is there. */
-inline DispatcherCore_controlConnection(d) {
+inline ControlFollower_connection(d) {
 #ifdef NO_MARKER
     control[d].standing = CURRENT;
     control[d].taking = true
 #else
-    DispatcherCore_askForProof(d)
+    ControlFollower_askForProof(d)
 #endif
 }
 
-inline DispatcherCore_obey(d) { control[d].read++ }
+inline ControlFollower_obey(d) { control[d].read++ }
 
-inline DispatcherCore_obey__marker(d) {
+inline ControlFollower_obey__marker(d) {
     if
 #ifndef MARKER_MAY_BE_OLD
     :: control[d].marker_is_old ->
         reached(old_marker_refused);
-        DispatcherCore_askForProof(d)
+        ControlFollower_askForProof(d)
 #endif
-    :: else -> DispatcherCore_caughtUp(d)
+    :: else -> DispatcherCore_follow(d)
     fi
 }
 
-inline DispatcherCore_caughtUp(d) {
+inline DispatcherCore_follow(d) {
     control[d].standing = CURRENT;
     control[d].marker_after = 0;
     control[d].marker_is_old = false;
     control[d].taking = true;
-    DispatcherCore_sendParked(d)
+    DispatcherCore_sendWaiting(d)
 }
 
-inline DispatcherCore_sendParked(d) {
+inline DispatcherCore_sendWaiting(d) {
     for (i : d * SLOTS .. d * SLOTS + SLOTS - 1) {
         if
         :: job[i].phase == PARKED ->
@@ -541,11 +541,11 @@ inline DispatcherCore_sendParked(d) {
 }
 
 /* The broker owes a confirmation for too long. A dispatcher at rest notices by its heartbeats. */
-inline DispatcherCore_doubtControl(d) { DispatcherCore_askForProof(d) }
+inline ControlFollower_doubt(d) { ControlFollower_askForProof(d) }
 
 /* --- Dispatcher: the line -------------------------------------------------------------------------------------------------------------- */
 
-inline DispatcherCore_take(d, k, n, a) {
+inline DispatcherCore_begin(d, k, n, a) {
     keep(promise_3, control[d].taking);
 #ifdef HISTORY
     reached_if(control[1 - d].had_it && a == 0, taken_over_by_another_dispatcher);
@@ -582,7 +582,7 @@ inline DispatcherCore_send(d, k) {
 }
 
 /* The connection's thread, at the last moment: ControlGate_stopReason. */
-inline ConnectionLoop_submit(d, k) {
+inline APNsConnection_submit(d, k) {
     if
 #ifndef EXPIRY_ASKED_AT_TAKE_ONLY
     :: expired[job[k].about] ->
@@ -664,10 +664,10 @@ inline DispatcherCore_tryAgain(k) {
     if
     :: job[k].attempt % TRIES == TRIES - 1 || expired[job[k].about] ->
         DispatcherCore_report(k, FAILED);
-        DispatcherCore_deadLetter(k)
+        DispatcherCore_publishSteps__dead(k)
     :: else ->
         licence[job[k].about]++;
-        DispatcherCore_retryLater(k, RETRY)
+        DispatcherCore_publishSteps__retry(k, RETRY)
     fi
 }
 
@@ -678,7 +678,7 @@ inline DispatcherCore_stop__expired(k) {
     :: job[k].attempt % TRIES > 0 && job[k].stale -> DispatcherCore_report(k, FAILED)
     :: else ->
         DispatcherCore_report(k, FAILED);
-        DispatcherCore_deadLetter(k)
+        DispatcherCore_publishSteps__dead(k)
     fi
 }
 
@@ -691,19 +691,19 @@ inline DispatcherCore_report(k, as) {
     DispatcherCore_flush__outcome(k)
 }
 
-inline DispatcherCore_deadLetter(k) {
+inline DispatcherCore_publishSteps__dead(k) {
     job[k].copy = OWED;
     job[k].kind = LETTER
 }
 
-inline DispatcherCore_retryLater(k, as) {
+inline DispatcherCore_publishSteps__retry(k, as) {
     job[k].phase = DONE;
     job[k].copy = OWED;
     job[k].kind = as
 }
 
 /* It waited for the gate for a minute. */
-inline DispatcherCore_moveParked(k) { DispatcherCore_retryLater(k, WAIT) }
+inline DispatcherCore_moveWaiting(k) { DispatcherCore_publishSteps__retry(k, WAIT) }
 
 /* The broker has the message, and its confirmation is on its way. */
 inline DispatcherCore_flush__outcome(k) {
@@ -738,13 +738,13 @@ inline DispatcherCore_confirm__copy(k) {
 
 inline SettlementLedger_pay(k) {
     if
-    :: job[k].phase == DONE && job[k].outcome == NONE && job[k].copy == NONE -> DispatcherCore_acknowledgeSettled(k)
+    :: job[k].phase == DONE && job[k].outcome == NONE && job[k].copy == NONE -> SettlementBook_acknowledgeSettled(k)
     :: else
     fi
 }
 
 /* The broker has the job no more. Where the connection that brought it is gone, the acknowledgement goes nowhere. */
-inline DispatcherCore_acknowledgeSettled(k) { clear(k) }
+inline SettlementBook_acknowledgeSettled(k) { clear(k) }
 
 /* The connection that brought the jobs is gone. What has left is still reported, and the rest is the business of the copies. */
 inline DispatcherCore_forgetReceipts(d) {
@@ -796,7 +796,7 @@ inline clear(k) {
 /* Of two free places, the first. */
 #define place_is_free(d, s) (job[d * SLOTS + s].phase == EMPTY && (s == 0 || job[d * SLOTS].phase != EMPTY))
 #define take(n, a) \
-    :: step(may_take(d) && place_is_free(d, s) && queue[n].ready[a] > 0, DispatcherCore_take(d, job_number, n, a))
+    :: step(may_take(d) && place_is_free(d, s) && queue[n].ready[a] > 0, DispatcherCore_begin(d, job_number, n, a))
 #ifdef TAKE_BEFORE_THE_MARKER
 #define may_take(d) (!control[d].lost)
 #else
@@ -817,10 +817,10 @@ inline line(d, s) {
     take(1, 0)
     take(1, 1)
 #endif
-    :: step(this.phase == IN_POOL, ConnectionLoop_submit(d, job_number))
+    :: step(this.phase == IN_POOL, APNsConnection_submit(d, job_number))
     :: step(this.phase == SENT, DispatcherCore_finish__final(d, job_number))
     :: step(this.phase == SENT, DispatcherCore_finish__again(job_number))
-    :: step(this.phase == PARKED && faults > 0, faults--; DispatcherCore_moveParked(job_number))
+    :: step(this.phase == PARKED && faults > 0, faults--; DispatcherCore_moveWaiting(job_number))
     :: step(this.outcome == OWED || this.outcome == AGAIN, DispatcherCore_flush__outcome(job_number))
     :: step(this.copy == OWED || this.copy == AGAIN, DispatcherCore_flush__copy(job_number))
     :: step(this.outcome == STORED && !control[d].slow, DispatcherCore_confirm__outcome(job_number))
@@ -834,10 +834,10 @@ inline line(d, s) {
 inline control_follower(d) {
     if
     :: step(!control[d].slow && control[d].read < stream_length && (control[d].standing != CATCHING_UP || control[d].read < control[d].marker_after),
-            DispatcherCore_obey(d))
-    :: step(!control[d].slow && control[d].standing == CATCHING_UP && control[d].read == control[d].marker_after, DispatcherCore_obey__marker(d))
+            ControlFollower_obey(d))
+    :: step(!control[d].slow && control[d].standing == CATCHING_UP && control[d].read == control[d].marker_after, ControlFollower_obey__marker(d))
 #ifndef NO_HEARTBEAT
-    :: step(control[d].slow && control[d].standing == CURRENT, DispatcherCore_doubtControl(d))
+    :: step(control[d].slow && control[d].standing == CURRENT, ControlFollower_doubt(d))
 #endif
     :: step(control[d].slow, control[d].slow = false)
     :: step(control[d].lost, DispatcherCore_forgetReceipts(d))
@@ -932,7 +932,7 @@ inline dispatcher_dies(d) {
     control[d].taking = false;
     control[d].slow = false;
     control[d].lost = false;
-    DispatcherCore_controlConnection(d)
+    ControlFollower_connection(d)
 }
 
 /* What the broker has not confirmed is published again, though the broker may have it. */
@@ -971,7 +971,7 @@ inline fault(x) {
     :: step(faults + control_faults > 0, use_up_control_fault(); dispatcher_dies(x))
     :: step(faults > 0 && (job[x * SLOTS].unacknowledged || job[x * SLOTS + 1].unacknowledged),
             faults--; broker_takes_jobs_back(x); control[x].lost = true)
-    :: step(faults + control_faults > 0 && control[x].standing == CURRENT, use_up_control_fault(); DispatcherCore_controlConnection(x))
+    :: step(faults + control_faults > 0 && control[x].standing == CURRENT, use_up_control_fault(); ControlFollower_connection(x))
 #if LOGOUTS + CANCELS > 0
     :: step(faults + control_faults > 0 && !control[x].slow, use_up_control_fault(); control[x].slow = true)
 #endif
