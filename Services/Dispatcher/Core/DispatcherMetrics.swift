@@ -145,7 +145,7 @@ struct DispatcherMetrics: Sendable {
         (MetricName.streamLimit, "Requests that APNs allows at once on the connections there are."),
         (MetricName.requestsWaiting, "Requests that wait for a free stream, by lane."),
         (MetricName.requests, "Requests sent to APNs."),
-        (MetricName.answers, "APNs' answers, by status and reason."),
+        (MetricName.answers, "APNs' answers, by topic, status and reason."),
         (MetricName.answerTime, "From handing a request to HTTP/2 to its answer."),
         (MetricName.unanswered, "Requests that left and got no answer."),
         (MetricName.connectionsFailed, "Connections that did not come about."),

@@ -77,8 +77,6 @@ final class SecureLink {
         return result
     }
 
-    var hasPendingOutput: Bool { session.pendingOutput > 0 }
-
     func write(_ plaintext: [UInt8]) throws(TLSError) {
         try session.write(plaintext.span)
     }

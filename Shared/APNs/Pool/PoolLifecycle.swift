@@ -166,7 +166,6 @@ struct PoolLifecycle {
 
     var usableConnections: Int { connections.values.count { $0.isUsable && !$0.isRetired } }
     var usableIDs: Set<ConnectionID> { Set(connections.filter { $0.value.isUsable && !$0.value.isRetired }.keys) }
-    var hasConnections: Bool { !connections.isEmpty }
 
     func admission(now: ContinuousClock.Instant) -> Admission {
         switch phase {

@@ -23,7 +23,6 @@ struct SettlementLedger<Receipt> {
 
     private(set) var deliveriesAtWork: [Lane: Int] = [:]
 
-    var openCount: Int { entries.count }
     var isEmpty: Bool { entries.isEmpty && settled.isEmpty }
 
     mutating func enter(_ receipt: Receipt) -> JobNumber {
