@@ -36,7 +36,13 @@ extension RunningService {
     private func patiently(_ statement: String) async throws {
         try await pool.session { session in
             try session.simple("SET lock_timeout = '20s'")
-            try session.simple(statement)
+            // It locks several tables, as statements of the service do in another order: whoever of them loses tries again.
+            while true {
+                do {
+                    try session.simple(statement)
+                    break
+                } catch let error as PostgresError where error.isConflict {}
+            }
             try session.simple("RESET lock_timeout")
         }
     }
