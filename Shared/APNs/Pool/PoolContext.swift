@@ -3,7 +3,7 @@ import OpenSSL
 import PushModel
 import Synchronization
 
-/// What a pool is made of: given once, and never changed. One object, because it goes with every message to the pool.
+/// The parts of a pool that never change. One object, because each message to the pool carries it.
 final class PoolContext: Sendable {
     let id: PoolID
     let configuration: APNsPoolConfiguration
@@ -56,20 +56,16 @@ final class PoolContext: Sendable {
 
     /// The pool is closed: nothing of these was sent.
     func giveBack(_ batches: [APNsBatch]) {
-        let finished = batches.map { batch in
-            APNsFinishedBatch(
-                batch: batch, answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: nil, result: .notSent(.shuttingDown)) })
-        }
-        if !finished.isEmpty { onFinished(finished) }
+        if !batches.isEmpty { onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: .shuttingDown) }) }
     }
 }
 
-/// Where a pool's thread shows how the pool is, for those who ask from other threads.
+/// A pool's snapshot: its thread writes it, other threads read it.
 final class PoolBoard: Sendable {
     private let shown = Mutex(APNsPoolSnapshot())
 
     var snapshot: APNsPoolSnapshot { shown.withLock { $0 } }
     var state: APNsPoolState { shown.withLock { $0.state } }
 
-    func show(_ change: (inout APNsPoolSnapshot) -> Void) { shown.withLock { change(&$0) } }
+    func show<Result: Sendable>(_ change: (inout APNsPoolSnapshot) -> Result) -> Result { shown.withLock { change(&$0) } }
 }

@@ -2,7 +2,7 @@ import Logging
 import PushModel
 import SystemIO
 
-/// A pool on its event loop: its queue, its connections and what decides about them. Nobody else touches any of it.
+/// A pool on its event loop: its queue, its connections, and the lifecycle that decides about them. No other thread touches them.
 ///
 /// The loop says what happened, and then calls ``work()`` once, which does everything that follows from it.
 final class PoolRunner {
@@ -51,7 +51,7 @@ final class PoolRunner {
     private var isStopping = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// How often what waits is looked over for expiry, and how old what the snapshot shows may be.
+    /// Interval of the search for expired requests, and the greatest age of the snapshot.
     private static let interval: Duration = .milliseconds(250)
 
     init(_ context: PoolContext, poller: Poller, buffers: LoopBuffers) {
@@ -95,7 +95,7 @@ final class PoolRunner {
         perform(lifecycle.shutDown())
     }
 
-    /// The loop ends: nothing stays without an answer.
+    /// The loop ends: every request gets an answer.
     func giveUp() {
         isStopping = true
         cutOff = now
@@ -114,7 +114,7 @@ final class PoolRunner {
             perform(lifecycle.tick(now: now, lastWork: lastWork))
             observeLoad()
         }
-        // Before a stream becomes free: what has come by now takes part.
+        // Before answers free streams: a batch that has arrived competes for them.
         admitArrivals()
         for open in open where open.isDue(at: now) { run(open, wall) }
         for id in dials.keys { proceed(id) { $0.tick(&addresses, now) } }
@@ -177,7 +177,7 @@ final class PoolRunner {
         perform(lifecycle.closed(open.id, now: now))
     }
 
-    /// What a connection certainly did not send goes first in the queue, for another connection where this one refused it.
+    /// Puts requests that APNs certainly did not process first in the queue, for another connection if APNs refused them on this one.
     private func putBack(from open: Open) {
         guard !open.connection.givenBack.isEmpty else { return }
         let shares = Share.joined(open.connection.givenBack)
@@ -329,10 +329,10 @@ final class PoolRunner {
 
     private func announce() {
         let state = lifecycle.state
-        let isNew = context.board.state != state
-        context.board.show { board in
-            board.state = state
+        let isNew = context.board.show { board in
+            defer { board.state = state }
             (board.queuedNow, board.queuedSoon, board.queuedBulk) = (queue.count(.now), queue.count(.soon), queue.count(.bulk))
+            return board.state != state
         }
         if hasNews, isNew || isOver || lastShown.map({ now >= $0 + Self.interval }) ?? true {
             (hasNews, lastShown) = (false, now)
@@ -349,7 +349,7 @@ final class PoolRunner {
         if isNew { context.emit(.stateChanged(state)) }
     }
 
-    /// All that became finished in this round, at once: to whoever takes it each call is a lock, and maybe a wake-up.
+    /// Hands over the batches that this round finished in one call: each call costs the receiver a lock, and maybe a wake-up.
     private func handOver() {
         guard !finished.isEmpty else { return }
         context.onFinished(finished)

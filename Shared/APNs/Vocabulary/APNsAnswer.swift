@@ -75,4 +75,9 @@ package struct APNsFinishedBatch: Sendable {
         self.batch = batch
         self.answers = answers
     }
+
+    /// No request of the batch was sent.
+    package init(batch: APNsBatch, notSent reason: NotSentReason) {
+        self.init(batch: batch, answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: nil, result: .notSent(reason)) })
+    }
 }

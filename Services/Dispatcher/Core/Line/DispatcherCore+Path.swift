@@ -21,7 +21,7 @@ extension DispatcherCore {
         if book.isFull { flush() }
     }
 
-    /// 5. What is read, and is neither expired, cancelled, fenced nor held back, is sent.
+    /// 5. Decodes a job, takes out expired, cancelled, fenced and held-back deliveries, and sends the rest.
     private mutating func begin(_ message: ReceivedMessage) {
         let number = book.enter(message.receipt)
         guard let read = decode(message, as: number) else { return book.finish(number) }
@@ -29,7 +29,7 @@ extension DispatcherCore {
         var job = JobInProgress(
             number: number, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)
         effects.tally.taken(job, at: now)
-        // Nothing is decided about it, because an expiry or a fence is an outcome too.
+        // The broker takes no outcomes, and an expiry or a fence would be one.
         if book.refusal != nil {
             wait(job.pending, of: &job)
         } else {
@@ -41,7 +41,7 @@ extension DispatcherCore {
         keep(job)
     }
 
-    /// What no version of this program can read goes to the dead letters as it came.
+    /// A message that this version cannot read goes to the dead letters unchanged.
     private mutating func decode(_ message: ReceivedMessage, as number: UInt64) -> PushJob? {
         do throws(MessageError) {
             return try decoder.decode(message.body)
@@ -56,7 +56,7 @@ extension DispatcherCore {
         }
     }
 
-    /// What is expired, cancelled or fenced is not sent. (The gate asks again at the last moment.)
+    /// Ends expired, cancelled and fenced deliveries. (The gate checks again at the last moment.)
     private mutating func sift(_ candidates: DeliverySet, of job: inout JobInProgress) {
         let (outcome, stopped): (OutcomeClass, DeliverySet) =
             if now >= job.job.expiresAt {
@@ -66,7 +66,7 @@ extension DispatcherCore {
             } else {
                 (.fenced, gate.fenced(job.job.deliveries, among: candidates, app: job.app))
             }
-        for index in stopped.indices { stop(outcome, index, of: &job) }
+        for index in stopped.indices { stop(index, as: outcome, of: &job) }
     }
 
     /// A device that APNs throttles gets nothing until its wait is over, and then only the newest of each collapse id.
@@ -75,10 +75,11 @@ extension DispatcherCore {
         for index in candidates.indices {
             switch throttled.judge(job.device(index), collapseID: job.job.collapseID, age: job.age, now: now) {
             case .send: break
-            case .superseded: stop(.cancelled, index, reason: OwnReason.superseded, of: &job)
+            case .superseded: stop(index, as: .cancelled, reason: OwnReason.superseded, of: &job)
             case .wait(let until):
                 tryAgain(
-                    index, .deviceThrottled, after: .milliseconds(until - now), said: Answered(reason: OwnReason.deviceThrottled), of: &job)
+                    index, because: .deviceThrottled, after: .milliseconds(until - now),
+                    said: Answered(reason: OwnReason.deviceThrottled), of: &job)
             }
         }
     }
@@ -87,7 +88,7 @@ extension DispatcherCore {
     /// is not used up by one (docs/promises.md, 10).
     private mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard scheduler.isCrowded(job.job.lane, by: job.app), control.position == .current else { return }
-        for index in candidates.indices { tryAgain(index, .notSent, of: &job) }
+        for index in candidates.indices { tryAgain(index, because: .notSent, of: &job) }
     }
 
     /// 6. The rest, but for what is held, goes to the pools of its app, one batch each.
@@ -102,34 +103,36 @@ extension DispatcherCore {
                 effects.actions.append(.submit(APNsBatch(chosen, of: job), pool: pool))
             } else {
                 effects.actions.append(.note(.noCredential(app: job.job.app, environment: environment, notification: job.job.notification)))
-                for index in chosen.indices { tryAgain(index, .misconfigured, said: Answered(reason: OwnReason.noCredential), of: &job) }
+                for index in chosen.indices {
+                    tryAgain(index, because: .misconfigured, said: Answered(reason: OwnReason.noCredential), of: &job)
+                }
             }
         }
     }
 
-    /// What matches a hold goes round through the delayed queues until it is lifted or ends, uses up no attempt, and is not in the way of what
-    /// nobody holds. Reported once for each hold, however often the job goes round.
+    /// A held delivery waits in a delayed queue and comes back to be looked at again, until the hold is over. It uses up no attempt. It is
+    /// reported once for each hold.
     private mutating func putAside(_ deliveries: DeliverySet, of job: inout JobInProgress, under hold: HoldBook.Hold) {
         let isReported = (job.heldBy ?? job.headers.heldBy) == hold.id
         job.heldBy = hold.id
         let wait = holdPace.delay(until: hold.endsAt, at: now).duration
         for index in deliveries.indices {
-            tryAgain(index, .held, after: wait, said: Answered(reason: hold.reason), isReported: isReported, of: &job)
+            tryAgain(index, because: .held, after: wait, said: Answered(reason: hold.reason), isReported: isReported, of: &job)
         }
         effects.tally.held += deliveries.count
     }
 
-    /// 8. A pool is done with a batch: each answer means something by the one table (``Consequence``, ``RetryCause/row``).
+    /// 8. A pool has finished a batch. One table says what each answer means (``Consequence``, ``RetryCause/row``).
     mutating func finish(_ finished: APNsFinishedBatch) {
         guard var job = jobs.removeValue(forKey: BatchTag(finished.batch.tag).job) else { return }
         let facts = facts(of: job)
         for answer in finished.answers where job.pending.contains(answer.index) {
             let step = planner.step(
                 after: answer.result, earlier: job.attempts(of: answer.index),
-                mayTryOtherEnvironment: mayTryOtherEnvironment(answer.index, of: job), facts, &job.steps.draws)
-            perform(step, answer.index, Answered(answer), of: &job)
+                mayTryOtherEnvironment: mayTryOtherEnvironment(answer.index, of: job), job: facts, draws: &job.steps.draws)
+            perform(step, on: answer.index, said: Answered(answer), of: &job)
         }
-        // The gate was closed, or a hold there, when the pool asked; here it is known whether it still is.
+        // The gate was closed or a hold was in force when the pool asked. That may be over.
         let held = job.steps.held
         job.steps.held = DeliverySet()
         send(held, of: &job)
@@ -149,28 +152,29 @@ extension DispatcherCore {
     }
 
     /// - Parameter reason: nil where the class says it all.
-    private mutating func stop(_ outcome: OutcomeClass, _ index: Int, reason: String? = nil, of job: inout JobInProgress) {
-        let step = planner.stop(outcome, earlier: job.attempts(of: index), facts(of: job))
-        perform(step, index, Answered(reason: reason, stoppedAs: outcome.rawValue), of: &job)
+    private mutating func stop(_ index: Int, as outcome: OutcomeClass, reason: String? = nil, of job: inout JobInProgress) {
+        let step = planner.stop(as: outcome, earlier: job.attempts(of: index), job: facts(of: job))
+        perform(step, on: index, said: Answered(reason: reason, stoppedAs: outcome.rawValue), of: &job)
     }
 
     private mutating func tryAgain(
-        _ index: Int, _ cause: RetryCause, after asked: Duration? = nil, said: Answered = Answered(), isReported: Bool = false,
+        _ index: Int, because cause: RetryCause, after asked: Duration? = nil, said: Answered = Answered(), isReported: Bool = false,
         of job: inout JobInProgress
     ) {
-        let step = planner.retry(cause, after: asked, earlier: job.attempts(of: index), facts(of: job), &job.steps.draws)
-        perform(step, index, said, isReported: isReported, of: &job)
+        let step = planner.retry(
+            because: cause, after: asked, earlier: job.attempts(of: index), job: facts(of: job), draws: &job.steps.draws)
+        perform(step, on: index, said: said, isReported: isReported, of: &job)
     }
 
     /// - Parameter isReported: the try has been reported before.
     private mutating func perform(
-        _ step: Planner.Step, _ index: Int, _ said: Answered, isReported: Bool = false, of job: inout JobInProgress
+        _ step: Planner.Step, on index: Int, said: Answered, isReported: Bool = false, of job: inout JobInProgress
     ) {
         switch step {
-        case .end(let outcome): report(outcome, index, said, of: &job)
+        case .end(let outcome): report(index, as: outcome, said: said, of: &job)
         case .giveUp(let outcome, let reason, let attempts):
             job.note(attempts, index)
-            report(outcome, index, said, of: &job)
+            report(index, as: outcome, said: said, of: &job)
             job.steps.deadLetter(index, because: reason)
         case .retry(let cause, let delay):
             let row = cause.row
@@ -178,7 +182,7 @@ extension DispatcherCore {
             _ = job.pending.remove(index)
             job.steps.retry(index, after: delay, countsAsAttempt: row.countsAsAttempt)
             let until = now + delay.milliseconds
-            if let outcome = row.outcome, !isReported { report(outcome, index, said, retryAt: until, of: &job) }
+            if let outcome = row.outcome, !isReported { report(index, as: outcome, said: said, retryAt: until, of: &job) }
             switch cause {
             case .throttled: throttled.throttle(job.device(index), until: until, collapseID: job.job.collapseID, age: job.age)
             case .otherEnvironment: job.switched.insert(index)
@@ -187,14 +191,14 @@ extension DispatcherCore {
         case .sendSecondCopy:
             job.note(RetryCause.noAnswer.leaves, index)
             job.steps.secondCopies.append(index)
-            report(.unknown, index, said, retryAt: now, of: &job)
+            report(index, as: .unknown, said: said, retryAt: now, of: &job)
         case .wait: job.steps.held.insert(index)
         case .leaveToOtherCopy: _ = job.pending.remove(index)
         }
     }
 
     private mutating func report(
-        _ outcome: OutcomeClass, _ index: Int, _ said: Answered, retryAt: Int64? = nil, of job: inout JobInProgress
+        _ index: Int, as outcome: OutcomeClass, said: Answered, retryAt: Int64? = nil, of job: inout JobInProgress
     ) {
         _ = job.pending.remove(index)
         var said = said
@@ -230,7 +234,7 @@ extension DispatcherCore {
             effects.tally.retries[retry.delay, default: 0] += retry.indices.count
         }
         if !job.steps.secondCopies.isEmpty {
-            // What is left of the decision travels with it: it is sent before its time is up or not at all, and not a third time.
+            // The copy carries the rest of the decision: it leaves before its time is up or not at all, and there is no third one.
             var copy = job.copy(of: job.steps.secondCopies, attempt: job.attempt)
             copy.onUnknown = .drop
             copy.expiresAt = min(copy.expiresAt, copy.acceptedAt + rules.secondCopyAge)
@@ -263,7 +267,7 @@ extension DispatcherCore {
         for index in deliveries.indices { job.waiting.insert(index) }
     }
 
-    /// What waited is sifted anew: a fence may have come meanwhile.
+    /// Sifts waiting deliveries again before it sends them: a fence may have come meanwhile.
     mutating func sendWaiting() {
         forEachWaiting { core, job in
             let waiting = job.waiting

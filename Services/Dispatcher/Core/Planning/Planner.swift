@@ -15,11 +15,11 @@ struct Planner {
         case sendSecondCopy
         /// It waits here until the gate opens, or until nothing holds it any more.
         case wait
-        /// The broker delivers the job anew, and what is left of it is that copy's business.
+        /// The broker delivers the job again, and that copy decides about the rest.
         case leaveToOtherCopy
     }
 
-    /// What counts of a job.
+    /// The facts of a job that decide.
     struct JobFacts {
         let lane: Lane
         let policy: PushJob.OnUnknown
@@ -57,30 +57,31 @@ struct Planner {
     ///   - earlier: what the delivery's attempts before this one came to.
     ///   - mayTryOtherEnvironment: it has not been accepted yet, and a credential serves the other one.
     mutating func step(
-        after result: APNsAnswer.Result, earlier: PushJob.EarlierOutcome, mayTryOtherEnvironment: Bool, _ facts: JobFacts,
-        _ draws: inout Draws
+        after result: APNsAnswer.Result, earlier: PushJob.EarlierOutcome, mayTryOtherEnvironment: Bool, job facts: JobFacts,
+        draws: inout Draws
     ) -> Step {
         switch Consequence(result, facts.policy) {
         // A token that APNs has never accepted may have been registered for the wrong environment (docs/apns.md, Environments).
         case .ends(.tokenRejected) where mayTryOtherEnvironment && result.isBadDeviceToken:
             if facts.isStale { return .leaveToOtherCopy }
-            let step = retry(.otherEnvironment, earlier: earlier, facts, &draws)
-            // Where no time or try is left, the rejection stands.
+            let step = retry(because: .otherEnvironment, earlier: earlier, job: facts, draws: &draws)
+            // If no time or try is left, the rejection stands.
             if case .giveUp = step { return .end(.tokenRejected) }
             return step
         case .ends(let outcome): return .end(outcome)
-        case .stops(let outcome): return stop(outcome, earlier: earlier, facts)
+        case .stops(let outcome): return stop(as: outcome, earlier: earlier, job: facts)
         case _ where facts.isStale: return .leaveToOtherCopy
-        case .retries(let cause): return retry(cause, after: result.retryAfter, earlier: earlier, facts, &draws)
+        case .retries(let cause):
+            return retry(because: cause, after: result.retryAfter, earlier: earlier, job: facts, draws: &draws)
         case .sendsSecondCopy:
             let isYoung = facts.now < min(facts.acceptedAt + secondCopyAge, facts.expiresAt)
             return isYoung && facts.attempt < retries.maximumAttempts ? .sendSecondCopy : .end(.unknown)
-        case .waits: return facts.isStopping ? retry(.notSent, earlier: earlier, facts, &draws) : .wait
+        case .waits: return facts.isStopping ? retry(because: .notSent, earlier: earlier, job: facts, draws: &draws) : .wait
         }
     }
 
     /// Nothing more of it is sent, on purpose. If an attempt had left before, it does not end as if nothing had.
-    func stop(_ outcome: OutcomeClass, earlier: PushJob.EarlierOutcome, _ facts: JobFacts) -> Step {
+    func stop(as outcome: OutcomeClass, earlier: PushJob.EarlierOutcome, job facts: JobFacts) -> Step {
         let last = outcome.after(earlier)
         // As where the plan finds that the next try would be too late. Of a stale job the broker has another copy.
         let isTooLate = last != outcome && outcome == .expired && !facts.isStale
@@ -88,9 +89,10 @@ struct Planner {
     }
 
     /// It waits in a delayed queue, or is given up.
-    /// - Parameter asked: how long APNs, or whoever holds it back, asks to wait.
+    /// - Parameter asked: the wait that APNs, a hold or a throttled device asks for.
     mutating func retry(
-        _ cause: RetryCause, after asked: Duration? = nil, earlier: PushJob.EarlierOutcome, _ facts: JobFacts, _ draws: inout Draws
+        because cause: RetryCause, after asked: Duration? = nil, earlier: PushJob.EarlierOutcome, job facts: JobFacts,
+        draws: inout Draws
     ) -> Step {
         switch decide(cause, after: asked, facts, &draws) {
         case .again(let delay): return .retry(cause, after: delay)

@@ -64,12 +64,7 @@ final class PoolTable: Sendable {
         let pool = contents.withLock { $0.serving[number] ?? $0.leaving[number] }?.pool
         if let pool { return pool.submit(batches) }
         // Not sent, so that whoever asked chooses anew.
-        onFinished(
-            batches.map { batch in
-                APNsFinishedBatch(
-                    batch: batch,
-                    answers: batch.requests.map { APNsAnswer(index: $0.index, sentAt: nil, result: .notSent(.shuttingDown)) })
-            })
+        onFinished(batches.map { APNsFinishedBatch(batch: $0, notSent: .shuttingDown) })
     }
 
     /// These finish what is in flight, give back what waits, and go. Returns at once.
