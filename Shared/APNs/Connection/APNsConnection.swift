@@ -20,12 +20,12 @@ struct APNsConnection: ~Copyable {
     var token: ProviderTokenSlot?
     var headers: RequestHeaders
 
-    // What is being worked on.
+    // Work in progress.
     /// By stream number.
     var inFlight: [Int32: InFlight] = [:]
     var shares = OpenShares()
     var taken: [Share] = []
-    /// What is known of answers whose end has not come, beyond their status.
+    /// Parts of answers whose stream is still open, beyond their status.
     var partial: [Int32: PartialAnswer] = [:]
     /// Not later than the first deadline in flight.
     var nextDeadline: ContinuousClock.Instant?
@@ -104,7 +104,7 @@ struct APNsConnection: ~Copyable {
         headers = RequestHeaders(authority: context.endpoint.authority)
     }
 
-    /// One pass: what came in, what became due, what goes out. When it has ended, nothing that it had taken is without an answer or an owner.
+    /// One round: reads, handles what became due, takes requests, writes. At the connection's end each request has an answer or goes back to the pool.
     /// - Parameter queue: it takes from it what it may send at once.
     mutating func work(isReadable: Bool, isWritable: Bool, now: ContinuousClock.Instant, wall: Int64, _ queue: inout LaneQueue) {
         self.now = now
@@ -126,7 +126,7 @@ struct APNsConnection: ~Copyable {
         if isReadable { try receive() }
         perform(state.tick(now: now))
         expireOverdue()
-        // What was received may have taken a while, which is not the peer's.
+        // Handling the answers took a while, and the peer is not to blame for it.
         now = context.clock.now()
         repeat {
             fill(&queue)

@@ -42,7 +42,7 @@ struct Dial {
     /// Of the step that is being made. Nil while the name is resolved, which the system's resolver bounds.
     private(set) var deadline: ContinuousClock.Instant?
 
-    /// So many addresses are tried before the pool's back-off decides.
+    /// Addresses that one dial tries before the pool's back-off decides.
     private static let maximumTries = 3
 
     init(_ context: PoolContext, key: SocketKey, poller: Poller) {
@@ -104,7 +104,7 @@ struct Dial {
         }
     }
 
-    /// Nobody wants the connection any more.
+    /// The pool no longer wants the connection.
     mutating func cancel(_ addresses: inout AddressBook) {
         if let address { addresses.closed(address) }
         closeSocket()

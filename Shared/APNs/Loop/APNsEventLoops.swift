@@ -4,7 +4,7 @@ package import SystemIO
 
 /// A fixed number of threads that serve every pool of a process, however many pools there are, and one more thread that resolves names.
 ///
-/// A pool and its connections belong to one of the threads. The threads end when no pool and nobody else holds this object.
+/// A pool and its connections belong to one of the threads. The threads end when the last reference to this object goes; each pool has one.
 package final class APNsEventLoops: Sendable {
     private let loops: [EventLoopHandle]
     private let next = Atomic(0)
@@ -42,7 +42,7 @@ package final class APNsEventLoops: Sendable {
     }
 }
 
-/// Where others reach an event loop.
+/// The other threads' end of an event loop.
 final class EventLoopHandle: Sendable {
     let mailbox: Mailbox<EventLoopMessage>
     let wakeUp: WakeUp
@@ -61,7 +61,7 @@ final class EventLoopHandle: Sendable {
     func post(_ message: EventLoopMessage) -> Bool { mailbox.post(message) }
 }
 
-/// What reaches an event loop.
+/// Messages to an event loop.
 enum EventLoopMessage: Sendable {
     case submit([APNsBatch], PoolContext)
     /// `cutOff`: when what is still in flight is given up. The continuation is resumed when nothing is left with the pool.

@@ -1,7 +1,7 @@
 import Logging
 import SystemIO
 
-/// One thread's event loop. It owns its pools with their connections; nobody else touches them.
+/// One thread's event loop. It owns its pools with their connections; no other thread touches them.
 final class EventLoop {
     private let mailbox: Mailbox<EventLoopMessage>
     private let wakeUp: WakeUp
@@ -17,7 +17,7 @@ final class EventLoop {
         do {
             try EventLoop(mailbox, wakeUp).run()
         } catch {
-            // The kernel refused epoll itself. What was handed over comes back below, and so does whatever comes later.
+            // The kernel refused epoll itself. Batches come back below, and from now on `post` refuses them.
             Logger(label: "apns").critical("An event loop of the APNs client ended: its pools send nothing more. \(error)")
         }
         for message in mailbox.close() {
@@ -106,7 +106,7 @@ final class EventLoop {
 /// Names a pool of this process; never used twice.
 typealias PoolID = Int
 
-/// What a socket is registered under. Zero is the loop's own wake-up: pools are numbered from one.
+/// The key under which the poller knows a socket. Zero is the loop's own wake-up: pools are numbered from one.
 struct SocketKey {
     let pool: PoolID
     let connection: ConnectionID
@@ -124,7 +124,7 @@ struct SocketKey {
     var raw: UInt64 { UInt64(pool) << 32 | UInt64(connection) }
 }
 
-/// What every connection of a loop needs only while it works.
+/// Buffers that a connection needs only while it works, shared by all connections of a loop.
 final class LoopBuffers {
     var ciphertext = [UInt8](repeating: 0, count: 65_536)
     var plaintext: [UInt8] = []

@@ -1,8 +1,8 @@
 import Dispatch
 import SystemIO
 
-/// Resolves names on a thread of its own, because the system's resolver blocks. What is asked for while it works is answered together: one
-/// look-up for all who ask for the same host, however many pools there are.
+/// Resolves names on a thread of its own, because the system's resolver blocks. Pools that ask for the same host while it works share one
+/// look-up.
 final class Resolver: Sendable {
     struct Question: Sendable {
         let host: String

@@ -11,7 +11,7 @@ import Synchronization
 package final class APNsPool: Sendable {
     package let credential: String
     package let environment: APNsEnvironment
-    /// Held, because they end when nobody holds them.
+    /// Held: the threads end with the last reference.
     private let loops: APNsEventLoops
     private let loop: EventLoopHandle
     private let context: PoolContext

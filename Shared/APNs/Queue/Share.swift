@@ -1,4 +1,4 @@
-/// Consecutive requests of one batch that nobody has sent yet. It has one owner: the pool's queue, or the connection that took it.
+/// Consecutive requests of one batch that are not sent yet. It has one owner: the pool's queue, or the connection that took it.
 struct Share {
     let ledger: BatchLedger
     /// Of the batch's requests.

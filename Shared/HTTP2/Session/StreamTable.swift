@@ -15,7 +15,7 @@ struct StreamTable<Stream> {
         _modify { yield &slots[slot] }
     }
 
-    /// - Returns: a slot that nobody uses, as its last user left it or new.
+    /// - Returns: a free slot, new or as its last user left it.
     mutating func allocate() -> Int {
         if let slot = free.popLast() { return slot }
         slots.append(make())

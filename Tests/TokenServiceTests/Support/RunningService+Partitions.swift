@@ -36,7 +36,7 @@ extension RunningService {
     private func patiently(_ statement: String) async throws {
         try await pool.session { session in
             try session.simple("SET lock_timeout = '20s'")
-            // It locks several tables, as statements of the service do in another order: whoever of them loses tries again.
+            // It locks several tables, as statements of the service do in another order. If PostgreSQL ends this one, it runs again.
             while true {
                 do {
                     try session.simple(statement)

@@ -92,7 +92,7 @@ struct ControlFollower {
             let hold = HoldBook.Hold(id: id, scope: directory.numbered(scope), endsAt: endsAt, writtenAt: at)
             guard holds.add(hold, at: now) else { return }
             change.holdsChanged = true
-            // What is read at the beginning may be over further on.
+            // At the start of the stream the hold may be lifted further on.
             if position == .current { effects.actions.append(.note(.holdInForce(id: id, app: scope.app, lane: scope.lane))) }
         case .unhold(let id, let at) where at >= oldest:
             effects.tally.controlApplied[.unhold, default: 0] += 1
@@ -101,7 +101,7 @@ struct ControlFollower {
             if position == .current { effects.actions.append(.note(.holdOver(id: id))) }
         case .marker(let id):
             guard case .catchingUp(id, let since, _) = position else { return }
-            // What was published after the marker may lie unread behind it: a late one says how things were when it was published.
+            // Newer entries may lie unread behind a late marker: it proves nothing about them.
             guard (0...rules.confirmPatience).contains(now - since) else { return askForProof(at: now, &effects) }
             position = .current
             provenAt = since
@@ -146,7 +146,7 @@ struct ControlFollower {
                 .reconnectControl(because: "the broker has a marker that the reader of the control stream does not get"))
         case .current:
             guard let oldest = readsWhereItPublishes ? oldestUnconfirmed : provenAt else { return }
-            // What is in the future was before the clock was set back, and may be long ago.
+            // A moment in the future is from before the clock was set back, and may be long ago.
             let trusted = [oldest, provenAt].filter { $0 <= now }.max() ?? 0
             guard now - trusted >= rules.confirmPatience else { return }
             if readsWhereItPublishes {
@@ -166,7 +166,7 @@ struct ControlFollower {
         askForProof(at: now, &effects)
     }
 
-    /// Publishes a marker. Whoever wrote a fence before had it confirmed before, so it stands before the marker in the stream.
+    /// Publishes a marker. The broker confirmed every earlier fence, so those fences stand before the marker in the stream.
     private mutating func askForProof(at now: Int64, _ effects: inout CoreEffects) {
         gate.close()
         let marker = PushID.random()

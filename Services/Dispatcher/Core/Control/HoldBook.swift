@@ -55,7 +55,7 @@ struct HoldBook: Sendable {
         return remove { $0.endsAt ?? .max <= now }
     }
 
-    /// The token service writes one that is in force again and again, so that what nobody writes any more is over.
+    /// The token service repeats every hold that is in force. A hold that it no longer repeats is over.
     /// - Parameter moment: UNIX milliseconds.
     /// - Returns: the holds that were last written before it.
     mutating func forget(before moment: Int64) -> [PushID] {

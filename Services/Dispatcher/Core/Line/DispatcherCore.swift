@@ -113,7 +113,7 @@ struct DispatcherCore {
         goOn()
     }
 
-    /// What pools have not sent of jobs that are held now comes back; of jobs that are held no more it is sent.
+    /// Pools give back unsent requests of jobs that are held now, and send those of jobs that are held no longer.
     private func holdsChanged() {
         guard !control.holds.isEmpty else { return gate.hold([]) }
         gate.hold(Set(jobs.values.filter { !$0.isStale && hold(on: $0) != nil }.map(\.number)))
@@ -132,8 +132,8 @@ struct DispatcherCore {
 
     // MARK: Credentials
 
-    /// What is sent from now on goes to the new pools. The old ones finish what they have; what they had not sent comes back, and is sent again
-    /// after the shortest wait.
+    /// New batches go to the new pools. The old pools finish the requests in flight and give back the others, which are tried again after the
+    /// shortest wait.
     private mutating func adopt(_ plan: CredentialPlan) {
         // A stop closes every pool there is, and nothing more is sent.
         guard !isStopping else { return }
@@ -143,7 +143,7 @@ struct DispatcherCore {
 
     // MARK: Ends: of this process, and of the connection that brought the jobs
 
-    /// Promise 11: nothing new is taken; what is in flight is finished; what was not begun goes back, and what was not sent goes on as a retry.
+    /// Promise 11: takes no new jobs, gives back jobs that are not begun, finishes requests in flight, and publishes unsent deliveries as retries.
     private mutating func stop() {
         guard !isStopping else { return }
         isStopping = true
@@ -160,7 +160,7 @@ struct DispatcherCore {
         effects.actions.append(.giveBack(receipts))
     }
 
-    /// The broker delivers every unacknowledged job anew. What has not left is that copy's business.
+    /// The broker delivers every unacknowledged job again. That copy decides about deliveries that have not left.
     private mutating func forgetReceipts() {
         _ = scheduler.removeAll()
         book.forgetReceipts()
@@ -180,7 +180,7 @@ struct DispatcherCore {
     }
 }
 
-/// What came of events, until it is taken.
+/// Actions and counts that events caused, until the thread takes them.
 struct CoreEffects {
     var actions: [CoreAction] = []
     var tally = CoreTally()

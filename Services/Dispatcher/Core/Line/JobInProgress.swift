@@ -17,14 +17,14 @@ struct JobInProgress {
     var waitingSince: Int64 = 0
     /// Those that are tried again in the other environment.
     var switched = DeliverySet()
-    /// Those of which an attempt came to nothing here: that APNs could not take now, and that got no answer.
+    /// Those with an attempt in vain here: APNs could not take it now, or did not answer.
     private var failed = DeliverySet()
     private var unanswered = DeliverySet()
     /// The hold because of which some of it was put aside here.
     var heldBy: PushID?
     /// The broker delivers it anew, because the connection that brought it is gone.
     var isStale = false
-    /// What is to be done about it, until it is done.
+    /// Retries and dead letters that are not published yet.
     var steps = JobSteps()
 
     init(number: UInt64, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, takenAt: Int64) {

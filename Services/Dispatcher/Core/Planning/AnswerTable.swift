@@ -65,7 +65,7 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case noAnswer
     /// The request certainly did not leave.
     case notSent
-    /// Topic, key or environment: somebody has to mend something first.
+    /// Topic, key or environment: an operator has to mend it first.
     case misconfigured
     /// The pool's breaker is open: APNs answers 5xx whatever it is sent.
     case unavailable
@@ -77,7 +77,7 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case otherEnvironment
 
     struct Row {
-        /// What is reported of the try. Nil: nothing, because nothing left.
+        /// The outcome that is reported of the try. Nil: none, because no request left.
         let outcome: OutcomeClass?
         /// Whether the try is one of APNs' and uses up an attempt.
         let countsAsAttempt: Bool
@@ -103,7 +103,7 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
         }
     }
 
-    /// What the attempt came to that made it necessary.
+    /// The result of the attempt before the retry.
     var leaves: PushJob.EarlierOutcome {
         guard row.countsAsAttempt else { return .none }
         return self == .noAnswer ? .unknown : .failed
@@ -135,7 +135,7 @@ enum OwnReason {
     ]
 }
 
-/// Reasons as labels: APNs' and our own; whatever else somebody wrote is one.
+/// Reasons as labels: APNs' reasons and our own. All other texts share one label.
 enum OutcomeReason {
     static let none = "none"
     static let other = "other"

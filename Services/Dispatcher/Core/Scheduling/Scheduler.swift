@@ -8,7 +8,7 @@ import PushModel
 struct Scheduler {
     /// Bytes of one portion: some hundred microseconds' work, after which a job of `now` may go.
     static let portionSize = 32_768
-    /// A delivery takes about so many bytes of a job.
+    /// Bytes that one delivery takes of a job, about.
     private static let deliverySize = 100
 
     private struct LaneShare: Hashable {

@@ -4,7 +4,7 @@ import PushModel
 /// What each job still owes the broker: outcomes, retries and dead letters are gathered, published and confirmed, and only then is the job
 /// acknowledged (docs/promises.md, 1).
 struct SettlementBook {
-    /// What a confirmation brought to light.
+    /// News in a confirmation.
     struct Change {
         var isHeartbeatLost = false
         /// The broker refuses outcomes from now on.
@@ -16,13 +16,13 @@ struct SettlementBook {
     private let rules: CoreRules
     private(set) var ledger = SettlementLedger<Receipt>()
     private var gathered = OutcomeGatherer()
-    /// What the next flush publishes.
+    /// Messages for the next flush.
     private var outbox: [OutboundMessage] = []
-    /// What the broker has not confirmed.
+    /// Publications that the broker has not confirmed.
     private var publications: [PublicationNumber: Publication] = [:]
     private var lastPublication: PublicationNumber = 0
     private var lastFlush: Int64 = 0
-    /// What the broker did not take; published again once `refusedUntil` has passed.
+    /// Messages that the broker did not take. They are published again once `refusedUntil` has passed.
     private(set) var refused: [OutboundMessage] = []
     private var refusedUntil: Int64 = 0
     /// Not nil while the broker refuses outcomes: then nothing is sent.
@@ -78,7 +78,7 @@ struct SettlementBook {
         acknowledgeSettled(&effects)
     }
 
-    /// What was gathered leaves in one publication; what is settled is acknowledged in one go.
+    /// Publishes all gathered outcomes together, and acknowledges all settled jobs together.
     mutating func flush(at now: Int64, serving directory: CredentialDirectory, _ effects: inout CoreEffects) {
         for event in gathered.takeAll() {
             effects.tally.count(event, app: directory.serves(event.app) ? event.app : nil)
