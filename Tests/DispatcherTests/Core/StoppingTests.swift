@@ -58,4 +58,21 @@ struct StoppingTests {
         #expect(bench.acknowledged.map(\.tag) == [1])
         #expect(bench.core.isDrained)
     }
+
+    @Test("Of a job that the broker delivers again, what left is reported, and nothing is retried here")
+    func leavesRetriesToTheOtherCopy() throws {
+        let bench = try CoreBench()
+        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2), Fixture.delivery(3)]))
+        bench.handle(.jobsConnection(isUp: false))
+        bench.finishNext { request in
+            switch request.index {
+            case 0: .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil)
+            case 1: .response(status: 500, reason: "InternalServerError", timestamp: nil, retryAfter: nil)
+            default: .notSent(.notConnected)
+            }
+        }
+        #expect(bench.retries().isEmpty)
+        #expect(bench.events.map(\.outcome) == [.accepted])
+        #expect(bench.core.jobs.isEmpty)
+    }
 }
