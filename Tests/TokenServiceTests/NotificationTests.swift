@@ -29,7 +29,7 @@ struct NotificationTests {
                 let id = try #require(answer.json.text("id"))
                 #expect(answer.header("location") == "/v1/apps/shop/notifications/\(id)")
                 let message = try await signal.next()
-                #expect(message.header("traceparent") == trace)
+                #expect(message.header("traceparent") == trace && message.header(PushJob.appHeader) == "shop")
                 let job = try PushJob(decoding: message.body)
                 #expect(job.payload == Array(payload.utf8))
                 #expect(job.notification.description == id)

@@ -90,7 +90,7 @@ struct DispatcherMetrics: Sendable {
         registry.observe(MetricName.inProgress, Self.text(MetricName.inProgress)) { Double(status().jobsInProgress) }
         for lane in Lane.allCases {
             registry.observe(MetricName.atWork, Self.text(MetricName.atWork), dimensions: [("lane", lane.rawValue)]) {
-                Double(status().deliveriesAtWork[lane, default: 0])
+                Double(status().work[lane].deliveries)
             }
         }
         registry.observe(MetricName.unconfirmed, Self.text(MetricName.unconfirmed)) { Double(status().unconfirmed) }

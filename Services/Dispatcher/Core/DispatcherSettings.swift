@@ -64,7 +64,7 @@ package struct DispatcherSettings: Sendable {
             .soon: try config.integer("prefetch.soon", default: 500, in: 1...2000),
             .bulk: try config.integer("prefetch.bulk", default: 500, in: 1...2000),
         ]
-        bulkDeliveries = try config.integer("bulk.deliveries", default: lanes.contains(.now) ? 400 : 20_000, in: 1...200_000)
+        bulkDeliveries = try config.integer("bulk.deliveries", default: lanes.contains(.now) ? 800 : 20_000, in: 1...200_000)
         maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)
         instance = config.text("instance", default: Self.defaultInstance)
         broker.connectionName = "dispatcher \(instance)"

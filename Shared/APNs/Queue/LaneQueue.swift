@@ -2,7 +2,7 @@ import PushModel
 
 /// What waits for a free stream, lane by lane. A pure value: who takes how much when is decided here and nowhere else.
 ///
-/// Within a lane the apps take turns, and for each app it is first come, first served (``TenantLines``). Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
+/// Within a lane it is first come, first served. Between lanes by weight: `now` first, yet each lane with something waiting gets its share of
 /// every round, so none starves and none waits for another lane's backlog (docs/promises.md, 9).
 struct LaneQueue {
     struct Weights: Equatable, Sendable {
@@ -22,7 +22,7 @@ struct LaneQueue {
 
     private let weights: Weights
     private let maximumRequests: Int
-    private var lines = Lanes(TenantLines())
+    private var lines = Lanes(ShareLine())
     /// Of each lane, what goes before its lines.
     private var returned = Lanes(ReturnedLine())
     /// Requests that each lane may still take in this round.
@@ -97,34 +97,3 @@ struct LaneQueue {
         return removed
     }
 }
-
-/// One value for each lane, without a dictionary on the hot path.
-struct Lanes<Value> {
-    var now: Value
-    var soon: Value
-    var bulk: Value
-
-    init(_ value: Value) {
-        (now, soon, bulk) = (value, value, value)
-    }
-
-    subscript(_ lane: Lane) -> Value {
-        get {
-            switch lane {
-            case .now: now
-            case .soon: soon
-            case .bulk: bulk
-            }
-        }
-        _modify {
-            switch lane {
-            case .now: yield &now
-            case .soon: yield &soon
-            case .bulk: yield &bulk
-            }
-        }
-    }
-}
-
-extension Lanes: Sendable where Value: Sendable {}
-extension Lanes: Equatable where Value: Equatable {}

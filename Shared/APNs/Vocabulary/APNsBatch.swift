@@ -7,8 +7,6 @@ package final class APNsBatch: Sendable {
     /// The caller's; comes back unchanged.
     package let tag: UInt64
     package let lane: Lane
-    /// Whose it is: inside a lane, streams are shared out evenly among those for whom something waits.
-    package let tenant: UInt32
     package let pushType: PushType
     package let topic: String
     package let priority: Int
@@ -28,12 +26,11 @@ package final class APNsBatch: Sendable {
     var hasCollapseID: Bool { collapseID != nil || collapsesByID }
 
     package init(
-        tag: UInt64, lane: Lane, tenant: UInt32 = 0, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
+        tag: UInt64, lane: Lane, pushType: PushType, topic: String, priority: Int, collapseID: String? = nil,
         collapsesByID: Bool = false, expiration: Int64? = nil, expiresAt: Int64, payload: [UInt8], requests: [APNsRequest]
     ) {
         self.tag = tag
         self.lane = lane
-        self.tenant = tenant
         self.pushType = pushType
         self.topic = topic
         self.priority = priority

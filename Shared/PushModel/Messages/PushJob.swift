@@ -8,6 +8,8 @@ package struct PushJob: Equatable, Sendable {
     /// Header of a job that was replayed: what its attempts are counted from in outcomes, so that an event of an earlier life tells itself
     /// apart. Kept through retries.
     package static let earlierAttemptsHeader = "push-earlier-attempts"
+    /// Header of each job: ``app``, so that a dispatcher shares out fairly what it has not decoded. Kept through retries.
+    package static let appHeader = "push-app"
 
     package var notification: PushID
     package var app: AppSlug

@@ -135,56 +135,6 @@ struct LaneQueueTests {
         }
     }
 
-    private func tenants(_ shares: [Share]) -> [UInt32: Int] {
-        shares.reduce(into: [:]) { $0[$1.batch.tenant, default: 0] += $1.requests.count }
-    }
-
-    @Test func insideALaneTheAppsTakeTurnsWhateverEachBrought() {
-        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
-        for tag in 0..<100 { _ = queue.append(.make(.make(100, tag: UInt64(tag), lane: .bulk, tenant: 1))) }
-        _ = queue.append(.make(.make(40, tag: 1000, lane: .bulk, tenant: 2)))
-        _ = queue.append(.make(.make(1, tag: 1001, lane: .bulk, tenant: 3)))
-        // The last of three to come is served in the first round of turns.
-        #expect(tenants(take(33, from: &queue)) == [1: 16, 2: 16, 3: 1])
-        #expect(tenants(take(64, from: &queue)) == [1: 40, 2: 24])
-        #expect(tenants(take(100, from: &queue)) == [1: 100], "alone again, nobody is waited for")
-    }
-
-    @Test func turnsHoldAlsoWhereManyStreamsAreFreeAtOnce() {
-        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
-        for (tenant, count) in [(1, 5000), (2, 300), (3, 300)] {
-            _ = queue.append(.make(.make(count, tag: UInt64(tenant), tenant: UInt32(tenant))))
-        }
-        #expect(tenants(take(600, from: &queue)) == [1: 208, 2: 200, 3: 192])
-    }
-
-    @Test func turnsHoldAlsoWhereOneStreamIsFreeAtATime() {
-        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: 100_000)
-        for tenant in 1...4 { _ = queue.append(.make(.make(1000, tag: UInt64(tenant), lane: .soon, tenant: UInt32(tenant)))) }
-        var counts: [UInt32: Int] = [:]
-        for _ in 0..<(4 * TenantLines.turn * 5) { counts.merge(tenants(take(1, from: &queue)), uniquingKeysWith: +) }
-        #expect(counts == [1: 80, 2: 80, 3: 80, 4: 80])
-    }
-
-    @Test func noAppWaitsLongerThanOneTurnOfEachOther() {
-        var random = SeededGenerator(state: 3)
-        var queue = LaneQueue(weights: LaneQueue.Weights(), maximumRequests: .max)
-        var waiting: [UInt32: Int] = [:]
-        var passed: [UInt32: Int] = [:]
-        for tag in 0..<4000 {
-            let tenant = UInt32.random(in: 0..<6, using: &random)
-            let count = tenant == 0 ? 200 : Int.random(in: 1...3, using: &random)
-            _ = queue.append(.make(.make(count, tag: UInt64(tag), lane: .now, tenant: tenant)))
-            waiting[tenant, default: 0] += count
-            for (tenant, count) in tenants(take(Int.random(in: 1...9, using: &random), from: &queue)) {
-                waiting[tenant, default: 0] -= count
-                for other in waiting.keys where other != tenant && waiting[other] ?? 0 > 0 { passed[other, default: 0] += count }
-                passed[tenant] = 0
-            }
-            for (tenant, count) in passed where waiting[tenant] ?? 0 > 0 { #expect(count <= 6 * TenantLines.turn) }
-        }
-    }
-
     @Test func removingPicksExactlyWhatIsMeant() {
         var queue = queue([.now: 10, .bulk: 10])
         #expect(queue.remove { $0.batch.tag % 2 == 0 }.count == 10)

@@ -9,10 +9,10 @@ extension APNsBatch {
     /// A batch whose requests are numbered from 0 and whose tokens tell batch and number.
     static func make(
         _ count: Int = 1, tag: UInt64 = 1, lane: Lane = .now, expiresIn milliseconds: Int64 = 3_600_000, topic: String = "com.example.shop",
-        collapseID: String? = nil, collapsesByID: Bool = false, expiration: Int64? = nil, tenant: UInt32 = 0
+        collapseID: String? = nil, collapsesByID: Bool = false, expiration: Int64? = nil
     ) -> APNsBatch {
         APNsBatch(
-            tag: tag, lane: lane, tenant: tenant, pushType: .alert, topic: topic, priority: 10, collapseID: collapseID,
+            tag: tag, lane: lane, pushType: .alert, topic: topic, priority: 10, collapseID: collapseID,
             collapsesByID: collapsesByID, expiration: expiration, expiresAt: WallClock.milliseconds() + milliseconds,
             payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8),
             requests: (0..<count).map { .make($0, tag: tag) })

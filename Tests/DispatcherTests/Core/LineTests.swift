@@ -172,7 +172,7 @@ struct LineTests {
         #expect(retry.attempt == 3)
         let message = try #require(bench.published.flatMap(\.messages).first { $0.exchange.contains(".retry.") })
         #expect(message.routingKey == "bulk")
-        #expect(message.headers == ["traceparent": trace])
+        #expect(message.headers == ["traceparent": trace, "push-app": "shop"])
         let byClass = Dictionary(uniqueKeysWithValues: bench.events.map { ($0.outcome, $0) })
         #expect(Set(byClass.keys) == [.accepted, .throttled, .tokenGone])
         #expect(byClass[.throttled]?.isFinal == false)

@@ -6,22 +6,31 @@ import Testing
 
 @Suite("Which job is begun next")
 struct SchedulerTests {
-    private func jobs(_ lane: Lane, _ tags: ClosedRange<UInt64>, bytes: Int = 100) -> [ReceivedMessage] {
-        tags.map { Fixture.message([UInt8](repeating: 0, count: bytes), tag: $0, routingKey: lane.rawValue) }
+    private static let limit = 100_000
+
+    private func jobs(_ lane: Lane, _ tags: ClosedRange<UInt64>, of app: String = "shop", bytes: Int = 100) -> [ReceivedMessage] {
+        tags.map {
+            Fixture.message(
+                [UInt8](repeating: 0, count: bytes), tag: $0, routingKey: lane.rawValue, headers: [PushJob.appHeader: app])
+        }
     }
 
-    private func scheduler() -> Scheduler {
+    private func scheduler(deliveries: Int = limit, prefetch: Int = 500) -> Scheduler {
         var rules = CoreRules(topology: Topology(prefix: "push"), source: "/test")
-        for lane in Lane.allCases { rules.deliveries[lane] = 100_000 }
+        for lane in Lane.allCases { (rules.deliveries[lane], rules.prefetch[lane]) = (deliveries, prefetch) }
         return Scheduler(rules: rules)
     }
 
-    /// - Parameter room: where a lane has less than much.
-    private func next(_ scheduler: inout Scheduler, room: [Lane: Int] = [:]) -> [UInt64]? {
-        scheduler.next(atWork: room.mapValues { 100_000 - $0 })?.map(\.receipt.tag)
+    private func next(_ scheduler: inout Scheduler, _ work: WorkLoad = WorkLoad()) -> [UInt64]? {
+        scheduler.next(work)?.map(\.receipt.tag)
     }
 
-    private func hasWork(_ scheduler: Scheduler, bulk room: Int = 100_000) -> Bool { scheduler.hasWork(atWork: [.bulk: 100_000 - room]) }
+    /// So much of `bulk` is free for the app that asks.
+    private func bulkIsBusy(room: Int) -> WorkLoad {
+        var work = WorkLoad()
+        work.began(JobLine(lane: .bulk, app: "other"), deliveries: Self.limit - room)
+        return work
+    }
 
     @Test("Jobs of now go before those of other lanes, also between two portions of one read") func nowGoesFirst() {
         var scheduler = scheduler()
@@ -30,7 +39,7 @@ struct SchedulerTests {
         #expect(first == [5, 6] && second == [1])
         scheduler.append(jobs(.now, 7...7))
         let third = next(&scheduler)
-        #expect(third == [7] && hasWork(scheduler))
+        #expect(third == [7] && scheduler.hasWork(WorkLoad()))
     }
 
     @Test("The other lanes take turns") func takesTurns() {
@@ -39,7 +48,7 @@ struct SchedulerTests {
         var lanes: [Bool] = []
         while let tags = next(&scheduler) { lanes.append(tags[0] > 10) }
         #expect(lanes.count == 6 && zip(lanes, lanes.dropFirst()).allSatisfy { $0 != $1 })
-        #expect(!hasWork(scheduler))
+        #expect(!scheduler.hasWork(WorkLoad()))
     }
 
     @Test("A portion has at most 32 KiB of jobs in their order; a job that is larger goes alone") func cutsPortions() {
@@ -53,11 +62,56 @@ struct SchedulerTests {
     @Test("A lane without room gives nothing, and holds up no other lane; with little room it gives little") func waitsForRoom() {
         var scheduler = scheduler()
         scheduler.append(jobs(.bulk, 1...4, bytes: 1_000) + jobs(.soon, 5...5))
-        let (first, second) = (next(&scheduler, room: [.bulk: 0]), next(&scheduler, room: [.bulk: -1]))
+        let (first, second) = (next(&scheduler, bulkIsBusy(room: 0)), next(&scheduler, bulkIsBusy(room: -1)))
         #expect(first == [5] && second == nil)
-        #expect(!hasWork(scheduler, bulk: 0) && hasWork(scheduler, bulk: 1))
-        let (third, fourth) = (next(&scheduler, room: [.bulk: 1]), next(&scheduler, room: [.bulk: 20]))
+        #expect(!scheduler.hasWork(bulkIsBusy(room: 0)) && scheduler.hasWork(bulkIsBusy(room: 1)))
+        let (third, fourth) = (next(&scheduler, bulkIsBusy(room: 1)), next(&scheduler, bulkIsBusy(room: 40)))
         #expect(third == [1] && fourth == [2, 3])
+    }
+
+    @Test("The apps of a lane take turns, whatever each has brought; one without room holds up no other") func appsTakeTurns() {
+        var scheduler = scheduler()
+        scheduler.append(
+            jobs(.bulk, 1...9, of: "large", bytes: 30_000) + jobs(.bulk, 11...12, of: "small") + jobs(.bulk, 13...13, of: "late"))
+        let order = (1...4).map { _ in next(&scheduler) }
+        #expect(order == [[1], [11, 12], [13], [2]])
+        scheduler.append(jobs(.bulk, 21...21, of: "busy") + jobs(.bulk, 22...22, of: "free"))
+        var work = WorkLoad()
+        for app in ["large", "busy"] { work.began(JobLine(lane: .bulk, app: app), deliveries: Self.limit / 2 - 10) }
+        let free = next(&scheduler, work)
+        #expect(free == [22])
+        #expect(next(&scheduler, work) == nil && !scheduler.hasWork(work))
+    }
+
+    @Test("Whatever comes and ends, no app has more at work than is free, and one that has nothing finds room", arguments: 0..<10)
+    func leavesRoomForNewcomers(seed: Int) throws {
+        var random = SplitMix64(seed: UInt64(seed))
+        var scheduler = scheduler(deliveries: 60, prefetch: 40)
+        var work = WorkLoad()
+        // The model: what each app has at work, by hand.
+        var atWork: [String: Int] = [:]
+        var waits: [String: Int] = [:]
+        var apps: [UInt64: String] = [:]
+        for tag in 1...3_000 as ClosedRange<UInt64> {
+            if Bool.random(using: &random) {
+                let app = "app\(Int.random(in: 0..<6, using: &random))"
+                scheduler.append(jobs(.now, tag...tag, of: app))
+                (apps[tag], waits[app]) = (app, waits[app, default: 0] + 1)
+            } else if let app = atWork.filter({ $0.value > 0 }).keys.sorted().randomElement(using: &random) {
+                atWork[app, default: 0] -= 1
+                work.settled(JobLine(lane: .now, app: app), deliveries: 1)
+            }
+            while let begun = next(&scheduler, work) {
+                for tag in begun {
+                    let app = try #require(apps[tag])
+                    #expect(atWork[app, default: 0] < 40 - atWork.values.reduce(0, +))
+                    atWork[app, default: 0] += 1
+                    waits[app, default: 0] -= 1
+                    work.began(JobLine(lane: .now, app: app), deliveries: 1)
+                }
+            }
+            for (app, count) in waits where count > 0 { #expect(atWork[app, default: 0] > 0, "\(app) has nothing at work and waits") }
+        }
     }
 
     @Test("What waits when its connection is lost is dropped: the broker delivers it again") func dropsWhatALostConnectionBrought() {
@@ -65,6 +119,6 @@ struct SchedulerTests {
         scheduler.append(jobs(.bulk, 1...2) + jobs(.now, 3...3))
         let dropped = scheduler.removeAll().map(\.receipt.tag)
         let none = next(&scheduler)
-        #expect(dropped == [3, 1, 2] && none == nil)
+        #expect(dropped == [3, 1, 2] && none == nil && !scheduler.hasWork(WorkLoad()))
     }
 }

@@ -104,59 +104,52 @@ struct SharingTests {
         #expect(devices.isEmpty)
     }
 
-    @Test("An app whose pool is slow leaves half of the lane to the others")
-    func leavesRoom() throws {
+    private func take(_ bench: CoreBench, _ tag: UInt64, _ app: AppSlug = Fixture.shop, _ lane: Lane = .bulk, deliveries: Int = 1) {
+        let made = (0..<deliveries).map { Fixture.delivery(Int(tag) * 100 + $0) }
+        bench.take(Fixture.job(made, app: app, notification: tag, lane: lane), tag: tag)
+    }
+
+    @Test("An app has as much of a lane's messages at work as is free; its others wait, and a slow pool's wait in a delayed queue")
+    func leavesMessages() throws {
         let bench = try CoreBench { $0.prefetch = [.now: 8, .soon: 8, .bulk: 8] }
-        func take(_ tag: UInt64, _ app: AppSlug, _ lane: Lane = .now) {
-            bench.take(Fixture.job([Fixture.delivery(Int(tag))], app: app, notification: tag, lane: lane), tag: tag)
-        }
-        for tag in 1...4 { take(UInt64(tag), Fixture.shop) }
+        for tag in 1...6 { take(bench, UInt64(tag)) }
+        #expect(bench.submitted.count == 4)
         bench.tick()
-        take(5, Fixture.shop)
-        #expect(bench.submitted.count == 5, "a full share alone is no fault: the pool may be fast")
+        take(bench, 7, Fixture.other)
+        #expect(bench.submitted.count == 5 && bench.retries().isEmpty, "what waits may move on in a moment: the pool may be fast")
         bench.tick(after: 2_000)
-        take(6, Fixture.shop)
+        take(bench, 8)
         #expect(bench.submitted.count == 5)
-        #expect(bench.retries().map(\.attempt) == [0])
-        take(7, Fixture.other)
-        take(8, Fixture.shop, .bulk)
+        #expect(bench.retries().map(\.attempt) == [0, 0, 0])
+        while !bench.published.isEmpty { bench.confirmNext() }
+        take(bench, 9, Fixture.other)
+        take(bench, 10, Fixture.shop, .now)
         #expect(bench.submitted.count == 7, "neither other apps nor other lanes are touched")
         // The pool wakes up: all is as before.
         while !bench.submitted.isEmpty { bench.finishNext(200) }
+        while !bench.published.isEmpty { bench.confirmNext() }
         bench.tick()
-        take(9, Fixture.shop)
+        take(bench, 11)
         #expect(bench.submitted.count == 1)
     }
 
-    private func room(_ lane: Lane, _ bench: CoreBench) -> Int {
-        bench.core.scheduler.room(lane, atWork: bench.core.book.ledger.deliveriesAtWork)
-    }
-
-    @Test("Bulk begins no more deliveries than it may have at work, until outcomes are confirmed or a pool is slow") func budget() throws {
-        let bench = try CoreBench { $0.deliveries[.bulk] = 3 }
-        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], notification: 1, lane: .bulk), tag: 1)
-        #expect(room(.bulk, bench) == 1 && room(.now, bench) == 20_000)
-        bench.take(Fixture.job([Fixture.delivery(3)], notification: 2, lane: .bulk), tag: 2)
-        #expect(room(.bulk, bench) == 0)
-        bench.finishNext(200)
-        #expect(room(.bulk, bench) == 0, "its outcomes are not confirmed")
-        bench.confirmNext()
-        #expect(room(.bulk, bench) == 2)
-        bench.tick(after: 2_000)
-        #expect(room(.bulk, bench) == 3, "what a slow pool has takes no room")
-        bench.handle(.jobsConnection(isUp: false))
-        bench.tick()
-        #expect(room(.bulk, bench) == 3)
-    }
-
-    @Test("An app with half of the deliveries of a lane, in a slow pool, leaves the rest to the others") func leavesDeliveries() throws {
-        let bench = try CoreBench { $0.deliveries[.bulk] = 4 }
-        bench.take(Fixture.job([Fixture.delivery(1), Fixture.delivery(2)], notification: 1, lane: .bulk), tag: 1)
-        bench.tick(after: 2_000)
-        bench.take(Fixture.job([Fixture.delivery(3)], notification: 2, lane: .bulk), tag: 2)
-        #expect(bench.submitted.count == 1 && bench.retries().map(\.attempt) == [0])
-        bench.take(Fixture.job([Fixture.delivery(4)], app: Fixture.other, notification: 3, lane: .bulk), tag: 3)
+    @Test("An app has as many of a lane's deliveries at work as are free, until outcomes are confirmed") func leavesDeliveries() throws {
+        let bench = try CoreBench { $0.deliveries[.bulk] = 6 }
+        take(bench, 1, deliveries: 2)
+        take(bench, 2, deliveries: 1)
         #expect(bench.submitted.count == 2)
+        take(bench, 3)
+        #expect(bench.submitted.count == 2, "it has three, and three are free")
+        for tag in 4...6 { take(bench, UInt64(tag), Fixture.other) }
+        #expect(bench.submitted.count == 4, "the other app has two, and one is free")
+        bench.finishNext(200)
+        #expect(bench.submitted.count == 3, "its outcomes are not confirmed")
+        bench.confirmNext()
+        #expect(bench.submitted.count == 4 && bench.submitted.last?.batch.requests.map(\.id) == [Fixture.delivery(300).id])
+        bench.handle(.jobsConnection(isUp: false))
+        #expect(bench.core.book.ledger.work[.bulk] == WorkLoad.Amount())
+        take(bench, 7)
+        #expect(bench.submitted.count == 5)
     }
 
     @Test("A paused pool costs the others nothing: what it gives back leaves the process at once")

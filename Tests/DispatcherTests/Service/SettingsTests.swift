@@ -25,7 +25,7 @@ struct SettingsTests {
         #expect(settings.operationsPort == 9090)
         #expect(settings.lanes == [.now, .soon, .bulk])
         #expect(settings.prefetch == [.now: 500, .soon: 500, .bulk: 500])
-        #expect(settings.bulkDeliveries == 400)
+        #expect(settings.bulkDeliveries == 800)
         #expect(settings.maximumAttempts == 10)
         #expect(settings.confirmPatience == 650)
         #expect(settings.shutdownDeadline == .seconds(20))
@@ -58,7 +58,7 @@ struct SettingsTests {
         let settings = try settings(["LANES": "soon, bulk"])
         #expect(settings.lanes == [.soon, .bulk] && settings.bulkDeliveries == 20_000)
         #expect(try Dispatcher.check(settings).contains("Lanes: soon, bulk."))
-        #expect(try self.settings(["LANES": "now,bulk"]).bulkDeliveries == 400)
+        #expect(try self.settings(["LANES": "now,bulk"]).bulkDeliveries == 800)
     }
 
     @Test("The check names every pool and shows no password")

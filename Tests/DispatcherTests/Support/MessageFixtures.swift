@@ -54,7 +54,9 @@ enum Fixture {
     }
 
     static func message(_ job: PushJob, tag: UInt64 = 1, generation: UInt64 = 1, headers: [String: String] = [:]) -> ReceivedMessage {
-        message(job.encoded(), tag: tag, generation: generation, routingKey: job.lane.rawValue, headers: headers)
+        message(
+            job.encoded(), tag: tag, generation: generation, routingKey: job.lane.rawValue,
+            headers: headers.merging([PushJob.appHeader: job.app.text]) { given, _ in given })
     }
 
     static func control(_ message: ControlMessage, offset: Int64) -> ReceivedMessage {

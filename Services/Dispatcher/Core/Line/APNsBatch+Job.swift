@@ -8,7 +8,7 @@ extension APNsBatch {
         requests.reserveCapacity(chosen.count)
         chosen.forEach { index in requests.append(APNsRequest(progress.job.deliveries[index], index: index)) }
         self.init(
-            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane, tenant: UInt32(progress.app),
+            tag: BatchTag(job: progress.number, app: progress.app).raw, lane: progress.job.lane,
             pushType: progress.job.pushType, topic: progress.job.topic, priority: progress.job.priority,
             collapseID: progress.job.collapseID,
             // An alert that has to be sent a second time takes the first one's place on the screen.

@@ -14,12 +14,12 @@ struct CoreRules: Sendable {
     /// CloudEvents `source` of our outcomes.
     var source: String
     var retries = RetryPlan(maximumAttempts: 10)
-    /// How many deliveries of a lane may be at work: while its pool is slow, one app may hold half of them.
-    var deliveries: [Lane: Int] = [.now: 20_000, .soon: 20_000, .bulk: 400]
-    /// How many messages of a lane may be here unsettled: while its pool is slow, one app may hold half of them.
+    /// How many deliveries of a lane may be at work, half of them of an app that is alone.
+    var deliveries: [Lane: Int] = [.now: 8_000, .soon: 8_000, .bulk: 800]
+    /// How many messages of a lane may be here unsettled. Half of them may be at work of an app that is alone.
     var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
-    /// The pool of a job that it has had for longer is slow.
-    var crowdingPatience: Int64 = 2_000
+    /// The pool of a job that it has had for so long is slow.
+    var slowAfter: Int64 = 2_000
     /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
     var secondCopyAge: Int64 = 5_000
     /// A confirmation that takes longer means that the control stream may be late as well.

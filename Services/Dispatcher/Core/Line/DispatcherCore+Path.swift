@@ -11,11 +11,11 @@ extension DispatcherCore {
     }
 
     /// Some job may be begun.
-    var hasWork: Bool { scheduler.hasWork(atWork: book.ledger.deliveriesAtWork) }
+    var hasWork: Bool { scheduler.hasWork(book.ledger.work) }
 
     /// 4. Begins the next jobs: some hundred microseconds' work, after which the thread looks for what is more urgent.
     mutating func beginNext(at now: Int64) {
-        guard let messages = scheduler.next(atWork: book.ledger.deliveriesAtWork) else { return }
+        guard let messages = scheduler.next(book.ledger.work) else { return }
         self.now = now
         for message in messages { begin(message) }
         if book.isFull { flush() }
@@ -25,9 +25,10 @@ extension DispatcherCore {
     private mutating func begin(_ message: ReceivedMessage) {
         let number = book.enter(message.receipt)
         guard let read = decode(message, as: number) else { return book.finish(number) }
-        book.begin(number, lane: read.lane, deliveries: read.deliveries.count)
+        let line = scheduler.line(of: message)
+        book.begin(number, of: line, deliveries: read.deliveries.count)
         var job = JobInProgress(
-            number: number, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)
+            number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)
         effects.tally.taken(job, at: now)
         // The broker takes no outcomes, and an expiry or a fence would be one.
         if book.refusal != nil {
@@ -84,10 +85,10 @@ extension DispatcherCore {
         }
     }
 
-    /// While an app's pool is slow and the app holds its share of the lane, its newcomers wait in a delayed queue, so that the prefetch
-    /// is not used up by one (docs/promises.md, 10).
+    /// While an app's pool is slow and the app holds most of a lane's prefetch, its newcomers wait in a delayed queue, so that the lane's
+    /// other jobs arrive (docs/promises.md, 10).
     private mutating func stepBack(_ candidates: DeliverySet, of job: inout JobInProgress) {
-        guard scheduler.isCrowded(job.job.lane, by: job.app), control.position == .current else { return }
+        guard scheduler.isSlow(job.line), control.position == .current else { return }
         for index in candidates.indices { tryAgain(index, because: .notSent, of: &job) }
     }
 

@@ -69,7 +69,7 @@ struct DispatcherCore {
             forgottenAt = now
             throttled.forget(now: now)
         }
-        scheduler.measure(jobs.values, at: now)
+        scheduler.findSlow(jobs.values, book.ledger.work, at: now)
         flush()
     }
 

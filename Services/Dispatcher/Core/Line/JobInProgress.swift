@@ -4,6 +4,7 @@ import PushModel
 /// A job between being taken and being settled. Its receipt and what it owes are in the ``SettlementBook``.
 struct JobInProgress {
     let number: UInt64
+    let line: JobLine
     let app: ControlState.AppIndex
     let job: PushJob
     let headers: JobHeaders
@@ -27,8 +28,9 @@ struct JobInProgress {
     /// Retries and dead letters that are not published yet.
     var steps = JobSteps()
 
-    init(number: UInt64, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, takenAt: Int64) {
+    init(number: UInt64, line: JobLine, app: ControlState.AppIndex, job: PushJob, headers: JobHeaders, takenAt: Int64) {
         self.number = number
+        self.line = line
         self.app = app
         self.job = job
         self.headers = headers

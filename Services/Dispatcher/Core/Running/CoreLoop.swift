@@ -160,7 +160,7 @@ final class CoreLoop: Sendable {
         let tally = core.takeTally()
         if !tally.isEmpty { metrics.add(tally) }
         let status = CoreStatus(
-            jobsInProgress: core.jobs.count, deliveriesAtWork: core.book.ledger.deliveriesAtWork, unconfirmed: core.book.unconfirmed,
+            jobsInProgress: core.jobs.count, work: core.book.ledger.work.lanes, unconfirmed: core.book.unconfirmed,
             holds: core.control.holds.count, control: core.control.position,
             isControlElsewhere: !core.control.readsWhereItPublishes, outcomesRefusedSince: core.book.refusal?.since,
             isStopping: core.isStopping)
@@ -171,8 +171,8 @@ final class CoreLoop: Sendable {
 /// How the core is, for readiness and metrics.
 struct CoreStatus: Equatable, Sendable {
     var jobsInProgress = 0
-    /// Of jobs that are not settled.
-    var deliveriesAtWork: [Lane: Int] = [:]
+    /// Begun and not settled.
+    var work = Lanes(WorkLoad.Amount())
     var unconfirmed = 0
     var holds = 0
     var control = ControlPosition.disconnected

@@ -1,123 +1,166 @@
 import Broker
 import PushModel
 
-/// Jobs that the broker has sent and the core has not begun, and which of them is begun next. `now` goes first, the other lanes take turns
-/// (docs/promises.md, 9), and a lane gives nothing while as many of its deliveries are at work as it may have. The prefetch of each lane bounds what waits.
+/// The one queue between the broker and the pools: jobs that the broker has sent and the core has not begun, one line for each lane and app.
 ///
-/// It also knows the apps that crowd a lane (docs/promises.md, 10): their pool is slow, and they hold half of what the lane may have.
+/// `now` goes first, the other lanes take turns (docs/promises.md, 9). Within a lane the apps take turns, and each may have at work as much as
+/// is still free, in jobs and in deliveries: alone that is half of the lane's limit, and a newcomer always finds room (docs/promises.md, 10;
+/// Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). The prefetch of each lane bounds what waits.
 struct Scheduler {
     /// Bytes of one portion: some hundred microseconds' work, after which a job of `now` may go.
     static let portionSize = 32_768
     /// Bytes that one delivery takes of a job, about.
     private static let deliverySize = 100
 
-    private struct LaneShare: Hashable {
-        let lane: Lane
-        let app: ControlState.AppIndex
+    /// What waits of one lane.
+    private struct Waiting {
+        var lines: [String: FIFO<ReceivedMessage>] = [:]
+        /// Apps of which something waits; the first one has its turn.
+        var turns = FIFO<String>()
+        var count = 0
+
+        mutating func append(_ message: ReceivedMessage, of app: String) {
+            count += 1
+            if lines[app]?.append(message) != nil { return }
+            var line = FIFO<ReceivedMessage>()
+            line.append(message)
+            lines[app] = line
+            turns.append(app)
+        }
+
+        mutating func passTurn() { if let app = turns.popFirst() { turns.append(app) } }
+
+        /// - Returns: at most so many jobs and bytes of the app whose turn it is, and one job at least. Its turn is over then.
+        mutating func takeTurn(bytes: Int, jobs: Int) -> [ReceivedMessage] {
+            guard let app = turns.popFirst() else { return [] }
+            var portion: [ReceivedMessage] = []
+            var left = bytes
+            while let next = lines[app]?.first, portion.isEmpty || (next.body.count <= left && portion.count < jobs) {
+                _ = lines[app]?.popFirst()
+                portion.append(next)
+                left -= next.body.count
+            }
+            count -= portion.count
+            if lines[app]?.isEmpty == false { turns.append(app) } else { lines[app] = nil }
+            return portion
+        }
     }
 
     private let rules: CoreRules
     private let lanes: [String: Lane]
-    private var lines: [Lane: FIFO<ReceivedMessage>] = [:]
-    /// The next portion is of `bulk`, if something of it waits.
+    private var waiting = Lanes(Waiting())
+    /// The next portion is of `bulk`, if something of it may go.
     private var isTurnOfBulk = false
-    private var crowding: Set<LaneShare> = []
-    /// Deliveries that a pool has had for long, when that was last measured. They take no room, so that the other apps of the lane go on.
-    private var slow: [Lane: Int] = [:]
+    private var slow: Set<JobLine> = []
 
     init(rules: CoreRules) {
         self.rules = rules
         lanes = Dictionary(uniqueKeysWithValues: Lane.allCases.map { (rules.topology.jobQueue($0), $0) })
     }
 
+    /// Known before the job is decoded, from the queue and a header. A job without the header waits in a line of all such jobs.
+    func line(of message: ReceivedMessage) -> JobLine {
+        JobLine(lane: lanes[message.queue] ?? .bulk, app: message.headers[PushJob.appHeader] ?? "")
+    }
+
     mutating func append(_ messages: [ReceivedMessage]) {
-        for message in messages { lines[lanes[message.queue] ?? .bulk, default: FIFO()].append(message) }
+        for message in messages {
+            let line = line(of: message)
+            waiting[line.lane].append(message, of: line.app)
+        }
     }
 
     /// - Returns: what waited.
     mutating func removeAll() -> [ReceivedMessage] {
-        defer { lines = [:] }
         var all: [ReceivedMessage] = []
-        for lane in Lane.allCases { while let next = lines[lane]?.popFirst() { all.append(next) } }
+        for lane in Lane.allCases {
+            while waiting[lane].count > 0 { all += waiting[lane].takeTurn(bytes: .max, jobs: .max) }
+        }
         return all
     }
 
-    /// Deliveries of a lane that may be begun.
-    /// - Parameter atWork: deliveries of jobs that are not settled.
-    func room(_ lane: Lane, atWork: [Lane: Int]) -> Int {
-        (rules.deliveries[lane] ?? 1) - atWork[lane, default: 0] + slow[lane, default: 0]
+    func hasWork(_ work: WorkLoad) -> Bool {
+        Lane.allCases.contains { lane in waiting[lane].lines.keys.contains { mayBegin(JobLine(lane: lane, app: $0), work) } }
     }
 
-    func hasWork(atWork: [Lane: Int]) -> Bool { lines.contains { !$1.isEmpty && room($0, atWork: atWork) > 0 } }
-
-    /// - Returns: jobs of one lane, at least one; nil where nothing may go.
-    mutating func next(atWork: [Lane: Int]) -> [ReceivedMessage]? {
+    /// - Parameter work: what is at work.
+    /// - Returns: jobs of one lane and app, at least one; nil where nothing may go.
+    mutating func next(_ work: WorkLoad) -> [ReceivedMessage]? {
         isTurnOfBulk.toggle()
         for lane in isTurnOfBulk ? [Lane.now, .bulk, .soon] : [.now, .soon, .bulk] {
-            let room = room(lane, atWork: atWork)
-            guard room > 0 else { continue }
-            let portion = take(from: lane, bytes: min(Self.portionSize, room * Self.deliverySize))
-            if !portion.isEmpty { return portion }
+            for _ in 0..<waiting[lane].turns.count {
+                guard let app = waiting[lane].turns.first else { break }
+                let line = JobLine(lane: lane, app: app)
+                if mayBegin(line, work) {
+                    let room = room(line, work)
+                    return waiting[lane].takeTurn(bytes: min(Self.portionSize, room.deliveries * Self.deliverySize), jobs: room.jobs)
+                }
+                waiting[lane].passTurn()
+            }
         }
         return nil
     }
 
-    /// - Returns: at most so many bytes, or one job.
-    private mutating func take(from lane: Lane, bytes: Int) -> [ReceivedMessage] {
-        var portion: [ReceivedMessage] = []
-        var left = bytes
-        while let next = lines[lane]?.first, portion.isEmpty || next.body.count <= left {
-            _ = lines[lane]?.popFirst()
-            portion.append(next)
-            left -= next.body.count
-        }
-        return portion
+    /// What of an app may be begun now. Each that begins is one less that is free and one more that the app has, hence the half.
+    private func room(_ line: JobLine, _ work: WorkLoad) -> WorkLoad.Amount {
+        let (all, own) = (work[line.lane], work[line])
+        let jobs = (rules.prefetch[line.lane] ?? 1) - all.jobs - own.jobs
+        let deliveries = (rules.deliveries[line.lane] ?? 1) - all.deliveries - own.deliveries
+        return WorkLoad.Amount(jobs: (jobs + 1) / 2, deliveries: (deliveries + 1) / 2)
     }
 
-    // MARK: Apps that crowd a lane
-
-    func isCrowded(_ lane: Lane, by app: ControlState.AppIndex) -> Bool {
-        !crowding.isEmpty && crowding.contains(LaneShare(lane: lane, app: app))
+    private func mayBegin(_ line: JobLine, _ work: WorkLoad) -> Bool {
+        let room = room(line, work)
+        return room.jobs > 0 && room.deliveries > 0 || isSlow(line)
     }
 
-    /// Finds out who crowds a lane, and what pools have had for long.
-    mutating func measure(_ jobs: some Sequence<JobInProgress>, at now: Int64) {
-        var held: [LaneShare: LaneUse] = [:]
-        for job in jobs where !job.isStale {
-            held[LaneShare(lane: job.job.lane, app: job.app), default: LaneUse()].add(
-                deliveries: job.job.deliveries.count, isSlow: now - job.takenAt >= rules.crowdingPatience)
-        }
-        crowding.removeAll(keepingCapacity: true)
-        slow.removeAll(keepingCapacity: true)
-        for (share, use) in held {
-            slow[share.lane, default: 0] += use.deliveries.slow
-            let (jobs, deliveries) = (rules.prefetch[share.lane] ?? 1, rules.deliveries[share.lane] ?? 1)
-            if use.jobs.isMost(of: jobs) || use.deliveries.isMost(of: deliveries) { crowding.insert(share) }
-        }
+    // MARK: Slow apps
+
+    /// The app's newcomers wait in a delayed queue.
+    func isSlow(_ line: JobLine) -> Bool { !slow.isEmpty && slow.contains(line) }
+
+    /// Finds the apps whose pool is slow and that hold more of a lane's prefetch than is left for the others.
+    mutating func findSlow(_ jobs: some Sequence<JobInProgress>, _ work: WorkLoad, at now: Int64) {
+        var old: [JobLine: Int] = [:]
+        for job in jobs where !job.isStale && now - job.takenAt >= rules.slowAfter { old[job.line, default: 0] += 1 }
+        slow = Set(
+            old.lazy.filter { [self] line, count in
+                let held = work[line].jobs + (waiting[line.lane].lines[line.app]?.count ?? 0)
+                let left = (rules.prefetch[line.lane] ?? 1) - work[line.lane].jobs - waiting[line.lane].count
+                return count * 2 >= work[line].jobs && held > left
+            }.map(\.key))
     }
 }
 
-/// How much of a lane an app has at work, and how much of that its pool has had for long.
-private struct LaneUse {
-    struct Amount {
-        var all = 0
-        var slow = 0
+/// The jobs of one app in one lane.
+struct JobLine: Hashable {
+    let lane: Lane
+    let app: String
+}
 
-        /// Half of what the lane may have, and half of that is slow.
-        func isMost(of limit: Int) -> Bool {
-            let half = max(1, limit / 2)
-            return all >= half && slow * 2 >= half
-        }
+/// How much is at work, which is begun and not settled: of each lane, and of each app in it.
+struct WorkLoad {
+    struct Amount: Equatable {
+        var jobs = 0
+        var deliveries = 0
     }
 
-    private(set) var jobs = Amount()
-    private(set) var deliveries = Amount()
+    private(set) var lanes = Lanes(Amount())
+    private var lines: [JobLine: Amount] = [:]
 
-    mutating func add(deliveries count: Int, isSlow: Bool) {
-        jobs.all += 1
-        deliveries.all += count
-        guard isSlow else { return }
-        jobs.slow += 1
-        deliveries.slow += count
+    subscript(_ lane: Lane) -> Amount { lanes[lane] }
+    subscript(_ line: JobLine) -> Amount { lines[line] ?? Amount() }
+
+    mutating func began(_ line: JobLine, deliveries: Int) { change(line, jobs: 1, deliveries: deliveries) }
+
+    mutating func settled(_ line: JobLine, deliveries: Int) { change(line, jobs: -1, deliveries: -deliveries) }
+
+    private mutating func change(_ line: JobLine, jobs: Int, deliveries: Int) {
+        lanes[line.lane].jobs += jobs
+        lanes[line.lane].deliveries += deliveries
+        var own = self[line]
+        own.jobs += jobs
+        own.deliveries += deliveries
+        lines[line] = own.jobs == 0 ? nil : own
     }
 }

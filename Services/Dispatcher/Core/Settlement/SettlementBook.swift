@@ -45,7 +45,7 @@ struct SettlementBook {
     mutating func enter(_ receipt: Receipt) -> UInt64 { ledger.enter(receipt) }
 
     /// The message is a job.
-    mutating func begin(_ job: UInt64, lane: Lane, deliveries: Int) { ledger.begin(job, lane: lane, deliveries: deliveries) }
+    mutating func begin(_ job: UInt64, of line: JobLine, deliveries: Int) { ledger.begin(job, of: line, deliveries: deliveries) }
 
     /// Every delivery of the job is decided.
     mutating func finish(_ job: UInt64) { ledger.pay(job) }

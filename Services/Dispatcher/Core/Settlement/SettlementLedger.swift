@@ -2,7 +2,7 @@ import PushModel
 
 /// Who still owes what before a job may be acknowledged: its own work, and every message that carries a part of its result.
 ///
-/// It also knows how many deliveries of each lane are at work: those of jobs that are not settled.
+/// It also knows how much is at work: what is not settled.
 ///
 /// A job is entered owing one (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
 /// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 (docs/promises.md).
@@ -12,7 +12,7 @@ struct SettlementLedger<Receipt> {
     private struct Entry {
         let receipt: Receipt
         var owed = 1
-        var lane: Lane?
+        var line: JobLine?
         var deliveries = 0
     }
 
@@ -21,7 +21,7 @@ struct SettlementLedger<Receipt> {
     /// Receipts whose jobs owe nothing any more, in the order in which that happened.
     private(set) var settled: [Receipt] = []
 
-    private(set) var deliveriesAtWork: [Lane: Int] = [:]
+    private(set) var work = WorkLoad()
 
     var isEmpty: Bool { entries.isEmpty && settled.isEmpty }
 
@@ -32,16 +32,16 @@ struct SettlementLedger<Receipt> {
     }
 
     /// The job was read.
-    mutating func begin(_ job: JobNumber, lane: Lane, deliveries: Int) {
+    mutating func begin(_ job: JobNumber, of line: JobLine, deliveries: Int) {
         guard entries[job] != nil else { return }
-        entries[job]?.lane = lane
+        entries[job]?.line = line
         entries[job]?.deliveries = deliveries
-        deliveriesAtWork[lane, default: 0] += deliveries
+        work.began(line, deliveries: deliveries)
     }
 
     private mutating func remove(_ job: JobNumber) -> Entry? {
         guard let entry = entries.removeValue(forKey: job) else { return nil }
-        if let lane = entry.lane { deliveriesAtWork[lane, default: 0] -= entry.deliveries }
+        if let line = entry.line { work.settled(line, deliveries: entry.deliveries) }
         return entry
     }
 
@@ -60,7 +60,7 @@ struct SettlementLedger<Receipt> {
     /// The broker connection was lost: no receipt is worth anything any more, and the broker delivers every job anew.
     mutating func forgetAll() {
         entries.removeAll()
-        deliveriesAtWork.removeAll()
+        work = WorkLoad()
         settled.removeAll()
     }
 

@@ -104,7 +104,7 @@ package final class JobPublisher: Sendable {
     }
 
     private func message(_ job: [UInt8], _ template: JobTemplate, earlierAttempts: Int = 0) -> OutgoingMessage {
-        var headers = [TraceContext.headerName: template.traceparent]
+        var headers = [TraceContext.headerName: template.traceparent, PushJob.appHeader: template.app.text]
         if earlierAttempts > 0 { headers[PushJob.earlierAttemptsHeader] = String(earlierAttempts) }
         var random = PooledRandom()
         return OutgoingMessage(
