@@ -26,7 +26,7 @@ package struct FIFO<Element> {
     package var first: Element? { head < storage.count ? storage[head] : nil }
 
     /// - Parameter position: from the front, 0 up to `count`.
-    subscript(position: Int) -> Element {
+    package internal(set) subscript(position: Int) -> Element {
         get {
             guard let element = storage[head + position] else { preconditionFailure("a live position holds an element") }
             return element

@@ -75,7 +75,7 @@ struct LoadOptions: ParsableArguments {
             })
         return OutgoingMessage(
             exchange: topology.jobsExchange, routingKey: topology.jobRoutingKey(lane), messageID: .random(),
-            contentType: PushJob.contentType, body: job.encoded())
+            contentType: PushJob.contentType, headers: [PushJob.appHeader: job.app.text], body: job.encoded())
     }
 }
 

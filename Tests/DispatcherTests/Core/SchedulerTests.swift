@@ -8,11 +8,8 @@ import Testing
 struct SchedulerTests {
     private static let limit = 100_000
 
-    private func jobs(_ lane: Lane, _ tags: ClosedRange<UInt64>, of app: String = "shop", bytes: Int = 100) -> [ReceivedMessage] {
-        tags.map {
-            Fixture.message(
-                [UInt8](repeating: 0, count: bytes), tag: $0, routingKey: lane.rawValue, headers: [PushJob.appHeader: app])
-        }
+    private func jobs(_ lane: Lane, _ tags: ClosedRange<UInt64>, bytes: Int = 100) -> [ReceivedMessage] {
+        tags.map { Fixture.message([UInt8](repeating: 0, count: bytes), tag: $0, routingKey: lane.rawValue) }
     }
 
     private func scheduler(deliveries: Int = limit, prefetch: Int = 500) -> Scheduler {
@@ -22,13 +19,13 @@ struct SchedulerTests {
     }
 
     private func next(_ scheduler: inout Scheduler, _ work: WorkLoad = WorkLoad()) -> [UInt64]? {
-        scheduler.next(work)?.map(\.receipt.tag)
+        scheduler.next(work)?.messages.map(\.receipt.tag)
     }
 
     /// So much of `bulk` is free for the app that asks.
     private func bulkIsBusy(room: Int) -> WorkLoad {
         var work = WorkLoad()
-        work.began(JobLine(lane: .bulk, app: "other"), deliveries: Self.limit - room)
+        work.began(JobLine(lane: .bulk, app: 9), deliveries: Self.limit - room)
         return work
     }
 
@@ -70,16 +67,20 @@ struct SchedulerTests {
     }
 
     @Test("The apps of a lane take turns, whatever each has brought; one without room holds up no other") func appsTakeTurns() {
+        let (large, small, late, busy, free) = (UInt16(1), UInt16(2), UInt16(3), UInt16(4), UInt16(5))
         var scheduler = scheduler()
         scheduler.append(
-            jobs(.bulk, 1...9, of: "large", bytes: 30_000) + jobs(.bulk, 11...12, of: "small") + jobs(.bulk, 13...13, of: "late"))
+            jobs(.bulk, 1...9, bytes: 30_000), of: large)
+        scheduler.append(jobs(.bulk, 11...12), of: small)
+        scheduler.append(jobs(.bulk, 13...13), of: late)
         let order = (1...4).map { _ in next(&scheduler) }
         #expect(order == [[1], [11, 12], [13], [2]])
-        scheduler.append(jobs(.bulk, 21...21, of: "busy") + jobs(.bulk, 22...22, of: "free"))
+        scheduler.append(jobs(.bulk, 21...21), of: busy)
+        scheduler.append(jobs(.bulk, 22...22), of: free)
         var work = WorkLoad()
-        for app in ["large", "busy"] { work.began(JobLine(lane: .bulk, app: app), deliveries: Self.limit / 2 - 10) }
-        let free = next(&scheduler, work)
-        #expect(free == [22])
+        for app in [large, busy] { work.began(JobLine(lane: .bulk, app: app), deliveries: Self.limit / 2 - 10) }
+        let begun = next(&scheduler, work)
+        #expect(begun == [22])
         #expect(next(&scheduler, work) == nil && !scheduler.hasWork(work))
     }
 
@@ -89,13 +90,13 @@ struct SchedulerTests {
         var scheduler = scheduler(deliveries: 60, prefetch: 40)
         var work = WorkLoad()
         // The model: what each app has at work, by hand.
-        var atWork: [String: Int] = [:]
-        var waits: [String: Int] = [:]
-        var apps: [UInt64: String] = [:]
+        var atWork: [UInt16: Int] = [:]
+        var waits: [UInt16: Int] = [:]
+        var apps: [UInt64: UInt16] = [:]
         for tag in 1...3_000 as ClosedRange<UInt64> {
             if Bool.random(using: &random) {
-                let app = "app\(Int.random(in: 0..<6, using: &random))"
-                scheduler.append(jobs(.now, tag...tag, of: app))
+                let app = UInt16.random(in: 0..<6, using: &random)
+                scheduler.append(jobs(.now, tag...tag), of: app)
                 (apps[tag], waits[app]) = (app, waits[app, default: 0] + 1)
             } else if let app = atWork.filter({ $0.value > 0 }).keys.sorted().randomElement(using: &random) {
                 atWork[app, default: 0] -= 1
@@ -120,5 +121,11 @@ struct SchedulerTests {
         let dropped = scheduler.removeAll().map(\.receipt.tag)
         let none = next(&scheduler)
         #expect(dropped == [3, 1, 2] && none == nil && !scheduler.hasWork(WorkLoad()))
+    }
+}
+
+extension Scheduler {
+    fileprivate mutating func append(_ messages: [ReceivedMessage], of app: UInt16 = 0) {
+        for message in messages { append(message, of: app) }
     }
 }

@@ -66,6 +66,9 @@ struct CredentialDirectory: Sendable {
         return index
     }
 
+    /// The number of the app that a message's header names. Of all that name none: one number.
+    mutating func number(of header: String?) -> AppIndex { header.flatMap { AppSlug($0) }.map { number(of: $0) } ?? Self.unknownApp }
+
     mutating func numbered(_ scope: HoldScope) -> HoldBook.Scope {
         switch scope {
         case .everything: .everything

@@ -7,7 +7,7 @@ extension DispatcherCore {
     /// Jobs arrive from the broker, and wait for their turn.
     mutating func receive(_ messages: [ReceivedMessage]) {
         guard !isStopping else { return giveBack(messages.map(\.receipt)) }
-        scheduler.append(messages)
+        for message in messages { scheduler.append(message, of: directory.number(of: message.headers[PushJob.appHeader])) }
     }
 
     /// Some job may be begun.
@@ -15,17 +15,16 @@ extension DispatcherCore {
 
     /// 4. Begins the next jobs: some hundred microseconds' work, after which the thread looks for what is more urgent.
     mutating func beginNext(at now: Int64) {
-        guard let messages = scheduler.next(book.ledger.work) else { return }
+        guard let portion = scheduler.next(book.ledger.work) else { return }
         self.now = now
-        for message in messages { begin(message) }
+        for message in portion.messages { begin(message, of: portion.line) }
         if book.isFull { flush() }
     }
 
     /// 5. Decodes a job, takes out expired, cancelled, fenced and held-back deliveries, and sends the rest.
-    private mutating func begin(_ message: ReceivedMessage) {
+    private mutating func begin(_ message: ReceivedMessage, of line: JobLine) {
         let number = book.enter(message.receipt)
         guard let read = decode(message, as: number) else { return book.finish(number) }
-        let line = scheduler.line(of: message)
         book.begin(number, of: line, deliveries: read.deliveries.count)
         var job = JobInProgress(
             number: number, line: line, app: directory.number(of: read.app), job: read, headers: JobHeaders(message.headers), takenAt: now)

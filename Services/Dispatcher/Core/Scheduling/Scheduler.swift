@@ -12,20 +12,31 @@ struct Scheduler {
     /// Bytes that one delivery takes of a job, about.
     private static let deliverySize = 100
 
+    /// Jobs of one lane and app.
+    struct Portion {
+        let line: JobLine
+        let messages: [ReceivedMessage]
+    }
+
     /// What waits of one lane.
     private struct Waiting {
-        var lines: [String: FIFO<ReceivedMessage>] = [:]
+        /// By the app's number.
+        private var lines: [FIFO<ReceivedMessage>] = []
         /// Apps of which something waits; the first one has its turn.
-        var turns = FIFO<String>()
-        var count = 0
+        private(set) var turns = FIFO<ControlState.AppIndex>()
+        private(set) var count = 0
 
-        mutating func append(_ message: ReceivedMessage, of app: String) {
+        func count(of app: ControlState.AppIndex) -> Int {
+            let place = app.place
+            return place < lines.count ? lines[place].count : 0
+        }
+
+        mutating func append(_ message: ReceivedMessage, of app: ControlState.AppIndex) {
+            let place = app.place
+            while lines.count <= place { lines.append(FIFO()) }
+            if lines[place].isEmpty { turns.append(app) }
+            lines[place].append(message)
             count += 1
-            if lines[app]?.append(message) != nil { return }
-            var line = FIFO<ReceivedMessage>()
-            line.append(message)
-            lines[app] = line
-            turns.append(app)
         }
 
         mutating func passTurn() { if let app = turns.popFirst() { turns.append(app) } }
@@ -33,21 +44,22 @@ struct Scheduler {
         /// - Returns: at most so many jobs and bytes of the app whose turn it is, and one job at least. Its turn is over then.
         mutating func takeTurn(bytes: Int, jobs: Int) -> [ReceivedMessage] {
             guard let app = turns.popFirst() else { return [] }
+            let place = app.place
             var portion: [ReceivedMessage] = []
             var left = bytes
-            while let next = lines[app]?.first, portion.isEmpty || (next.body.count <= left && portion.count < jobs) {
-                _ = lines[app]?.popFirst()
+            while let next = lines[place].first, portion.isEmpty || (next.body.count <= left && portion.count < jobs) {
+                _ = lines[place].popFirst()
                 portion.append(next)
                 left -= next.body.count
             }
             count -= portion.count
-            if lines[app]?.isEmpty == false { turns.append(app) } else { lines[app] = nil }
+            if !lines[place].isEmpty { turns.append(app) }
             return portion
         }
     }
 
     private let rules: CoreRules
-    private let lanes: [String: Lane]
+    private let lanes: [(queue: String, lane: Lane)]
     private var waiting = Lanes(Waiting())
     /// The next portion is of `bulk`, if something of it may go.
     private var isTurnOfBulk = false
@@ -55,19 +67,12 @@ struct Scheduler {
 
     init(rules: CoreRules) {
         self.rules = rules
-        lanes = Dictionary(uniqueKeysWithValues: Lane.allCases.map { (rules.topology.jobQueue($0), $0) })
+        lanes = Lane.allCases.map { (rules.topology.jobQueue($0), $0) }
     }
 
-    /// Known before the job is decoded, from the queue and a header. A job without the header waits in a line of all such jobs.
-    func line(of message: ReceivedMessage) -> JobLine {
-        JobLine(lane: lanes[message.queue] ?? .bulk, app: message.headers[PushJob.appHeader] ?? "")
-    }
-
-    mutating func append(_ messages: [ReceivedMessage]) {
-        for message in messages {
-            let line = line(of: message)
-            waiting[line.lane].append(message, of: line.app)
-        }
+    /// - Parameter app: of the message's header, because the job is not decoded.
+    mutating func append(_ message: ReceivedMessage, of app: ControlState.AppIndex) {
+        waiting[lanes.first { $0.queue == message.queue }?.lane ?? .bulk].append(message, of: app)
     }
 
     /// - Returns: what waited.
@@ -80,12 +85,15 @@ struct Scheduler {
     }
 
     func hasWork(_ work: WorkLoad) -> Bool {
-        Lane.allCases.contains { lane in waiting[lane].lines.keys.contains { mayBegin(JobLine(lane: lane, app: $0), work) } }
+        Lane.allCases.contains { lane in
+            let turns = waiting[lane].turns
+            return (0..<turns.count).contains { mayBegin(JobLine(lane: lane, app: turns[$0]), work) }
+        }
     }
 
     /// - Parameter work: what is at work.
-    /// - Returns: jobs of one lane and app, at least one; nil where nothing may go.
-    mutating func next(_ work: WorkLoad) -> [ReceivedMessage]? {
+    /// - Returns: at least one job; nil where nothing may go.
+    mutating func next(_ work: WorkLoad) -> Portion? {
         isTurnOfBulk.toggle()
         for lane in isTurnOfBulk ? [Lane.now, .bulk, .soon] : [.now, .soon, .bulk] {
             for _ in 0..<waiting[lane].turns.count {
@@ -93,7 +101,8 @@ struct Scheduler {
                 let line = JobLine(lane: lane, app: app)
                 if mayBegin(line, work) {
                     let room = room(line, work)
-                    return waiting[lane].takeTurn(bytes: min(Self.portionSize, room.deliveries * Self.deliverySize), jobs: room.jobs)
+                    let bytes = min(Self.portionSize, room.deliveries * Self.deliverySize)
+                    return Portion(line: line, messages: waiting[lane].takeTurn(bytes: bytes, jobs: room.jobs))
                 }
                 waiting[lane].passTurn()
             }
@@ -125,7 +134,7 @@ struct Scheduler {
         for job in jobs where !job.isStale && now - job.takenAt >= rules.slowAfter { old[job.line, default: 0] += 1 }
         slow = Set(
             old.lazy.filter { [self] line, count in
-                let held = work[line].jobs + (waiting[line.lane].lines[line.app]?.count ?? 0)
+                let held = work[line].jobs + waiting[line.lane].count(of: line.app)
                 let left = (rules.prefetch[line.lane] ?? 1) - work[line.lane].jobs - waiting[line.lane].count
                 return count * 2 >= work[line].jobs && held > left
             }.map(\.key))
@@ -135,7 +144,7 @@ struct Scheduler {
 /// The jobs of one app in one lane.
 struct JobLine: Hashable {
     let lane: Lane
-    let app: String
+    let app: ControlState.AppIndex
 }
 
 /// How much is at work, which is begun and not settled: of each lane, and of each app in it.
@@ -143,24 +152,37 @@ struct WorkLoad {
     struct Amount: Equatable {
         var jobs = 0
         var deliveries = 0
+
+        fileprivate mutating func add(jobs: Int, deliveries: Int) {
+            self.jobs += jobs
+            self.deliveries += deliveries
+        }
     }
 
     private(set) var lanes = Lanes(Amount())
-    private var lines: [JobLine: Amount] = [:]
+    /// By the app's number.
+    private var apps = Lanes([Amount]())
 
     subscript(_ lane: Lane) -> Amount { lanes[lane] }
-    subscript(_ line: JobLine) -> Amount { lines[line] ?? Amount() }
+    subscript(_ line: JobLine) -> Amount {
+        let apps = apps[line.lane]
+        let place = line.app.place
+        return place < apps.count ? apps[place] : Amount()
+    }
 
     mutating func began(_ line: JobLine, deliveries: Int) { change(line, jobs: 1, deliveries: deliveries) }
 
     mutating func settled(_ line: JobLine, deliveries: Int) { change(line, jobs: -1, deliveries: -deliveries) }
 
     private mutating func change(_ line: JobLine, jobs: Int, deliveries: Int) {
-        lanes[line.lane].jobs += jobs
-        lanes[line.lane].deliveries += deliveries
-        var own = self[line]
-        own.jobs += jobs
-        own.deliveries += deliveries
-        lines[line] = own.jobs == 0 ? nil : own
+        let place = line.app.place
+        while apps[line.lane].count <= place { apps[line.lane].append(Amount()) }
+        lanes[line.lane].add(jobs: jobs, deliveries: deliveries)
+        apps[line.lane][place].add(jobs: jobs, deliveries: deliveries)
     }
+}
+
+extension ControlState.AppIndex {
+    /// In arrays by app: the greatest number, which stands for all unknown apps, comes first.
+    fileprivate var place: Int { Int(self &+ 1) }
 }
