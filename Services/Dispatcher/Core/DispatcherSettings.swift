@@ -60,9 +60,9 @@ package struct DispatcherSettings: Sendable {
         credentialsCheck = try config.seconds("apns.credentials.check.seconds", default: 5, in: 1...3600)
         lanes = try Self.lanes(config.optionalText("lanes"))
         prefetch = [
-            .now: try config.integer("prefetch.now", default: 500, in: 1...2000),
-            .soon: try config.integer("prefetch.soon", default: 500, in: 1...2000),
-            .bulk: try config.integer("prefetch.bulk", default: 500, in: 1...2000),
+            .now: try config.integer("prefetch.now", default: 1000, in: 1...5000),
+            .soon: try config.integer("prefetch.soon", default: 1000, in: 1...5000),
+            .bulk: try config.integer("prefetch.bulk", default: 1000, in: 1...5000),
         ]
         bulkDeliveries = try config.integer("bulk.deliveries", default: lanes.contains(.now) ? 800 : 20_000, in: 1...200_000)
         maximumAttempts = try config.integer("maximum.attempts", default: 10, in: 1...1000)

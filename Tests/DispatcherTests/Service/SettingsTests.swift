@@ -24,7 +24,7 @@ struct SettingsTests {
         #expect(settings.operationsHost == "127.0.0.1")
         #expect(settings.operationsPort == 9090)
         #expect(settings.lanes == [.now, .soon, .bulk])
-        #expect(settings.prefetch == [.now: 500, .soon: 500, .bulk: 500])
+        #expect(settings.prefetch == [.now: 1000, .soon: 1000, .bulk: 1000])
         #expect(settings.bulkDeliveries == 800)
         #expect(settings.maximumAttempts == 10)
         #expect(settings.confirmPatience == 650)

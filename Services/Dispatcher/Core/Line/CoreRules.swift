@@ -17,7 +17,7 @@ struct CoreRules: Sendable {
     /// How many deliveries of a lane may be at work, half of them of an app that is alone.
     var deliveries: [Lane: Int] = [.now: 8_000, .soon: 8_000, .bulk: 800]
     /// How many messages of a lane may be here unsettled. Half of them may be at work of an app that is alone.
-    var prefetch: [Lane: Int] = [.now: 500, .soon: 500, .bulk: 500]
+    var prefetch: [Lane: Int] = [.now: 1_000, .soon: 1_000, .bulk: 1_000]
     /// The pool of a job that it has had for so long is slow.
     var slowAfter: Int64 = 2_000
     /// A call that was accepted longer ago is not tried again (`on_unknown: resend_once`): the caller has given up, or the call arrived.
