@@ -113,7 +113,7 @@ let package = Package(
         service("Dispatcher", ["APNs", "Broker", "Observability", "OpenSSL", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", configuration, lifecycle, logging, metrics, signals]),
         service("APNsSimulator", ["HTTP2", "Observability", "OpenSSL", "StrictJSON", "SystemIO", configuration, httpClient, httpTypes, hummingbird, hummingbirdCore, lifecycle, logging, nio, nioHTTP1], resources: [.embedInCode("Control/Page")]),
         service("PushCtl", ["Observability", "PushModel", "StrictJSON", "SystemIO", arguments, httpClient, nio, nioHTTP1, signals]),
-        program("TokenService", ["TokenService", "Observability", "Postgres", arguments, logging, signals]),
+        program("TokenService", ["TokenService", "Broker", "Observability", "Postgres", arguments, logging, signals]),
         program("Dispatcher", ["Dispatcher", "Observability", arguments, logging, signals]),
         program("APNsSimulator", ["APNsSimulator", "Observability", "StrictJSON", arguments, lifecycle, logging, signals]),
         program("PushCtl", ["PushCtl"]),

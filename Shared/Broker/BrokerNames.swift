@@ -32,19 +32,35 @@ enum MetricName {
     static let outcome = "outcome"
 }
 
-/// What the metrics of this module mean, for the page of the service that uses it.
+/// What the metrics and log keys of this module mean, for `/metrics` of the service that uses it and for the handbook.
 package enum BrokerMetrics {
-    /// Names and their help texts.
-    package static let help: [(name: String, text: String)] = [
-        (MetricName.published, "Messages by the broker's answer: confirmed, nacked, unroutable, full, stopped, invalid."),
-        (MetricName.republished, "Publishes repeated because their connection was lost before the confirm."),
-        (MetricName.publishPending, "Messages taken from callers and not settled yet."),
-        (MetricName.received, "Messages received."),
-        (MetricName.oversized, "Messages too large to keep, passed to the dead-letter exchange."),
-        (MetricName.connectionFailures, "Connections that were lost or could not be made."),
-        (MetricName.connected, "1 while there is a connection to the broker."),
-        (MetricName.blocked, "1 while the broker's resource alarm blocks publishing."),
-        (MetricName.renewals, "Connections that a consumer made anew because a queue was another one than before."),
-        (MetricName.watchdogCuts, "Hanging connections that the watchdog cut."),
+    package static let all: [(name: String, labels: [String], help: String)] = [
+        (
+            MetricName.published, [MetricName.client, MetricName.outcome],
+            "Messages by the broker's answer: confirmed, nacked, unroutable, full, stopped, invalid."
+        ),
+        (MetricName.republished, [MetricName.client], "Publishes repeated because their connection was lost before the confirm."),
+        (MetricName.publishPending, [MetricName.client], "Messages taken from callers and not settled yet."),
+        (MetricName.received, [MetricName.client], "Messages received."),
+        (MetricName.oversized, [MetricName.client], "Messages too large to keep, passed to the dead-letter exchange."),
+        (MetricName.connectionFailures, [MetricName.client], "Connections that were lost or could not be made."),
+        (MetricName.connected, [MetricName.client], "1 while there is a connection to the broker."),
+        (MetricName.blocked, [MetricName.client], "1 while the broker's resource alarm blocks publishing."),
+        (MetricName.renewals, [MetricName.client], "Connections that a consumer made anew because a queue was another one than before."),
+        (MetricName.watchdogCuts, [MetricName.client], "Hanging connections that the watchdog cut."),
+    ]
+
+    package static let logKeys: [(name: String, meaning: String)] = [
+        (LogKey.broker, "host and port of a RabbitMQ node"),
+        (LogKey.client, "what a connection to RabbitMQ is for: `publisher`, `markers`, `jobs`, `control` or `consumer`"),
+        (LogKey.error, "the library's or the server's own words"),
+        (LogKey.reason, "why, in one word or in the other side's words"),
+        (LogKey.queue, "a queue or a stream"),
+        (LogKey.retryMilliseconds, "until the next attempt"),
+        (LogKey.unconfirmed, "messages that the broker has not confirmed"),
+        (LogKey.unsettled, "messages that a consumer has not acknowledged"),
+        (LogKey.count, "how many"),
+        (LogKey.failures, "attempts to connect that failed since there was a connection"),
+        (LogKey.outageMilliseconds, "how long there was no connection"),
     ]
 }

@@ -5,11 +5,11 @@ import Synchronization
 
 /// Sets up the process: logs as JSON lines on standard error, metrics for Prometheus, trace context.
 ///
-/// To be called once, before the first logger is made. A second call changes nothing and returns the first one's metrics, because the
-/// three systems behind it can be set only once in a process.
+/// Call it once, before the first logger is made. A second call changes nothing and returns the first one's metrics, because the three
+/// systems behind it can be set only once in a process.
 /// - Parameters:
-///   - service: What runs, as in `push_build_info`.
-/// - Returns: What an ``OperationsServer`` serves under `/metrics`.
+///   - service: The program's name, as in `push_build_info`.
+/// - Returns: The metrics that an ``OperationsServer`` serves under `/metrics`.
 @discardableResult
 package func bootstrapObservability(service: String, level: Logger.Level) -> PrometheusMetrics {
     bootstrapped.withLock { known in

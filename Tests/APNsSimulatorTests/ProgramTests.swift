@@ -1,12 +1,13 @@
 import APNsSimulator
 import Foundation
+import Observability
 import Testing
 
 @Suite("The program says in one sentence what is wrong, and where", .timeLimit(.minutes(5)))
 struct ProgramTests {
     private static let good = ["TLS_CERTIFICATE_FILE": "C", "TLS_KEY_FILE": "K", "KEYS_FILE": "J"]
 
-    /// Names of files in the settings become paths of good ones.
+    /// Replaces file names in the settings by paths of valid files.
     private func settings(_ changes: [String: String]) throws -> [String: String] {
         let identity = try TestIdentity.shared.get()
         let folder = identity.directory + "/" + UUID().uuidString
@@ -22,7 +23,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "A wrong flag, file or setting ends it with one sentence that names the place",
+        "A wrong flag, file or setting ends the program with one sentence that names the place",
         arguments: [
             (["--bogus"], [:], "Unknown option '--bogus'"),
             (["--scenario", "nope"], [:], "no scenario is called nope: there are calm, bad-day"),
@@ -49,7 +50,7 @@ struct ProgramTests {
         #expect(first.contains(sentence), "\(first)")
     }
 
-    @Test("A port that is taken is named", arguments: ["PRODUCTION_PORT", "SANDBOX_MANAGEMENT_PORT", "CONTROL_PORT"])
+    @Test("The program names a port that is taken", arguments: ["PRODUCTION_PORT", "SANDBOX_MANAGEMENT_PORT", "CONTROL_PORT"])
     func takenPort(_ variable: String) async throws {
         try await withSimulator { test in
             let port = test.simulator.productionPort
@@ -61,7 +62,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "An address that is not this machine's is named",
+        "The program names an address that is not this machine's",
         arguments: ["192.0.2.1": "is no address of this machine", "a b": "cannot be resolved"])
     func foreignAddress(_ host: String, _ sentence: String) throws {
         let ended = try TestProgram.run([], settings: settings(["HOST": host]))
@@ -69,18 +70,18 @@ struct ProgramTests {
         #expect(ended.errors.contains("Error: HOST \(host) \(sentence)"), "\(ended.errors)")
     }
 
-    @Test("Its help fits a terminal, and names every setting")
+    @Test("The help fits a terminal and names every setting")
     func help() throws {
         let help = try TestProgram.run(["--help"])
         #expect(help.status == 0)
         for setting in SimulatorSetting.all { #expect(help.output.contains("\n  " + setting.variable + "  ")) }
         #expect(help.output.split(separator: "\n").allSatisfy { $0.count <= 80 })
-        // A line that was broken by somebody else would begin at the margin.
+        // If the terminal wrapped a line, it would begin at the margin.
         let table = help.output.split(separator: "\n").drop { !$0.hasPrefix("  HOST ") }.prefix { !$0.hasPrefix("The keys file") }
         #expect(table.allSatisfy { $0.hasPrefix("  ") })
     }
 
-    @Test("A ready-made scenario that is printed is a file that is good", arguments: ReadyScenario.allCases)
+    @Test("A ready-made scenario that the program prints is a valid file", arguments: ReadyScenario.allCases)
     func scenarios(_ ready: ReadyScenario) throws {
         let printed = try TestProgram.run(["scenarios", ready.rawValue])
         let file = try TestIdentity.shared.get().directory + "/\(UUID().uuidString).json"

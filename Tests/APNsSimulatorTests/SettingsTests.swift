@@ -13,7 +13,7 @@ import Testing
 struct SettingsTests {
     private static let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    /// Which keys were asked for.
+    /// The keys that were read.
     private final class Asked: AccessReporter {
         let keys = Mutex<Set<String>>([])
 
@@ -56,19 +56,13 @@ struct SettingsTests {
         #expect(settings.keys.first?.topics == ["a.b"])
     }
 
-    @Test("Every setting that is read stands in the table and in the README, and the other way round")
+    @Test("Every setting that is read is in the table, and no other")
     func documented() throws {
         let asked = Asked()
         _ = try read(asked: asked)
         let documented = Set(SimulatorSetting.all.map(\.variable))
         let read = asked.keys.withLock { $0 }
         #expect(Set(read.map { ConfigurationError.variable($0) }) == documented)
-        let readme = try String(
-            contentsOf: URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Services/APNsSimulator/README.md"),
-            encoding: .utf8)
-        for setting in SimulatorSetting.all {
-            #expect(readme.contains("| `\(setting.variable)` | \(setting.fallback) | \(setting.meaning) |"))
-        }
     }
 
     @Test(
@@ -83,7 +77,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "A keys file that will not do is refused",
+        "The simulator refuses an invalid keys file",
         arguments: [
             "{", "{}", #"{"v":2,"keys":[]}"#, #"{"v":1,"keys":[],"more":1}"#,
             #"{"v":1,"keys":[{"team_id":"T","key_id":"K","environments":["sandbox"]}]}"#,
@@ -106,7 +100,7 @@ struct SettingsTests {
         #expect(settings.keys.first?.topics == nil)
     }
 
-    @Test("A certificate that will not do is told before a port opens")
+    @Test("The simulator reports an unusable certificate before a port opens")
     func certificate() throws {
         var settings = try read()
         settings.certificateFile = "/nowhere.pem"
@@ -114,7 +108,7 @@ struct SettingsTests {
         #expect(error?.code == .configuration)
     }
 
-    @Test("A port that is taken is told, and the others are not kept")
+    @Test("The simulator reports a port that is taken and releases the others")
     func takenPort() async throws {
         let settings = try read()
         try await withSimulator { test in
@@ -122,7 +116,7 @@ struct SettingsTests {
             let free = try FreePorts.choose(3)
             (second.productionPort, second.sandboxPort) = (free[0], test.simulator.productionPort)
             (second.productionManagementPort, second.sandboxManagementPort) = (free[1], free[2])
-            // Kept to the end: what it holds it would hold now.
+            // Kept alive to the end, so that any port that it still held would be taken now.
             let simulators = try (0..<8).map { _ in try APNsSimulator(second, logger: Self.logger) }
             for simulator in simulators {
                 let error = #expect(throws: SimulatorError.self) { try simulator.start() }

@@ -5,7 +5,7 @@ import StrictJSON
 import Synchronization
 import Testing
 
-@Suite("What a line of the log is")
+@Suite("The form of a log line")
 struct JSONLogHandlerTests {
     @Test("A record is one line of JSON with its time, level, logger, message and flattened metadata")
     func writesOneLine() throws {
@@ -60,7 +60,7 @@ struct JSONLogHandlerTests {
         #expect(try lines.only()["b"]?.stringValue == "…1de8f0")
     }
 
-    @Test("What is too long is cut, so that the line stays one that is taken")
+    @Test("The handler cuts long values, so that log collectors take the line")
     func cutsLongValues() throws {
         let lines = Lines()
         lines.logger().info("\(String(repeating: "é", count: 100_000))", metadata: ["a": "\(String(repeating: "x", count: 100_000))"])
@@ -94,7 +94,7 @@ struct JSONLogHandlerTests {
         for line in lines.all { _ = try JSONValue.parse(Array(line.utf8)) }
     }
 
-    /// What a logger wrote.
+    /// The output of a logger.
     private final class Lines: Sendable {
         private let lines = Mutex<[String]>([])
 

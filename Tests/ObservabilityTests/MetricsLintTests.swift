@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A page of metrics passes Prometheus' rules")
 struct MetricsLintTests {
-    @Test("What every process shows does") func processes() {
+    @Test("The metrics of every process pass") func processes() {
         let metrics = PrometheusMetrics()
         ProcessMetrics.register(in: metrics, service: "test")
         #expect(MetricsLint.faults(of: metrics.render()) == [])

@@ -7,9 +7,12 @@ struct PrometheusMetricsTests {
     @Test("The page has each metric once, with its help, its type and its series in order")
     func rendersPage() {
         let metrics = PrometheusMetrics()
-        metrics.describe("push_jobs_total", "Jobs taken.")
-        metrics.describe("push_sizes", "Sizes.", buckets: [10, 1])
-        metrics.describe("push_send_duration_seconds", "From request to answer.", buckets: [0.5])
+        metrics.describe([
+            DocumentedMetric("push_jobs_total", .counter, "Jobs taken."), DocumentedMetric("push_sizes", .histogram, "Sizes."),
+            DocumentedMetric("push_send_duration_seconds", .histogram, "From request to answer."),
+        ])
+        metrics.setBuckets("push_sizes", [10, 1])
+        metrics.setBuckets("push_send_duration_seconds", [0.5])
         Counter(label: "push_jobs_total", dimensions: [("lane", "soon"), ("app", "shop")], factory: metrics).increment(by: 2)
         Counter(label: "push_jobs_total", dimensions: [("app", "shop"), ("lane", "now")], factory: metrics).increment()
         Meter(label: "push_streams", factory: metrics).set(1.5)
@@ -47,7 +50,7 @@ struct PrometheusMetricsTests {
     @Test("Names and values that Prometheus does not take are made such that it does")
     func escapes() {
         let metrics = PrometheusMetrics()
-        metrics.describe("http.server.requests", "A \\ and\na line")
+        metrics.describe([DocumentedMetric("http.server.requests", .counter, "A \\ and\na line")])
         Counter(label: "http.server.requests", dimensions: [("http.route", "/a\"b\\c\nd"), ("5xx", "é")], factory: metrics).increment()
         Timer(label: "http.server.duration", factory: metrics).recordSeconds(1)
         let page = metrics.render()
@@ -78,7 +81,7 @@ struct PrometheusMetricsTests {
         #expect(metrics.render().contains("a_total 0\n"))
     }
 
-    @Test("What many threads record is all there")
+    @Test("The page holds the records of many threads")
     func countsFromManyThreads() async {
         let metrics = PrometheusMetrics()
         await withDiscardingTaskGroup { group in
@@ -128,16 +131,14 @@ struct PrometheusMetricsTests {
         #expect(metrics.render() == "# TYPE a_total counter\na_total{b=\"2\"} 1\n")
     }
 
-    @Test("What is observed is read when the page is made, and absent while there is nothing to read")
+    @Test("An observed metric is read when the page is made, and absent without a value")
     func observes() {
         let metrics = PrometheusMetrics()
-        metrics.observe("a", "A.", dimensions: [("b", "c")]) { 2.5 }
-        metrics.observe("d", "D.") { nil }
-        metrics.observe("e_total", "E.", isCounter: true) { .infinity }
+        metrics.observe("a", dimensions: [("b", "c")]) { 2.5 }
+        metrics.observe("d") { nil }
+        metrics.observe("e_total", isCounter: true) { .infinity }
         #expect(
-            metrics.render()
-                == "# HELP a A.\n# TYPE a gauge\na{b=\"c\"} 2.5\n# HELP d D.\n# TYPE d gauge\n# HELP e_total E.\n# TYPE e_total counter\ne_total +Inf\n"
-        )
+            metrics.render() == "# TYPE a gauge\na{b=\"c\"} 2.5\n# TYPE d gauge\n# TYPE e_total counter\ne_total +Inf\n")
     }
 
     @Test("The process reports its memory, processor time and descriptors")

@@ -4,7 +4,7 @@ import StrictJSON
 import Synchronization
 import Testing
 
-@Suite("A trouble that lasts does not fill the log")
+@Suite("A lasting problem does not fill the log")
 struct RepeatedLinesTests {
     /// A logger whose clock stands still.
     private final class Log: Sendable {
@@ -24,7 +24,7 @@ struct RepeatedLinesTests {
 
         func advance(by duration: Duration) { time.withLock { $0 += duration } }
 
-        /// What was written since the last call: the message, and how often it had been left out.
+        /// The lines since the last call: each message and its number of omissions.
         func taken() throws -> [String] {
             try lines.withLock { lines in
                 defer { lines = [] }
@@ -36,7 +36,7 @@ struct RepeatedLinesTests {
         }
     }
 
-    @Test("It is written once, and every 30 s while it lasts, with how often it was left out")
+    @Test("A problem is written once, and every 30 s while it lasts, with the number of omitted lines")
     func onceAndEveryHalfMinute() throws {
         let log = Log()
         for second in 0..<90 {
@@ -55,7 +55,7 @@ struct RepeatedLinesTests {
         #expect(try log.taken() == ["refused", "timed out", "refused", "refused"])
     }
 
-    @Test("What is no trouble, or too much of it, is written")
+    @Test("Other lines, and too many different problems, are all written")
     func otherLines() throws {
         let log = Log()
         for _ in 1...3 { log.logger.info("hello") }
@@ -65,6 +65,6 @@ struct RepeatedLinesTests {
         #expect(try log.taken().count == 300)
         log.advance(by: RepeatedLines.interval)
         for _ in 1...2 { log.logger.warning("away", metadata: ["app": "1"]) }
-        #expect(try log.taken() == ["away"], "what is over is forgotten")
+        #expect(try log.taken() == ["away"], "a problem that is over is forgotten")
     }
 }

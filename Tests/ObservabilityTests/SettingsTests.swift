@@ -9,7 +9,7 @@ import Testing
 struct SettingsTests {
     private enum Colour: String, CaseIterable { case red, green }
 
-    @Test("What is set is read, from the environment")
+    @Test("Settings come from the environment")
     func readsEnvironment() throws {
         let config = environment([
             "HTTP_PORT": "8081", "NAME": "x", "WAIT": "5", "COLOUR": "green", "ON": "true",
@@ -25,7 +25,7 @@ struct SettingsTests {
         #expect(config.optionalText("empty") == nil, "an empty variable is one that is not set")
     }
 
-    @Test("What is not set has its default")
+    @Test("A missing setting has its default")
     func fallsBack() throws {
         let config = environment([:])
         #expect(try config.integer("http.port", default: 8080, in: 1...65_535) == 8080)
@@ -48,7 +48,7 @@ struct SettingsTests {
         #expect(try config.flag("on", default: false))
     }
 
-    @Test("What is set but wrong is an error that names the variable and what it should be, never the default")
+    @Test("A wrong setting is an error that names the variable and the expected value, and never the default")
     func refusesWrongValues() {
         let config = environment(["HTTP_PORT": "70000", "COUNT": "many", "COLOUR": "blue", "ON": "maybe", "APNS_TIMEOUT_MS": "1.5"])
         #expect(

@@ -26,7 +26,7 @@ struct TraceContextTests {
     }
 
     @Test(
-        "What is not exactly a header is none",
+        "A malformed header is ignored",
         arguments: [
             "", "00", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -57,7 +57,7 @@ struct TraceContextTests {
         var outgoing: [String: String] = [:]
         instrument.inject(context, into: &outgoing, using: HeaderWriter())
         #expect(outgoing["traceparent"] == context.traceContext?.traceparent)
-        #expect(outgoing["traceparent"] != Self.header, "what comes in is the parent, what goes out a span of ours")
+        #expect(outgoing["traceparent"] != Self.header, "the incoming span is the parent, and the outgoing one is ours")
     }
 
     @Test("Without a valid header a new trace begins", arguments: [[:], ["traceparent": "rubbish"]])
@@ -68,7 +68,7 @@ struct TraceContextTests {
         #expect(first.traceContext != nil && first.traceContext?.traceID != second.traceContext?.traceID)
     }
 
-    @Test("What runs under a trace, and what it starts, logs its id")
+    @Test("Code under a trace, and tasks that it starts, log the trace id")
     func reachesTheLog() async throws {
         let trace = TraceContext.random()
         #expect(TraceContext.current == nil)

@@ -20,12 +20,12 @@ struct ContractTests {
         #"{"type":"urn:push:problem:\#(code)","title":"\#(title)","status":\#(status),"code":"\#(code)","detail":"d","retryable":false\#(more)}"#
     }
 
-    @Test func aGoodAnswerIsGood() throws {
+    @Test("The check finds no fault with a described answer") func goodAnswer() throws {
         #expect(try Self.contract("GET", "/v1/admin/apps", 200, #"{"apps":[]}"#) == [])
         #expect(try Self.contract("GET", "/no/such/route", 404, Self.problem("not_found", 404, title: "Not found")) == [])
     }
 
-    @Test func aStatusFieldOrTypeThatIsNotDescribedIsAFault() throws {
+    @Test("A status, field or media type that is not described is a fault") func undescribed() throws {
         #expect(try Self.contract("GET", "/v1/admin/apps", 203, #"{"apps":[]}"#) == ["listApps: 203 is no answer of it"])
         #expect(try Self.contract("GET", "/v1/admin/apps", 200, #"{"apps":[],"more":1}"#) == ["listApps: /more: not described"])
         #expect(try Self.contract("GET", "/v1/admin/apps", 200, "{}") == ["listApps: /apps: missing"])
@@ -38,9 +38,9 @@ struct ContractTests {
         #expect(try Self.contract("GET", "/no/such/route", 200) == ["GET /no/such/route is not described, but answers 200"])
     }
 
-    @Test func aProblemThatIsNotTheOperationsIsAFault() throws {
+    @Test("A problem that the operation does not list is a fault") func foreignProblem() throws {
         let type = "application/problem+json"
-        let mismatch = Self.problem("owner_mismatch", 409, title: "Somebody else is signed in")
+        let mismatch = Self.problem("owner_mismatch", 409, title: "Another user is signed in")
         #expect(
             try Self.contract("GET", "/v1/admin/apps", 409, mismatch, type: type) == ["listApps: the problem owner_mismatch is none of its"]
         )
@@ -52,7 +52,7 @@ struct ContractTests {
                 == ["listApps: unauthenticated is 401, but it answered 403", "listApps: the title of unauthenticated is another one"])
     }
 
-    @Test func aRequestThatWasTakenAgainstTheDescriptionIsAFault() throws {
+    @Test("A request that the service took against the description is a fault") func acceptedRequest() throws {
         let faults = try Self.contract(
             "POST", "/v1/apps/shop/users/ada/logout", 200, #"{"signed_out":0,"fence":"none"}"#, request: #"{"except":"x","also":1}"#)
         #expect(faults == ["logOutUser: request /except: no UUID", "logOutUser: request /also: not described"])
@@ -61,7 +61,7 @@ struct ContractTests {
                 == ["listApps: the parameter colour is not described"])
     }
 
-    @Test func aHeaderThatIsPromisedMustBeThere() throws {
+    @Test("An answer must have a header that the description promises") func promisedHeader() throws {
         #expect(try Self.contract("HEAD", "/openapi.json", 200) == ["description: no header ETag"])
         #expect(try Self.contract("HEAD", "/openapi.json", 200, headers: [("etag", "\"1\"")]) == [])
     }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import TokenService
 
-@Suite("The README and the API's description say what the code does")
+@Suite("The handbook says what the code does")
 struct DocumentationTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
@@ -15,29 +15,29 @@ struct DocumentationTests {
         String(decoding: try Data(contentsOf: root.appending(path: path)), as: UTF8.self)
     }
 
-    private static func readme() throws -> String { try text(of: "Services/TokenService/README.md") }
+    private static func routes() throws -> String { try text(of: "docs/reference/http.md") }
 
     /// The words in back-quotes that begin the rows of one section's table.
     private static func table(_ heading: String) throws -> [String] {
-        let section = try #require(try readme().components("\n## ").first { $0.hasPrefix(heading) })
+        let section = try #require(try routes().components("\n## ").first { $0.hasPrefix(heading) })
         return section.components("\n").filter { $0.hasPrefix("| `") }.map { String($0.dropFirst(3).prefix { $0 != "`" }) }
     }
 
-    @Test func everySettingThatIsReadIsInTheTableAndNoOther() throws {
+    @Test("The reference has every setting that the service reads, and no other") func describedSettings() throws {
         let reporter = Reporter()
         let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables), accessReporter: reporter)
         _ = try TokenServiceConfiguration(config, logger: Logger(label: "test"))
         _ = try TokenServiceConfiguration.logLevel(config)
-        #expect(try Self.table("Settings").sorted() == reporter.variables.sorted())
+        #expect(TokenServiceReference.settings.map(\.variable).sorted() == reporter.variables.sorted())
     }
 
-    @Test func everyMetricIsInTheTableAndNoOther() throws {
-        #expect(try Self.table("Metrics").sorted() == MetricName.allCases.map(\.rawValue).sorted())
+    @Test("The reference has every metric and no other") func describedMetrics() throws {
+        #expect(TokenServiceReference.metrics.map(\.name).sorted() == MetricName.allCases.map(\.rawValue).sorted())
     }
 
     /// Gauges come about with the service, counters and timers when they first count.
-    @Test func everyMetricSaysWhatItIsByTheRulesOfPrometheus() throws {
+    @Test("Every metric says what it is, by the rules of Prometheus") func everyMetricSaysWhatItIsByTheRulesOfPrometheus() throws {
         let variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
         let registry = PrometheusMetrics()
@@ -53,43 +53,29 @@ struct DocumentationTests {
         withExtendedLifetime(service) {}
     }
 
-    @Test func everyRouteIsInTheTableAndNoOther() throws {
+    @Test("The table of routes has every route and no other") func routesTable() throws {
         let routes = APIRoute.all.map { "\($0.method.rawValue) \($0.path)" }
         #expect(try Self.table("API").sorted() == routes.sorted())
-        let text = try Self.readme()
+        let text = try Self.routes()
         for route in APIRoute.open { #expect(text.contains("`\(route.path)`") || text.contains("GET \(route.path)`"), "\(route.path)") }
     }
 
-    @Test func everyWarningIsNamed() throws {
-        let text = try Self.readme()
+    @Test("The guide names every warning") func namedWarnings() throws {
+        let text = try Self.text(of: "docs/guides/send-and-follow.md")
         for code in NotificationWarning.Code.allCases { #expect(text.contains("`\(code.rawValue)`"), "\(code.rawValue)") }
     }
 
-    @Test(arguments: [
-        "README.md", "deploy/README.md", "Tests/README.md", "Tests/Benchmarks/README.md", "Services/TokenService/README.md",
-        "Services/Dispatcher/README.md", "Services/APNsSimulator/README.md",
-    ])
-    func everyLinkLeadsSomewhere(page: String) throws {
-        let folder = Self.root.appending(path: page).deletingLastPathComponent()
-        for link in try Self.text(of: page).matches(of: /\]\(([^)\s]+)\)/).map(\.output.1) where !link.contains("://") {
-            let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
-            let target = parts[0].isEmpty ? Self.root.appending(path: page) : folder.appending(path: String(parts[0])).standardizedFileURL
-            #expect(FileManager.default.fileExists(atPath: target.path), "\(link)")
-            guard parts.count == 2 else { continue }
-            let headings = String(decoding: try Data(contentsOf: target), as: UTF8.self).components("\n").filter { $0.hasPrefix("#") }
-            #expect(headings.map(\.anchor).contains(String(parts[1])), "\(link)")
-        }
-    }
-
-    @Test(arguments: [
-        (["HTTP_PORT": "70000"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"70000\"."),
-        (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
-        (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
-        (["RABBITMQ_URL": ""], "RABBITMQ_URL must be an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost, and is not set."),
-        (["BACKLOG_LIMIT": "0"], "BACKLOG_LIMIT must be a whole number from 1 to 10000000, but is \"0\"."),
-        (["BOOTSTRAP_KEY_FILE": "/nowhere"], "BOOTSTRAP_KEY_FILE must be the path of a readable file, but is \"/nowhere\"."),
-    ])
-    func aWrongSettingIsNamed(settings: [String: String], sentence: String) throws {
+    @Test(
+        "An error names the wrong setting",
+        arguments: [
+            (["HTTP_PORT": "70000"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"70000\"."),
+            (["HTTP_PORT": "x"], "HTTP_PORT must be a whole number from 0 to 65535, but is \"x\"."),
+            (["POSTGRES_URL": ""], "POSTGRES_URL must be a libpq connection URI, postgresql://user@host:5432/database, and is not set."),
+            (["RABBITMQ_URL": ""], "RABBITMQ_URL must be an AMQP URI, amqp[s]://user@host:5672,host:5672/vhost, and is not set."),
+            (["BACKLOG_LIMIT": "0"], "BACKLOG_LIMIT must be a whole number from 1 to 10000000, but is \"0\"."),
+            (["BOOTSTRAP_KEY_FILE": "/nowhere"], "BOOTSTRAP_KEY_FILE must be the path of a readable file, but is \"/nowhere\"."),
+        ])
+    func wrongSetting(settings: [String: String], sentence: String) throws {
         var variables = ["POSTGRES_URL": "postgresql://push@localhost/push", "RABBITMQ_URL": "amqp://localhost/"]
         variables.merge(settings) { $1 }
         let config = ConfigReader(provider: EnvironmentVariablesProvider(environmentVariables: variables))
@@ -101,11 +87,5 @@ struct DocumentationTests {
 extension String {
     fileprivate func components(_ separator: String) -> [String] {
         split(separator: separator, omittingEmptySubsequences: false).map(String.init)
-    }
-
-    /// What a link to this heading ends with, as forges make it.
-    fileprivate var anchor: String {
-        let words = drop { $0 == "#" }.drop { $0 == " " }.lowercased()
-        return String(words.filter { $0.isLetter || $0.isNumber || $0 == "-" || $0 == "_" || $0 == " " }.map { $0 == " " ? "-" : $0 })
     }
 }

@@ -15,7 +15,14 @@ struct APNsSimulatorCommand: AsyncParsableCommand {
 
 
             """ + SimulatorSetting.help, version: BuildVersion.current.description,
-        subcommands: [Serve.self, Scenarios.self, Watch.self, Journal.self], defaultSubcommand: Serve.self)
+        subcommands: [Serve.self, Scenarios.self, Watch.self, Journal.self, Reference.self], defaultSubcommand: Serve.self)
+
+    struct Reference: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Print the settings as a table of the handbook's reference (Markdown), and end.")
+
+        func run() { print(DocumentedSetting.markdown(SimulatorSetting.all)) }
+    }
 
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

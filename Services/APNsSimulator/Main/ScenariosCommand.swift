@@ -1,7 +1,7 @@
 import APNsSimulator
 import ArgumentParser
 
-/// `apns-simulator scenarios`: which there are, what stands in one, and whether a file is good.
+/// `apns-simulator scenarios`: lists them, shows one, and checks a file.
 struct Scenarios: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List the scenarios that come with the program, print one, or check a file of your own.",

@@ -21,7 +21,7 @@ struct Watch: AsyncParsableCommand {
         var left = count ?? .max
         try await ArrivalWatch(url: url).follow(fromStart: fromStart) { line in
             if let token, !line.token.hasSuffix(token.lowercased()) { return true }
-            // Not `print`: into a pipe that would come in blocks, late.
+            // Not `print`: into a pipe it would write in blocks, late.
             try FileHandle.standardOutput.write(contentsOf: Data((line.text + "\n").utf8))
             left -= 1
             return left > 0

@@ -3,7 +3,7 @@ import Observability
 import PushModel
 import SystemIO
 
-/// What pools and credentials show when somebody asks. They come and go with the credentials' files, and so do their series; counters stay.
+/// The gauges of pools and credentials, computed at each scrape. Their series come and go with the credentials' files; counters stay.
 extension DispatcherMetrics {
     private typealias Sample = PrometheusMetrics.Sample
     private typealias View = PoolTable.View
@@ -55,7 +55,7 @@ extension DispatcherMetrics {
             }
         }
         let bounds = APNsPoolSnapshot.latencyBounds.map { Double($0) / 1000 }
-        registry.observeHistograms(MetricName.answerTime, Self.text(MetricName.answerTime)) {
+        registry.observeHistograms(MetricName.answerTime) {
             pools.views().map { view in
                 PrometheusMetrics.HistogramSample(
                     Self.dimensions(view), bounds: bounds, counts: view.totals.latency,
@@ -77,7 +77,7 @@ extension DispatcherMetrics {
             guard case .certificate(_, let notAfter)? = view.plan?.entry.validity else { return nil }
             return Double(notAfter - WallClock.milliseconds() / 1000)
         }
-        registry.observe(MetricName.credentialsCurrent, Self.text(MetricName.credentialsCurrent)) {
+        registry.observe(MetricName.credentialsCurrent) {
             if case .refused = credentials.standing { 0 } else { 1 }
         }
     }
@@ -89,7 +89,7 @@ extension DispatcherMetrics {
     }
 
     private func each(_ pools: PoolTable, _ name: String, isCounter: Bool = false, _ read: @escaping @Sendable (View) -> [Sample]) {
-        registry.observeAll(name, Self.text(name), isCounter: isCounter) {
+        registry.observeAll(name, isCounter: isCounter) {
             pools.views().flatMap { view in read(view).map { Sample(Self.dimensions(view) + $0.dimensions, $0.value) } }
         }
     }

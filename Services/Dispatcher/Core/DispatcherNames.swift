@@ -22,7 +22,7 @@ enum LogKey {
     static let version = "version"
 }
 
-/// Every metric of this service. The README's table says what they mean and is compared with this list.
+/// Every metric of this service. ``DispatcherReference/metrics`` explains them.
 enum MetricName {
     static let jobs = "push_dispatcher_jobs_taken_total"
     static let deliveries = "push_dispatcher_deliveries_taken_total"

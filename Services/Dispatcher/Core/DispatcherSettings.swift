@@ -8,7 +8,7 @@ import OpenSSL
 package import PushModel
 package import RabbitMQ
 
-/// The dispatcher's settings: read and checked once, before any socket opens. The table is in this service's README.
+/// The dispatcher's settings: read and checked once, before any socket opens. ``DispatcherReference/settings`` describes them.
 package struct DispatcherSettings: Sendable {
     package var operationsHost: String
     package var operationsPort: Int
@@ -30,7 +30,7 @@ package struct DispatcherSettings: Sendable {
     /// The lanes that this process serves.
     package var lanes: [Lane]
     package var prefetch: [Lane: Int]
-    /// Deliveries of `bulk` that may be at work together.
+    /// Deliveries of `bulk` that may be in progress together.
     package var bulkDeliveries: Int
     package var maximumAttempts: Int
     /// Names this process in outcomes and in the broker's list of connections.
@@ -112,7 +112,7 @@ package struct DispatcherSettings: Sendable {
         return APNsProxy(host: url.host, port: url.port ?? 80, authorization: authorization)
     }
 
-    /// What stands in names and URLs that others read must be plain.
+    /// A text that goes into names and URLs must be plain.
     private func check(_ text: String, _ key: String, _ expected: String) throws(ConfigurationError) {
         let isPlain = text.utf8.allSatisfy { byte in
             switch byte {

@@ -8,8 +8,8 @@ import UnixSignals
 struct DispatcherCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dispatcher", abstract: "Takes jobs from the broker, sends them to APNs, reports what became of them.",
-        discussion: "Settings are environment variables; the service's README lists them.", version: BuildVersion.current.description,
-        subcommands: [Run.self, Check.self, Definitions.self], defaultSubcommand: Run.self)
+        discussion: DocumentedSetting.help(DispatcherReference.settings), version: BuildVersion.current.description,
+        subcommands: [Run.self, Check.self, Definitions.self, Reference.self], defaultSubcommand: Run.self)
 
     struct Run: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -32,6 +32,24 @@ struct DispatcherCommand: AsyncParsableCommand {
         @Option(help: "The virtual host they are for.") var virtualHost = "/"
 
         func run() { print(Dispatcher.definitions(prefix: prefix, virtualHost: virtualHost)) }
+    }
+
+    struct Reference: ParsableCommand {
+        enum Page: String, ExpressibleByArgument, CaseIterable {
+            case settings, metrics, logKeys = "log-keys", answers
+        }
+
+        static let configuration = CommandConfiguration(abstract: "Print a table of the handbook's reference (Markdown), and end.")
+        @Argument var page: Page
+
+        func run() {
+            switch page {
+            case .settings: print(DocumentedSetting.markdown(DispatcherReference.settings))
+            case .metrics: print(DocumentedMetric.markdown(DispatcherReference.metrics))
+            case .logKeys: print(DocumentedLogKey.markdown(DispatcherReference.logKeys))
+            case .answers: print(DispatcherReference.answers)
+            }
+        }
     }
 
     struct Check: ParsableCommand {

@@ -8,7 +8,7 @@ package import RabbitMQ
 
 /// Every setting of the token service, read and checked once, before anything is opened.
 ///
-/// Each key is an environment variable: `http.port` is `HTTP_PORT`. The service's README has the table, which a test compares with this code.
+/// Each key is an environment variable: `http.port` is `HTTP_PORT`. ``TokenServiceReference/settings`` describes them, which a test compares with this code.
 package struct TokenServiceConfiguration: Sendable {
     package var host: String
     /// 0 lets the system choose.
@@ -25,7 +25,7 @@ package struct TokenServiceConfiguration: Sendable {
     package var fenceTimeout: Duration
     package var relayInterval: Duration
     package var relayLease: Duration
-    /// Installations that a fan-out looks at in one transaction.
+    /// Installations that a fan-out reads in one transaction.
     package var fanOutPage: Int
     package var shutdownDeadline: Duration
     package var housekeeping: Housekeeper.Settings
@@ -57,12 +57,12 @@ package struct TokenServiceConfiguration: Sendable {
             webhookDays: webhooks.retentionDays)
     }
 
-    /// How much is logged; read before the logger exists.
+    /// The log level; read before the logger exists.
     package static func logLevel(_ config: ConfigReader) throws -> Logger.Level {
         try config.choice("log.level", default: Logger.Level.info)
     }
 
-    /// What `migrate` needs, and no more.
+    /// The settings that `migrate` needs, and no more.
     package static func database(_ config: ConfigReader, logger: Logger) throws -> PostgresConfiguration {
         let uri = try config.text("postgres.url", "a libpq connection URI, postgresql://user@host:5432/database", isSecret: true)
         let passwordFile = try config.optionalFile("postgres.passwordFile", logger: logger, isSecret: true)
@@ -71,7 +71,8 @@ package struct TokenServiceConfiguration: Sendable {
             var database = try PostgresConfiguration(uri: uri, passwordFile: passwordFile)
             database.poolSize = poolSize
             database.applicationName = "token-service"
-            // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): PostgreSQL's victim is run again, a wait for a lock is not.
+            // Longer than PostgreSQL takes to find a deadlock (deadlock_timeout, 1 s): a transaction that PostgreSQL ends for a deadlock
+            // runs again, one that waits too long for a lock does not.
             database.lockTimeout = .milliseconds(1500)
             database.sessionSettings = planning
             database.planLifetime = .seconds(32)
@@ -81,9 +82,9 @@ package struct TokenServiceConfiguration: Sendable {
         }
     }
 
-    /// Every statement finds its rows by an index, one key after another, whatever PostgreSQL knows of a table's size: a kept plan that reads a
-    /// table as a whole gets slower with every row. `planLifetime` notices that a table has grown. Where the order of joins matters, a statement has
-    /// a subquery with ORDER BY or LIMIT, which PostgreSQL does not merge into the rest. StatementPlanTests looks at the plans.
+    /// Every statement finds its rows by an index, one key after another, for every size of a table: a kept plan that reads a table as a
+    /// whole gets slower with every row. `planLifetime` notices that a table has grown. If the order of joins matters, a statement has a
+    /// subquery with ORDER BY or LIMIT, which PostgreSQL does not merge into the rest. StatementPlanTests checks the plans.
     package static let planning = [
         // To plan an acceptance takes 0.51 ms, to run it 0.24 ms.
         "plan_cache_mode": "force_generic_plan",

@@ -17,10 +17,9 @@ package struct TokenServiceMetrics: Sendable {
 
     package init(registry: PrometheusMetrics) {
         self.registry = registry
-        for name in MetricName.allCases { registry.describe(name.rawValue, name.help) }
-        for (name, help) in BrokerMetrics.help { registry.describe(name, help) }
-        registry.describe(
-            MetricName.changesPerCommit.rawValue, MetricName.changesPerCommit.help, buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256])
+        registry.describe(TokenServiceReference.metrics)
+        registry.describe([DocumentedMetric](BrokerMetrics.all))
+        registry.setBuckets(MetricName.changesPerCommit.rawValue, [1, 2, 4, 8, 16, 32, 64, 128, 256])
         func counter(_ name: MetricName, _ dimensions: [(String, String)]) -> Counter {
             Counter(label: name.rawValue, dimensions: dimensions, factory: registry)
         }
@@ -38,7 +37,7 @@ package struct TokenServiceMetrics: Sendable {
 
     /// A gauge that is read whenever the metrics are.
     func gauge(_ name: MetricName, _ dimensions: [(String, String)] = [], read: @escaping @Sendable () -> Double) {
-        registry.observe(name.rawValue, name.help, dimensions: dimensions, read: read)
+        registry.observe(name.rawValue, dimensions: dimensions, read: read)
     }
 
     package func observe(pool: PostgresPool, backlog: PublishBacklog) {

@@ -32,7 +32,7 @@ package enum LogKey {
     package static let webhook = "webhook.id"
 }
 
-/// Every metric of this service, with its help text. The README's table has the same names, which a test compares.
+/// Every metric of this service. ``TokenServiceReference/metrics`` says what they mean.
 package enum MetricName: String, CaseIterable {
     case requests = "push_token_service_http_requests_total"
     case requestTime = "push_token_service_http_request_duration_seconds"
@@ -84,60 +84,4 @@ package enum MetricName: String, CaseIterable {
     case webhookMessagesFailed = "push_token_service_webhook_messages_failed_total"
     case webhooksDisabled = "push_token_service_webhooks_disabled_total"
     case webhookLag = "push_token_service_webhook_lag_seconds"
-
-    package var help: String {
-        switch self {
-        case .requests: "Requests answered, by method, route and status."
-        case .requestTime: "Time to answer a request, by method and route."
-        case .requestsInProgress: "Requests that are being worked on."
-        case .streamsInProgress: "Imports and exports that are under way."
-        case .requestsRateLimited: "Requests refused because their key makes too many."
-        case .requestsShed:
-            "Requests refused because too many are being worked on, streamed or uploaded, or wait for the database, by reason."
-        case .registrations: "Registrations, by whether the installation was new."
-        case .signOuts: "Installations signed out by request."
-        case .accepted: "Notifications answered 202, by lane and whether it was a replay."
-        case .published: "Notifications whose jobs the broker has confirmed."
-        case .backlog: "Notifications that are committed and not published yet."
-        case .publishRefused: "1 while the broker takes none of the lane's jobs, as far as this process knows."
-        case .fanOutsLive: "Fan-outs through audiences that are under way in this process."
-        case .fanOutRead: "Installations, and entries of lists, that fan-outs have looked at."
-        case .fanOutJobs: "Jobs that fan-outs have written."
-        case .fanOutOldest: "How long the oldest unfinished fan-out of the fleet has been due, in seconds."
-        case .holds: "Scopes on which a hold is in force, as this process saw them last."
-        case .putAside: "Notifications and jobs that were due and put aside because of a hold, each time that they were."
-        case .outcomes: "Deliveries that got their final outcome, by class."
-        case .repeatedOutcomes: "Final outcomes that had been applied before, or of unknown deliveries."
-        case .undecodableOutcomes: "Outcome messages that could not be read and were dead-lettered."
-        case .refusedOutcomes: "Outcomes of single deliveries that PostgreSQL refused as they came."
-        case .completed: "Notifications whose every delivery has its outcome."
-        case .retired: "Tokens retired because APNs said so, by reason."
-        case .braked: "Batches in which an app's rejected tokens were not retired because they were too many."
-        case .brakesEngaged: "Apps whose brake this process has seen engaged and not free since."
-        case .corrected: "Tokens that APNs took in another environment than they were registered for."
-        case .quarantined: "Tokens put into quarantine because their app's brake engaged."
-        case .restored: "Tokens that came back to life out of quarantine."
-        case .throttled: "Installations that APNs asked to leave alone for a while."
-        case .erasures: "Users erased by request, repetitions included."
-        case .staleFlagged: "Installations flagged because they have not registered for as long as their app says."
-        case .staleRemoved: "Stale installations deregistered because their app wants it."
-        case .housekeepingRounds: "Rounds of the housekeeping, by whether all of it was done."
-        case .retentionRemoved: "Rows removed one by one because their retention was over, by kind."
-        case .retentionOverdue: "For how long the oldest period has been past its retention, by table, in seconds."
-        case .partitionsAhead: "For how long rows still have a partition that was made for them, by table, in seconds."
-        case .partitionsRestRows: "Rows that came without a partition made for them, by table, counted to 10,000."
-        case .deadLettersReplayed: "Dead letters that were replayed and are gone."
-        case .deadLettersDropped: "Dead letters that were dropped."
-        case .connections: "Database connections by state; waiting: callers without one."
-        case .changesWaiting: "Registrations and changes that wait for a transaction."
-        case .changesPerCommit: "Registrations and changes that shared a transaction."
-        case .commitsRepeated: "Transactions of registrations that were run once more, by reason."
-        case .eventsPublished: "State changes that were published, by log and sink."
-        case .eventsWaiting: "Rows of a log that this process is still to read."
-        case .webhookAttempts: "Attempts to deliver a message to a webhook, by result."
-        case .webhookMessagesFailed: "Messages to webhooks that were given up after their last attempt."
-        case .webhooksDisabled: "Webhooks that were disabled because of what their receivers did, by reason."
-        case .webhookLag: "For how long the webhook message that is due longest has waited, in seconds."
-        }
-    }
 }

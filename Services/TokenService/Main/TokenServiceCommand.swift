@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import Logging
 import Observability
 import Postgres
@@ -9,8 +10,8 @@ import UnixSignals
 struct TokenServiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-service", abstract: "Knows the devices, accepts notifications, applies what became of them.",
-        discussion: "Settings are environment variables; the service's README lists them.", version: BuildVersion.current.description,
-        subcommands: [Serve.self, Migrate.self, OpenAPI.self], defaultSubcommand: Serve.self)
+        discussion: DocumentedSetting.help(TokenServiceReference.settings), version: BuildVersion.current.description,
+        subcommands: [Serve.self, Migrate.self, OpenAPI.self, Reference.self], defaultSubcommand: Serve.self)
 
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Serve until SIGTERM or SIGINT (the default).")
@@ -36,6 +37,29 @@ struct TokenServiceCommand: AsyncParsableCommand {
             let applied = try await Schema.migrator().migrate(pool)
             await pool.close()
             print(applied.isEmpty ? "The schema is up to date." : "Applied \(applied.map(String.init).joined(separator: ", ")).")
+        }
+    }
+
+    struct Reference: ParsableCommand {
+        enum Page: String, ExpressibleByArgument, CaseIterable {
+            case settings, metrics, logKeys = "log-keys", errors, events
+            case brokerMetrics = "broker-metrics", brokerLogKeys = "broker-log-keys", processMetrics = "process-metrics"
+        }
+
+        static let configuration = CommandConfiguration(abstract: "Print a table of the handbook's reference (Markdown), and end.")
+        @Argument var page: Page
+
+        func run() {
+            switch page {
+            case .settings: print(DocumentedSetting.markdown(TokenServiceReference.settings))
+            case .metrics: print(DocumentedMetric.markdown(TokenServiceReference.metrics))
+            case .logKeys: print(DocumentedLogKey.markdown(TokenServiceReference.logKeys))
+            case .errors: print(TokenServiceReference.errors)
+            case .events: print(TokenServiceReference.events)
+            case .brokerMetrics: print(DocumentedMetric.markdown([DocumentedMetric](BrokerMetrics.all)))
+            case .brokerLogKeys: print(DocumentedLogKey.markdown(BrokerMetrics.logKeys.map { DocumentedLogKey($0.name, $0.meaning) }))
+            case .processMetrics: print(DocumentedMetric.markdown(ProcessMetrics.documented))
+            }
         }
     }
 

@@ -3,9 +3,10 @@ package import Logging
 import PushModel
 import StrictJSON
 
-/// Writes each record as one line of JSON: `ts`, `level`, `logger`, `msg`, then the metadata, flattened (`a: {b: 1}` is `a.b`), sorted by key.
+/// Writes each record as one line of JSON: `ts`, `level`, `logger`, `msg`, then the metadata, flattened (`a: {b: 1}` is `a.b`), sorted by
+/// key.
 ///
-/// Metadata under one of the four fixed names appears as `metadata.<name>`. Nothing here looks for secrets: the types that hold them
+/// Metadata under one of the four fixed names appears as `metadata.<name>`. This code does not search for secrets: the types that hold them
 /// describe themselves without (`DeviceToken`), and payloads are never logged.
 package struct JSONLogHandler: LogHandler {
     /// A longer message or value is cut: one record stays one line that every collector takes.
@@ -20,7 +21,7 @@ package struct JSONLogHandler: LogHandler {
     private let now: @Sendable () -> Int64
 
     /// - Parameters:
-    ///   - repeats: Leaves out what is repeated; nil writes everything.
+    ///   - repeats: Leaves out repeated lines; nil writes everything.
     ///   - now: UNIX milliseconds.
     package init(
         label: String, level: Logger.Level, sink: LogSink, repeats: RepeatedLines? = nil, metadataProvider: Logger.MetadataProvider? = nil,

@@ -1,13 +1,13 @@
 import Foundation
 import Synchronization
 
-/// Where lines of the log go. Lines of several threads never mix.
+/// The destination of the log's lines. Lines of several threads never mix.
 package final class LogSink: Sendable {
     package static let standardError = LogSink { line in
         do {
             try FileHandle.standardError.write(contentsOf: Data(line))
         } catch {
-            // A log that cannot be written has nowhere left to be complained about, and must not stop the service.
+            // An error of the log itself has no place to be logged, and must not stop the service.
         }
     }
 

@@ -1,16 +1,16 @@
 import Logging
 import Synchronization
 
-/// Keeps the same trouble from filling the log: a warning or an error is written once, again when it says something else, and every 30 s while
-/// it lasts. A line says how often it was left out before.
+/// Keeps the same fault from filling the log: a warning or an error is written once, again when its text changes, and every 30 s while it
+/// lasts. A line says how often it was left out before.
 ///
 /// A loop therefore reports each of its failures, and does not count them itself.
 package final class RepeatedLines: Sendable {
     package static let interval: Duration = .seconds(30)
-    /// Says that the line was left out so many times since it was last written.
+    /// How many times the line was left out since it was last written.
     package static let countKey = "repeated"
     private static let maximumKnown = 256
-    /// What varies while the trouble is the same: how much waits, for how long, and which of a program's connections met it.
+    /// Fields that vary while the fault is the same: how much waits, for how long, and on which of a program's connections.
     private static let varying: Set<String> = ["client", "count", "failures", "retry_ms", "unconfirmed", "unsettled"]
 
     private struct Line: Hashable {
@@ -30,7 +30,7 @@ package final class RepeatedLines: Sendable {
 
     package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) { self.now = now }
 
-    /// - Returns: nil where the line is to be left out; otherwise how often it was since it was last written.
+    /// - Returns: nil if the line must be left out; else how often it was left out since it was last written.
     func admit(_ level: Logger.Level, label: String, message: String, fields: [String: String]) -> Int? {
         guard level == .warning || level == .error else { return 0 }
         let now = now()

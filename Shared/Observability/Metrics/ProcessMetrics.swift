@@ -1,17 +1,25 @@
 import FoundationEssentials
 
-/// What Linux says about this process, under the names that Prometheus' own clients use.
+/// Linux' figures about this process, under the names that Prometheus' own clients use.
 package enum ProcessMetrics {
+    package static let documented: [DocumentedMetric] = [
+        DocumentedMetric("process_start_time_seconds", .gauge, "When the process started, UNIX seconds."),
+        DocumentedMetric("process_resident_memory_bytes", .gauge, "Memory that is in RAM, in bytes."),
+        DocumentedMetric("process_cpu_seconds_total", .counter, "Processor time used, user and system, in seconds."),
+        DocumentedMetric("process_open_fds", .gauge, "Open file descriptors."),
+        DocumentedMetric("push_build_info", .gauge, ["service", "version", "commit"], "Always 1; the labels say what runs."),
+    ]
+
     /// Adds the process's metrics and `push_build_info` to the page.
     package static func register(in metrics: PrometheusMetrics, service: String, version: BuildVersion = .current) {
         let started = Date().timeIntervalSince1970
-        metrics.observe("process_start_time_seconds", "When the process started, UNIX seconds.") { started }
-        metrics.observe("process_resident_memory_bytes", "Memory that is in RAM, in bytes.") { residentBytes() }
-        metrics.observe("process_cpu_seconds_total", "Processor time used, user and system, in seconds.", isCounter: true) { cpuSeconds() }
-        metrics.observe("process_open_fds", "Open file descriptors.") { openDescriptors() }
+        metrics.describe(documented)
+        metrics.observe("process_start_time_seconds") { started }
+        metrics.observe("process_resident_memory_bytes") { residentBytes() }
+        metrics.observe("process_cpu_seconds_total", isCounter: true) { cpuSeconds() }
+        metrics.observe("process_open_fds") { openDescriptors() }
         metrics.observe(
-            "push_build_info", "Always 1; the labels say what runs.",
-            dimensions: [("service", service), ("version", version.number), ("commit", version.commit)]
+            "push_build_info", dimensions: [("service", service), ("version", version.number), ("commit", version.commit)]
         ) { 1 }
     }
 

@@ -3,14 +3,14 @@ import Synchronization
 
 /// A backend for swift-metrics that answers with Prometheus' text format 0.0.4.
 ///
-/// Labels become names: what Prometheus does not allow in one is written as `_`, a counter ends in `_total` and a timer in `_seconds`,
-/// also where the label did not say so. Any thread may record and render. A metric made twice with the same label and dimensions is one metric.
+/// Labels become names: characters that Prometheus does not allow become `_`, a counter ends in `_total` and a timer in `_seconds`, also if
+/// the label did not. Any thread may record and render. A metric made twice with the same label and dimensions is one metric.
 package final class PrometheusMetrics: Sendable {
-    /// From half a millisecond to a minute: what a timer measures here.
+    /// From half a millisecond to a minute: the range of timers here.
     package static let durationBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
     /// For recorders: sizes of batches and messages.
     package static let sizeBuckets: [Double] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000, 100_000, 1_000_000]
-    /// Dimensions are meant to come from closed sets. Should one not, its metric stops growing here: everything beyond is one series.
+    /// Dimensions should come from closed sets. If one does not, its metric stops growing here: all further values are one series.
     package static let maximumSeries = 2000
 
     enum Kind: String {
@@ -32,27 +32,24 @@ package final class PrometheusMetrics: Sendable {
 
     package init() {}
 
-    /// Says what a metric means. Without it the metric is exported all the same, without a HELP line.
-    /// - Parameters:
-    ///   - name: As given to swift-metrics.
-    ///   - buckets: Upper bounds, ascending, for a timer (seconds) or recorder; to be given before the metric is made.
-    package func describe(_ name: String, _ help: String, buckets: [Double]? = nil) {
-        state.withLock { state in
-            state.help[name] = help
-            if let buckets { state.buckets[name] = buckets.sorted() }
-        }
+    /// Gives metrics their HELP lines. A metric that is not described is exported without one.
+    package func describe(_ metrics: [DocumentedMetric]) {
+        state.withLock { state in for metric in metrics { state.help[metric.name] = metric.help } }
     }
 
-    /// A gauge, or a counter kept elsewhere, that is read when somebody asks. `read` must be quick and may be called from any thread.
+    /// - Parameters:
+    ///   - name: Of a timer (seconds) or recorder that is made later.
+    ///   - bounds: Upper bounds, ascending.
+    package func setBuckets(_ name: String, _ bounds: [Double]) { state.withLock { $0.buckets[name] = bounds.sorted() } }
+
+    /// A gauge, or a counter kept elsewhere, that is read at each scrape. `read` must be quick and may be called from any thread.
     package func observe(
-        _ name: String, _ help: String, dimensions: [(String, String)] = [], isCounter: Bool = false,
-        read: @escaping @Sendable () -> Double?
+        _ name: String, dimensions: [(String, String)] = [], isCounter: Bool = false, read: @escaping @Sendable () -> Double?
     ) {
-        describe(name, help)
         _ = series(name, isCounter ? .counter : .gauge, dimensions) { PrometheusObservation(read: read) }
     }
 
-    /// One series of ``observeAll(_:_:isCounter:read:)``.
+    /// One series of ``observeAll(_:isCounter:read:)``.
     package struct Sample: Sendable {
         package let dimensions: [(String, String)]
         package let value: Double
@@ -63,7 +60,7 @@ package final class PrometheusMetrics: Sendable {
         }
     }
 
-    /// One histogram of ``observeHistograms(_:_:read:)``.
+    /// One histogram of ``observeHistograms(_:read:)``.
     package struct HistogramSample: Sendable {
         package let dimensions: [(String, String)]
         /// Upper bounds, ascending.
@@ -80,15 +77,13 @@ package final class PrometheusMetrics: Sendable {
         }
     }
 
-    /// All series of a metric at once, for those that come and go: as ``observe(_:_:dimensions:isCounter:read:)``. Dimensions must differ, and
+    /// All series of a metric at once, for those that come and go: as ``observe(_:dimensions:isCounter:read:)``. Dimensions must differ, and
     /// come from closed sets: nothing bounds them here.
-    package func observeAll(_ name: String, _ help: String, isCounter: Bool = false, read: @escaping @Sendable () -> [Sample]) {
-        describe(name, help)
+    package func observeAll(_ name: String, isCounter: Bool = false, read: @escaping @Sendable () -> [Sample]) {
         _ = series(name, isCounter ? .counter : .gauge, []) { PrometheusFamily(read: read) }
     }
 
-    package func observeHistograms(_ name: String, _ help: String, read: @escaping @Sendable () -> [HistogramSample]) {
-        describe(name, help)
+    package func observeHistograms(_ name: String, read: @escaping @Sendable () -> [HistogramSample]) {
         _ = series(name, .histogram, []) { PrometheusHistogramFamily(read: read) }
     }
 
@@ -108,7 +103,7 @@ package final class PrometheusMetrics: Sendable {
 
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// The series of that label and dimensions: the one that is there, or a new one.
+    /// The series of that label and dimensions: the existing one, or a new one.
     ///
     /// A label used for two kinds of metric would make an invalid page; the second kind gets a name of its own.
     func series<Series: PrometheusSeries>(

@@ -34,7 +34,7 @@ struct PrometheusLabels: Hashable {
 
     let text: String
 
-    /// Of a name given twice the later value counts.
+    /// If a name is given twice, the later value counts.
     init(_ dimensions: [(String, String)]) {
         guard !dimensions.isEmpty else {
             text = ""

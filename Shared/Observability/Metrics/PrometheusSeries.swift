@@ -46,7 +46,7 @@ final class PrometheusGauge: PrometheusSeries, MeterHandler, RecorderHandler {
     }
 }
 
-/// A value that is asked for when the page is made. Absent from the page while there is none.
+/// A value that is read when the page is made. Absent from the page while there is none.
 final class PrometheusObservation: PrometheusSeries {
     private let read: @Sendable () -> Double?
 
@@ -57,7 +57,7 @@ final class PrometheusObservation: PrometheusSeries {
     }
 }
 
-/// All series of a metric, asked for when the page is made: for those that come and go.
+/// All series of a metric, read when the page is made: for those that come and go.
 final class PrometheusFamily: PrometheusSeries {
     private let read: @Sendable () -> [PrometheusMetrics.Sample]
 
@@ -85,7 +85,7 @@ final class PrometheusHistogramFamily: PrometheusSeries {
 /// Counts per bucket, with sum and count. Timers record seconds.
 final class PrometheusHistogram: PrometheusSeries, TimerHandler, RecorderHandler {
     private struct State {
-        /// One more than there are bounds: the last is everything above.
+        /// One more than there are bounds: the last is for larger values.
         var counts: [UInt64]
         var sum: Double = 0
     }

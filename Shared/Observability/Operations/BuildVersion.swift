@@ -2,14 +2,14 @@ import FoundationEssentials
 
 /// Which build this is.
 package struct BuildVersion: Sendable, Equatable, CustomStringConvertible {
-    /// The release this source tree is or becomes.
+    /// The release that this source tree is or becomes.
     package let number: String
-    /// What the image was built from; `unknown` outside an image.
+    /// The commit of the image's source; `unknown` outside an image.
     package let commit: String
 
     /// The commit comes from `BUILD_COMMIT`, which the image sets when it is built.
     package static let current = BuildVersion(
-        number: "1.0.0", commit: ProcessInfo.processInfo.environment["BUILD_COMMIT"].flatMap { $0.isEmpty ? nil : $0 } ?? "unknown")
+        number: "1.0.0-beta.1", commit: ProcessInfo.processInfo.environment["BUILD_COMMIT"].flatMap { $0.isEmpty ? nil : $0 } ?? "unknown")
 
     package init(number: String, commit: String) {
         self.number = number

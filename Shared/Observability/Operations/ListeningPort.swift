@@ -2,7 +2,7 @@ import Glibc
 import NIOCore
 package import ServiceLifecycle
 
-/// A port that a program listens on, and the settings that choose it: says why it cannot be opened, and what to do.
+/// A port that a program listens on, and the settings that choose it: explains why it cannot be opened, and how to solve that.
 package struct ListeningPort: Sendable {
     private let host: String
     private let port: Int
@@ -22,7 +22,7 @@ package struct ListeningPort: Sendable {
     /// Why the port could not be opened.
     /// - Parameters:
     ///   - code: The `errno` of bind(2) or listen(2).
-    ///   - words: The system's own.
+    ///   - words: The system's own text.
     package func failure(code: CInt, words: String) -> ListeningError {
         switch code {
         case EADDRINUSE:

@@ -1,7 +1,7 @@
 package import Hummingbird
 import StrictJSON
 
-/// What machines that run the service ask: is it alive, can it work, how is it doing. To be mounted on any router.
+/// Routes for the machines that run the service: is it alive, can it work, what are its figures. Mount them on any router.
 package struct OperationsRoutes: Sendable {
     private let metrics: PrometheusMetrics
     private let readiness: @Sendable () async -> Readiness
@@ -23,7 +23,7 @@ package struct OperationsRoutes: Sendable {
         }
     }
 
-    /// The process runs and answers; nothing else is asked, so that a broken neighbour never gets it restarted.
+    /// The process runs and answers; no dependency is checked, so that a broken neighbour never gets it restarted.
     private static var health: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 /// Serves ``OperationsRoutes`` on a port of their own, until graceful shutdown.
 ///
-/// Whoever can reach it takes no more than some connections and some time: descriptors are needed for the work itself.
+/// Its clients can use only a bounded number of connections and a bounded time: the work itself needs descriptors.
 package struct OperationsServer: Service {
     /// Beyond it, connections wait until another ends.
     package static let maximumConnections = 256
@@ -17,7 +17,7 @@ package struct OperationsServer: Service {
     /// - Parameters:
     ///   - port: 0 lets the system choose.
     ///   - idleTimeout: For a request's head, and between two requests.
-    ///   - onListening: Told the port once requests are taken.
+    ///   - onListening: Gets the port once the server takes requests.
     package init(
         host: String, port: Int, metrics: PrometheusMetrics, logger: Logger, idleTimeout: Duration = .seconds(60),
         readiness: @escaping @Sendable () async -> Readiness, onListening: @escaping @Sendable (Int) -> Void = { _ in }
@@ -41,7 +41,7 @@ package struct OperationsServer: Service {
     package func run() async throws { try await port.explaining { try await application.run() } }
 }
 
-/// Paths in their one form, and no body in an answer to HEAD: it would be read as the beginning of the next answer.
+/// Paths in their one form, and no body in an answer to HEAD: a client would read it as the beginning of the next answer.
 private struct PlainRequests: MiddlewareProtocol {
     typealias Input = Request
     typealias Output = Response

@@ -1,11 +1,11 @@
 import StrictJSON
 
-/// Whether a service can do its work now, and what each thing it needs says.
+/// Whether a service can do its work now, and the state of each dependency.
 package struct Readiness: Sendable, Equatable {
     package struct Check: Sendable, Equatable {
         package let name: String
         package let isOK: Bool
-        /// For people; shown to whoever may reach the operations port.
+        /// For people; shown to every client that reaches the operations port.
         package let detail: String
 
         package init(_ name: String, isOK: Bool, _ detail: String) {

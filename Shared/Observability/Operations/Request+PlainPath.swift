@@ -1,8 +1,8 @@
 package import Hummingbird
 
 extension Request {
-    /// Whether the path is written the one way in which routes are. The router would pass over empty parts; whoever hides `/metrics` from
-    /// strangers with a rule on a proxy must not have to think of `//metrics` and `/metrics/`.
+    /// Whether the path is written the one way in which routes are. The router would pass over empty parts. An operator who hides
+    /// `/metrics` from strangers with a rule on a proxy must not have to think of `//metrics` and `/metrics/`.
     package var hasPlainPath: Bool {
         var previous: UInt8 = 0
         var count = 0

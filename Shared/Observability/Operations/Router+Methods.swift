@@ -1,8 +1,8 @@
 package import Hummingbird
 
 extension Router {
-    /// Answers every other method on the paths that are bound by now: OPTIONS with `Allow` (RFC 9110 section 9.3.7), what is left with 405 and
-    /// `Allow` (section 15.5.6). To be called last.
+    /// Answers every other method on the paths that are bound by now: OPTIONS with `Allow` (RFC 9110 section 9.3.7), the rest with 405 and
+    /// `Allow` (section 15.5.6). Call it last.
     package func answerOtherMethods() {
         for (path, routes) in Dictionary(grouping: routes, by: { "\($0.path)" }) {
             var allowed = Set(routes.map(\.method)).union([.options])
@@ -17,10 +17,10 @@ extension Router {
 }
 
 extension HTTPRequest.Method {
-    /// The methods of RFC 9110 section 9.3 and RFC 5789 (PATCH): what a label of a metric may hold. CONNECT names no path.
+    /// The methods of RFC 9110 section 9.3 and RFC 5789 (PATCH): the values of a metric's label. CONNECT names no path.
     private static let usual: Set<HTTPRequest.Method> = [.get, .head, .post, .put, .delete, .options, .trace, .patch]
 
-    /// All that the parser (llhttp) lets pass with a path.
+    /// All methods that the parser (llhttp) lets pass with a path.
     fileprivate static let known = usual.union(
         [
             "ACL", "BIND", "CHECKOUT", "COPY", "LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MOVE", "MSEARCH", "NOTIFY",
@@ -28,7 +28,7 @@ extension HTTPRequest.Method {
             "UNSUBSCRIBE",
         ].compactMap { HTTPRequest.Method($0) })
 
-    /// From a closed set, whatever a client sends.
+    /// From a closed set, for any method of a client.
     package var label: String { Self.usual.contains(self) ? rawValue : "other" }
 }
 

@@ -3,10 +3,10 @@ import FoundationEssentials
 package import Logging
 
 extension ConfigReader {
-    /// A file that holds one secret: its text without the line feed at its end. Nil where the setting is not set.
+    /// A file that holds one secret: its text without the line feed at its end. Nil if the setting is not set.
     ///
     /// Warns when others than the owner can read the file. Never shows its content.
-    /// - Parameter maximumBytes: A larger file is surely not what was meant.
+    /// - Parameter maximumBytes: A larger file is surely the wrong one.
     package func optionalSecretFile(_ key: String, maximumBytes: Int = 65_536, logger: Logger) throws(ConfigurationError) -> String? {
         guard let path = try optionalFile(key, logger: logger, isSecret: true) else { return nil }
         let expected = "the path of a readable text file of 1 to \(maximumBytes) bytes"

@@ -5,7 +5,7 @@ import FoundationEssentials
 /// Every error is a ``ConfigurationError``.
 extension ConfigReader {
     /// - Parameters:
-    ///   - expected: What to ask for when it is missing, to follow "must be".
+    ///   - expected: The text after "must be" if it is missing.
     ///   - isSecret: Keeps the value out of access reports.
     package func text(_ key: String, _ expected: String, isSecret: Bool = false) throws(ConfigurationError) -> String {
         guard let text = optionalText(key, isSecret: isSecret) else {
@@ -35,7 +35,7 @@ extension ConfigReader {
         return number
     }
 
-    /// `true` or `false`, and what the provider takes for it (`yes`, `no`, `1`, `0`).
+    /// `true` or `false`, and the provider's synonyms (`yes`, `no`, `1`, `0`).
     package func flag(_ key: String, default fallback: Bool) throws(ConfigurationError) -> Bool {
         if let flag = bool(forKey: ConfigKey(key)) { return flag }
         guard let text = optionalText(key) else { return fallback }
@@ -78,7 +78,7 @@ extension ConfigReader {
 
 /// A URL from a setting. Describes itself without user, password, path and query.
 package struct SettingURL: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The whole, with whatever secret is in it.
+    /// The whole text, with any secret in it.
     package let text: String
     /// In lower case.
     package let scheme: String

@@ -2,9 +2,9 @@
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The environment variable.
     package let variable: String
-    /// What it should be, to follow "must be".
+    /// The expected value, to follow "must be".
     package let expected: String
-    /// What it is. Nil where that is a secret, or where there is nothing.
+    /// The given value. Nil for a secret, or if there is none.
     package let given: String?
 
     /// - Parameter key: As in the configuration, `http.port`.

@@ -3,8 +3,8 @@ import FoundationEssentials
 package import Logging
 import Synchronization
 
-/// The settings in this process's environment. They have no prefix, so an unknown variable is mostly another program's.
-/// One that nearly has the name of a setting that this program reads, and that is not set, is a misspelt setting.
+/// The settings in this process's environment. They have no prefix, so an unknown variable is mostly another program's. One whose name
+/// nearly equals that of an unset setting of this program is a misspelt setting.
 package struct EnvironmentSettings: Sendable {
     package let config: ConfigReader
     private let names: Set<String>
@@ -15,7 +15,7 @@ package struct EnvironmentSettings: Sendable {
         names = Set(variables.filter { !$0.value.isEmpty }.keys)
     }
 
-    /// Warns of misspelt settings, also where `body` throws: the setting that it misses may be one of them.
+    /// Warns of misspelt settings, also if `body` throws: the missing setting may be one of them.
     package func read<Settings>(logger: Logger, _ body: (ConfigReader) throws -> Settings) rethrows -> Settings {
         defer {
             for (found, meant) in nearMisses(of: asked.variables, among: names) {
@@ -26,7 +26,7 @@ package struct EnvironmentSettings: Sendable {
     }
 }
 
-/// Which environment variables were asked for.
+/// The environment variables that were read.
 private final class AskedNames: AccessReporter {
     private let seen = Mutex<Set<String>>([])
 

@@ -1,5 +1,5 @@
-/// The known name that a misspelt one most likely means: one mistake away, or two in a name of eight letters or more. A mistake is a letter too
-/// many, a missing one, a wrong one, or two that changed places.
+/// The known name that a misspelt one most likely means: one mistake away, or two in a name of eight letters or more. A mistake is an extra
+/// letter, a missing one, a wrong one, or two that changed places.
 package func nearestName(to word: String, among names: some Sequence<String>) -> String? {
     let bound = min(2, max(1, word.count / 4))
     let ranked = names.map { (name: $0, mistakes: mistakes(Array(word.utf8), Array($0.utf8))) }

@@ -1,6 +1,6 @@
 import PushModel
 
-/// The W3C trace context of one unit of work: which trace it belongs to, and which span is its parent (Trace Context level 1, section 3.2).
+/// The W3C trace context of one unit of work: its trace, and its parent span (Trace Context level 1, section 3.2).
 package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
     /// The header's name, in HTTP and in messages.
     package static let headerName = "traceparent"
@@ -23,7 +23,7 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
         return random(isSampled: isSampled, using: &generator)
     }
 
-    /// The same with somebody's own random numbers.
+    /// The same with the caller's random numbers.
     package static func random(isSampled: Bool = true, using generator: inout some RandomNumberGenerator) -> TraceContext {
         // Neither the trace nor the span may be zero.
         TraceContext(
@@ -35,8 +35,8 @@ package struct TraceContext: Hashable, Sendable, CustomStringConvertible {
         TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: .random(in: 1 ... .max), isSampled: isSampled)
     }
 
-    /// Reads a `traceparent`. Nil unless it is exactly what the recommendation allows: lower-case hex, no zero ids, not version ff,
-    /// nothing after the flags in version 00, and a dash before whatever a later version adds.
+    /// Reads a `traceparent`. Nil unless it is exactly as the recommendation allows: lower-case hex, no zero ids, not version ff, nothing
+    /// after the flags in version 00, and a dash before any addition of a later version.
     package init?(traceparent: String) {
         let bytes = Array(traceparent.utf8)
         guard bytes.count >= 55, bytes[2] == Self.dash, bytes[35] == Self.dash, bytes[52] == Self.dash,

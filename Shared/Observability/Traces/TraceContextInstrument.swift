@@ -5,7 +5,7 @@ package import Logging
 package struct TraceContextInstrument: Instrument {
     package init() {}
 
-    /// What came in becomes the parent; without a valid header a new trace begins.
+    /// The incoming context becomes the parent; without a valid header a new trace begins.
     package func extract<Carrier, Extract: Extractor>(
         _ carrier: Carrier, into context: inout InstrumentationContext, using extractor: Extract
     ) where Extract.Carrier == Carrier {

@@ -15,7 +15,7 @@ struct ClientCertificateServiceTests {
     /// Marked for the sandbox alone, as Apple marks them.
     private static let sandboxMark = "1.2.840.113635.100.6.3.1=ASN1:NULL"
 
-    /// Certificates by an authority of a test's own, and a credentials file that names one of them.
+    /// Certificates by an authority of one test, and a credentials file that names one of them.
     private struct Certificates {
         let folder: String
         var authority: String { "\(folder)/ca.pem" }
@@ -28,7 +28,7 @@ struct ClientCertificateServiceTests {
             }
         }
 
-        /// - Parameter days: Negative is over.
+        /// - Parameter days: A negative number makes an expired certificate.
         func issue(_ name: String, days: Int = 2, by authority: String = "ca", mark: String = "") throws {
             try write("basicConstraints=CA:FALSE\n\(mark)\n", to: "\(name).ext")
             try TestIdentity.openssl(
@@ -62,14 +62,14 @@ struct ClientCertificateServiceTests {
         #"push_dispatcher_apns_pool_state{credential="shop",environment="production",state="\#(state)"} 1"#
     }
 
-    @Test("Jobs go out under it without a provider token, and its end is on the page")
+    @Test("The dispatcher sends with the certificate and no provider token, and the metrics page shows its end")
     func sends() async throws {
         let certificates = try Certificates()
         try certificates.issue("good")
         try certificates.use("good")
         try await withServiceBench {
             $0.clientCAFile = certificates.authority
-            // Nobody's token is good.
+            // The simulator accepts no token.
             $0.keys = []
         } _: { bench in
             let dispatcher = try start(bench, certificates)
@@ -84,7 +84,8 @@ struct ClientCertificateServiceTests {
         }
     }
 
-    /// What is wrong with it, and what APNs says to it. A revoked one is to Apple what a stranger's is: one that no authority vouches for.
+    /// The fault of the certificate, and APNs' answer to it. Apple treats a revoked certificate like a stranger's, which no authority
+    /// signed.
     enum Fault: String, CaseIterable {
         case expired, stranger, wrongEnvironment
 
@@ -92,7 +93,7 @@ struct ClientCertificateServiceTests {
     }
 
     @Test(
-        "One that APNs refuses pauses its pool and says so; its jobs are kept, and a good one in its place serves",
+        "A refused certificate pauses its pool with a reason and keeps its jobs, and a good one in its place serves",
         arguments: Fault.allCases)
     func pauses(fault: Fault) async throws {
         let certificates = try Certificates()
@@ -109,8 +110,8 @@ struct ClientCertificateServiceTests {
             let dispatcher = try start(bench, certificates)
             let port = try await dispatcher.operationsPort.next()
             try await bench.publish(CredentialServiceTests.job([Fixture.delivery(1), Fixture.delivery(2)]))
-            let told = try await bench.events.next()
-            #expect(told.outcome == .misconfigured && !told.isFinal)
+            let event = try await bench.events.next()
+            #expect(event.outcome == .misconfigured && !event.isFinal)
             await CredentialServiceTests.page(of: dispatcher, shows: state("paused"))
             let ready = try await CredentialServiceTests.readiness(port)
             #expect(ready.status == 200, "another app's jobs still flow")
@@ -127,7 +128,7 @@ struct ClientCertificateServiceTests {
         }
     }
 
-    /// So many deliveries wait in the broker for their next try.
+    /// Waits until this number of deliveries wait in the broker for their next try.
     private func kept(_ deliveries: Int, _ bench: ServiceBench) async throws {
         var waiting = 0
         while waiting == 0 {
@@ -136,7 +137,7 @@ struct ClientCertificateServiceTests {
                 waiting += try await TestBroker.messageCount(bench.topology.retryQueue(delay), bench.broker)
             }
         }
-        // One job may be split where its deliveries heard different things.
+        // The dispatcher may split a job if its deliveries got different answers.
         #expect((1...deliveries).contains(waiting))
     }
 }

@@ -18,7 +18,7 @@ final class CredentialKeeperTests: Sendable {
     init() throws {
         let loops = try APNsEventLoops(threads: 1)
         folder = try TestIdentity.shared.get().makeFolder()
-        // Pools that reach nobody: what they do is not the matter here.
+        // Pools without a server, because the test does not use them.
         table = PoolTable(onFinished: { _ in }) { (plan) throws(TLSError) in
             try APNsPool(
                 on: loops, credential: plan.credential, endpoint: APNsEndpoint(host: "127.0.0.1", port: FreePorts.closed),
@@ -76,7 +76,7 @@ final class CredentialKeeperTests: Sendable {
     }
 
     @Test(
-        "What cannot be used changes nothing, is said, and is mended by the next change",
+        "An invalid file changes nothing and is reported, and the next change repairs it",
         arguments: ["{", "{\"v\": 1, \"credentials\": []}"])
     func keepsTheOld(broken: String) throws {
         let keeper = try keeper()
@@ -88,7 +88,7 @@ final class CredentialKeeperTests: Sendable {
         }
         #expect(why.contains("credentials.json"))
         #expect(plans.isEmpty)
-        #expect(reloads.withLock { $0 } == [false], "said once")
+        #expect(reloads.withLock { $0 } == [false], "reported once")
         #expect(table.serving.map(\.number) == [0])
         try write(file("a.p8", apps: "store"), to: "credentials.json")
         for _ in 0..<3 { keeper.look() }
@@ -96,12 +96,12 @@ final class CredentialKeeperTests: Sendable {
         #expect(plans.map { $0.pools.map(\.number) } == [[1]])
     }
 
-    @Test("Whoever asks has the files read at once, changed or not; what is broken changes nothing then, either")
+    @Test("A request reads the files at once, changed or not, and a broken file changes nothing")
     func readsWhenAsked() throws {
         let keeper = try keeper()
         try write(file("a.p8", apps: "store"), to: "credentials.json")
         keeper.reload()
-        #expect(plans.map { $0.pools.map(\.number) } == [[1]], "no second look was waited for")
+        #expect(plans.map { $0.pools.map(\.number) } == [[1]], "the keeper did not wait for a second look")
         keeper.reload()
         #expect(plans.map { $0.pools.map(\.number) } == [[1], [1]], "nothing has changed: the same pool")
         try write("{", to: "credentials.json")
@@ -114,10 +114,10 @@ final class CredentialKeeperTests: Sendable {
         }
         keeper.look()
         keeper.look()
-        #expect(reloads.withLock { $0 }.count == 3, "said once")
+        #expect(reloads.withLock { $0 }.count == 3, "reported once")
     }
 
-    @Test("A key that is not there yet is waited for")
+    @Test("The keeper waits for a key file that is missing")
     func waitsForAKey() throws {
         let keeper = try keeper()
         try write(file("b.p8"), to: "credentials.json")
@@ -176,7 +176,7 @@ struct CredentialProofTests {
     }
 
     @Test(
-        "It shows nothing and is not stored, of the type that its topic is for",
+        "The proof shows nothing on a device, is not stored, and has the push type of its topic",
         arguments: [
             ("com.example.shop", PushType.background), ("com.example.shop.voip", .voip), ("com.example.shop.voip-ptt", .pushtotalk),
             ("com.example.shop.push-type.liveactivity", .liveactivity),

@@ -15,7 +15,7 @@ import Testing
 struct CredentialServiceTests {
     private static let noDevice = String(repeating: "0", count: 64)
 
-    /// A credentials file of a test's own that may change.
+    /// A credentials file of one test that may change.
     struct Files {
         let folder: String
         var path: String { "\(folder)/credentials.json" }
@@ -52,7 +52,8 @@ struct CredentialServiceTests {
         }
     }
 
-    /// Until the metrics page says so. Asked for now and then: making a page in a row would take the processor from what it waits for.
+    /// Waits until the metrics page shows a line. Asks now and then, because making pages without a pause would take the processor from the
+    /// dispatcher.
     static func page(of dispatcher: ServiceBench.Running, shows line: String) async {
         while !dispatcher.registry.render().contains(line) {
             do {
@@ -64,7 +65,7 @@ struct CredentialServiceTests {
         }
     }
 
-    @Test("Both environments are proven at start by a request to no device, and no job is needed for it")
+    @Test("The dispatcher proves both environments at start with a request to no device, and needs no job for it")
     func provesAtStart() async throws {
         let files = try Files()
         try files.writeCredentials(key: TestIdentity.shared.get().key, probe: "com.example.shop")
@@ -79,9 +80,9 @@ struct CredentialServiceTests {
                     of: dispatcher, shows: #"push_dispatcher_apns_credential_proven{credential="shop",environment="\#(environment)"} 1"#)
             }
             try await dispatcher.stop()
-            // On a slow machine one is asked for once more: the looks at the files, after some of which that is done, are 20 ms apart here.
+            // On a slow machine the dispatcher may prove a credential once more, because here its looks at the files are 20 ms apart.
             #expect(bench.simulator.journal().allSatisfy { $0.token == Self.noDevice })
-            #expect(bench.events.waiting.isEmpty, "a proof is nobody's delivery")
+            #expect(bench.events.waiting.isEmpty, "a proof is no delivery")
         }
     }
 
@@ -103,7 +104,7 @@ struct CredentialServiceTests {
             }
             let outcomes = try await bench.finalOutcomes(rounds * each)
             #expect(outcomes.values.allSatisfy { $0 == [.accepted] })
-            // Only the new key is known from here on: the old pool is not used any more.
+            // From here on the simulator knows only the new key, which shows that the dispatcher does not use the old pool any more.
             bench.simulator.revoke(keyID: TestIdentity.keyID)
             try await bench.publish(Self.job([Fixture.delivery(rounds * each)]))
             #expect(try await bench.finalOutcomes(1).values.first == [.accepted])
@@ -136,7 +137,7 @@ struct CredentialServiceTests {
         }
     }
 
-    @Test("What an operator asks for is on the page, in labels of closed sets")
+    @Test("The metrics page answers an operator's questions, with labels from closed sets")
     func showsSignals() async throws {
         let files = try Files()
         try files.writeCredentials(key: TestIdentity.shared.get().key)
@@ -164,7 +165,7 @@ struct CredentialServiceTests {
         }
     }
 
-    @Test("A broken file changes nothing and is said; readiness stays")
+    @Test("A broken file changes nothing and is reported; readiness stays")
     func keepsServing() async throws {
         let files = try Files()
         try files.writeCredentials(key: TestIdentity.shared.get().key)
@@ -182,7 +183,7 @@ struct CredentialServiceTests {
         }
     }
 
-    @Test("After the signal the process is not ready at once, while what is in flight is still answered; and nothing is sent twice")
+    @Test("After the signal the process is unready at once, deliveries in flight still get their answers, and nothing is sent twice")
     func stopsReadinessFirst() async throws {
         try await withServiceBench { bench in
             for number in 1...5 { try bench.simulator.script(Fixture.token(number).hex, [.accept.delayed(by: .seconds(6))]) }
@@ -205,7 +206,7 @@ struct CredentialServiceTests {
         }
     }
 
-    @Test("A stop ends within its deadline though APNs never answers, and hands the rest on")
+    @Test("A stop ends within its deadline even if APNs never answers, and returns the remaining jobs")
     func stopsInTime() async throws {
         try await withServiceBench { bench in
             try bench.simulator.script(Fixture.token(1).hex, [.silence])
@@ -215,7 +216,8 @@ struct CredentialServiceTests {
             try await dispatcher.stop()
             var outcomes: [OutcomeClass] = []
             while outcomes.count < 2 { outcomes.append(try await bench.events.next().outcome) }
-            #expect(Set(outcomes) == [.accepted, .unknown], "what may have arrived is said to be unknown, and waits for its retry")
+            #expect(
+                Set(outcomes) == [.accepted, .unknown], "a delivery that may have arrived is reported as unknown and waits for its retry")
             let next = try bench.startDispatcher()
             #expect(try await bench.finalOutcomes(1) == [Fixture.delivery(1).id: [.accepted]])
             try await next.stop()

@@ -131,7 +131,7 @@ struct DispatcherServiceTests {
         }
     }
 
-    @Test("A call whose answer gets lost is sent once more at once, and not a third time; what must not come twice is sent once")
+    @Test("A call whose answer is lost is sent once more at once, and not a third time; a push that must not come twice is sent once")
     func sendsSecondCopies() async throws {
         try await withServiceBench { bench in
             for number in 1...2 { try bench.simulator.script(Fixture.token(number).hex, [.close, .close, .close]) }
@@ -185,7 +185,7 @@ struct DispatcherServiceTests {
         }
     }
 
-    @Test("What is no job lands in the dead-letter queue with its reason, and holds nothing up")
+    @Test("A message that is not a job goes to the dead-letter queue with its reason and delays nothing")
     func buriesPoison() async throws {
         try await withServiceBench { bench in
             let dispatcher = try bench.startDispatcher()

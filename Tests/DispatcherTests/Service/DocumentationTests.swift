@@ -6,19 +6,8 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("The README says what the code does")
+@Suite("The handbook says what the code does")
 struct DocumentationTests {
-    /// The first cell of every row of the tables that follow a heading, up to the next heading.
-    private func firstCells(under heading: String) throws -> [String] {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let text = String(decoding: try Data(contentsOf: root.appending(path: "Services/Dispatcher/README.md")), as: UTF8.self)
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        let start = try #require(lines.firstIndex(of: "## \(heading)"))
-        let section = lines[(start + 1)...].prefix { !$0.hasPrefix("## ") }
-        return section.filter { $0.hasPrefix("| `") }.compactMap { $0.split(separator: "`").dropFirst().first.map(String.init) }
-    }
-
     @Test("Every setting that is read is in the table, and no other")
     func settings() throws {
         let reporter = KeyReporter()
@@ -26,7 +15,7 @@ struct DocumentationTests {
             "RABBITMQ_URL": "amqp://broker", "APNS_CREDENTIALS_FILE": try TestIdentity.shared.get().credentialsFile,
         ])
         _ = try DispatcherSettings(ConfigReader(provider: provider, accessReporter: reporter), logger: .silent)
-        #expect(try Set(firstCells(under: "Settings")) == reporter.variables)
+        #expect(DispatcherReference.settings.map(\.variable).sorted() == reporter.variables.sorted())
     }
 
     @Test("Each of the thirty-eight lessons names tests that there are")
@@ -51,9 +40,18 @@ struct DocumentationTests {
         }
     }
 
+    @Test("Every key of log lines is in the table, and no other")
+    func logKeys() throws {
+        let names = URL(filePath: #filePath).deletingLastPathComponent().appending(
+            path: "../../../Services/Dispatcher/Core/DispatcherNames.swift")
+        let text = try String(contentsOf: names, encoding: .utf8)
+        let keys = try #require(text.components(separatedBy: "enum MetricName").first).matches(of: /static let \w+ = "([^"]+)"/)
+        #expect(DispatcherReference.logKeys.map(\.name).sorted() == keys.map { String($0.output.1) }.sorted())
+    }
+
     @Test("Every metric is in the table, and no other")
     func metrics() throws {
-        #expect(try firstCells(under: "Metrics").sorted() == MetricName.all.sorted())
+        #expect(DispatcherReference.metrics.map(\.name).sorted() == MetricName.all.sorted())
         #expect(Set(MetricName.all).count == MetricName.all.count)
     }
 }

@@ -20,11 +20,11 @@ struct LaneServiceTests {
         return job
     }
 
-    @Test("While bulk fills its prefetch, the pool and the streams, and APNs answers none of it, jobs of the lane now are sent and settled")
+    @Test("The dispatcher sends and settles jobs of `now` while unanswered `bulk` fills its prefetch, the pool and the streams")
     func nowDoesNotWaitForBulk() async throws {
         let count = Self.bulkJobs * Self.each
         try await withServiceBench { bench in
-            // The first proves the connection.
+            // The first delivery proves the connection.
             for number in 1..<count { try bench.simulator.script(Fixture.token(number).hex, [.silence]) }
             let dispatcher = try bench.startDispatcher {
                 $0.bulkDeliveries = 20_000
@@ -34,18 +34,18 @@ struct LaneServiceTests {
                 (0..<Self.bulkJobs).map { job in
                     Self.job((0..<Self.each).map { Fixture.delivery(job * Self.each + $0) }, lane: .bulk)
                 })
-            // A connection's share for bulk. The rest of the streams is for what is urgent.
+            // The share of a connection's streams for bulk. The others are for urgent jobs.
             _ = await bench.simulator.journal(reaching: 900)
             let urgent = (0..<5).map { Fixture.delivery(count + $0) }
             for delivery in urgent { try await bench.publish(Self.job([delivery], lane: .now)) }
             var accepted: Set<PushID> = []
             while !accepted.isSuperset(of: urgent.map(\.id)) {
                 let event = try await bench.events.next()
-                // Requests that got no answer for 15 s would make room, and prove nothing.
-                #expect(event.outcome == .accepted, "bulk was given up before what is urgent came through")
+                // Requests that time out after 15 s would make room, and the test would prove nothing.
+                #expect(event.outcome == .accepted, "bulk requests timed out before the urgent jobs came through")
                 accepted.formUnion(event.deliveries.map(\.id))
             }
-            // The one that proved the connection may be told before or after them.
+            // The outcome of the delivery that proved the connection may come before or after them.
             #expect(accepted.subtracting(urgent.map(\.id)).isSubset(of: [Fixture.delivery(0).id]))
             try await dispatcher.stop()
         }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("What is written down about connections")
+@Suite("Log lines about connections")
 struct NoteLogTests {
     @Test(
         "Each event of a connection is one line that says where and why",
@@ -32,7 +32,7 @@ struct NoteLogTests {
     }
 }
 
-/// Remembers what was logged.
+/// Keeps the log lines.
 private final class Lines: LogHandler {
     struct Line {
         let level: Logger.Level

@@ -10,11 +10,11 @@ import Testing
 
 @testable import Dispatcher
 
-/// RabbitMQ closes the channel of a consumer that has not acknowledged a message within `consumer_timeout`, and delivers the message anew. A private
-/// broker, because that time is a setting of the whole node: half an hour, and here some seconds.
+/// RabbitMQ closes the channel of a consumer that has not acknowledged a message within `consumer_timeout`, and delivers the message again.
+/// The test has a private broker, because that time is a setting of the whole node: half an hour by default, and here some seconds.
 @Suite("With a broker that refuses outcomes for longer than consumer_timeout", .timeLimit(.minutes(5)))
 struct RefusedOutcomesServiceTests {
-    /// RabbitMQ looks once a second for what is too old.
+    /// RabbitMQ looks once a second for messages that are too old.
     private static let consumerTimeout = 8
     private static let each = 2
 
@@ -32,8 +32,8 @@ struct RefusedOutcomesServiceTests {
         Set((numbers.lowerBound * each..<numbers.upperBound * each).map { Fixture.delivery($0).id.description })
     }
 
-    @Test("Nothing is sent twice, sending stops, and goes on by itself once there is room; also if a dispatcher comes and one goes")
-    func queueIsFull() async throws {
+    @Test("Sending stops, continues by itself when there is room, and sends nothing twice, also while dispatchers start and stop")
+    func sendingStops() async throws {
         let broker = try await PrivateBroker.start()
         let result: Result<Void, any Error>
         do { result = .success(try await queueIsFull(broker)) } catch { result = .failure(error) }
@@ -80,14 +80,14 @@ struct RefusedOutcomesServiceTests {
             #expect(second.registry.render().contains("push_dispatcher_outcomes_refused 0"))
             try await second.stop()
             #expect(try await bench.waitingJobs() == 0)
-            // The queue forgets a message only when the other one has confirmed it.
+            // The queue drops a message only when the other queue has confirmed it.
             while try await TestBroker.messageCount(bench.topology.waitingOutcomesQueue, bench.broker) > 0 {
                 try await Task.sleep(for: .milliseconds(50))
             }
         }
     }
 
-    /// Jobs that wait for room go round through a delayed queue; a minute is more than this broker's patience.
+    /// Jobs that wait for room go through a delayed queue. A minute there is longer than this broker's consumer_timeout.
     private static func dispatcher(_ bench: ServiceBench) throws -> ServiceBench.Running {
         try bench.startDispatcher { $0.waitingPatience = 2_000 }
     }

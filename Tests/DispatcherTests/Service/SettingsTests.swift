@@ -8,7 +8,7 @@ import Testing
 
 @testable import Dispatcher
 
-@Suite("What the dispatcher can be told")
+@Suite("The settings of the dispatcher")
 struct SettingsTests {
     private func settings(_ changes: [String: String]) throws -> DispatcherSettings {
         var variables = [
@@ -18,7 +18,7 @@ struct SettingsTests {
         return try DispatcherSettings(.environment(variables), logger: .silent)
     }
 
-    @Test("Two settings are enough; the others have the README's defaults")
+    @Test("Two settings are enough; the others have defaults")
     func defaults() throws {
         let settings = try settings([:])
         #expect(settings.operationsHost == "127.0.0.1")
@@ -54,7 +54,7 @@ struct SettingsTests {
         #expect(!error.description.contains("secret"))
     }
 
-    @Test("A dispatcher without the lane now has as much of bulk at work as of any lane") func lanes() throws {
+    @Test("A dispatcher without the lane `now` has as much of `bulk` at work as of any lane") func lanes() throws {
         let settings = try settings(["LANES": "soon, bulk"])
         #expect(settings.lanes == [.soon, .bulk] && settings.bulkDeliveries == 20_000)
         #expect(try Dispatcher.check(settings).contains("Lanes: soon, bulk."))
@@ -102,7 +102,7 @@ struct CredentialsFileTests {
     }
 
     @Test(
-        "Whatever is wrong is named with its place",
+        "An error names every fault and its place",
         arguments: [
             (["name": "\"Not A Name\""], "/credentials/0/name"), (["team_id": "\"short\""], "/credentials/0/team_id"),
             (["key_id": "\"key0000001\""], "/credentials/0/key_id"), (["key_file": "\"missing.p8\""], "/credentials/0/key_file"),
@@ -125,7 +125,7 @@ struct CredentialsFileTests {
     }
 
     @Test(
-        "A file that is none, empty, or of another version is refused",
+        "The dispatcher refuses a file that is missing, empty or of another version",
         arguments: ["", "{", #"{"v":2,"credentials":[]}"#, #"{"v":1,"credentials":[]}"#])
     func refuses(text: String) throws {
         #expect(try problems(text).count == 1)

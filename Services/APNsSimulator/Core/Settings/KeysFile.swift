@@ -2,7 +2,7 @@ import FoundationEssentials
 import OpenSSL
 import StrictJSON
 
-/// The file that says whose provider tokens are good.
+/// The file with the keys whose provider tokens are good.
 enum KeysFile {
     static let help = """
         The keys file lists the signing keys whose provider tokens are good:

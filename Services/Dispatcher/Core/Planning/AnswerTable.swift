@@ -1,16 +1,16 @@
 import APNs
 import PushModel
 
-/// What happens next to a delivery. APNs' reasons are one table (``APNsReason/row``); beside them are the reasons why there is no answer.
+/// The next step for a delivery. APNs' reasons are one table (``APNsReason/row``); beside them are the reasons for a missing answer.
 enum Consequence: Equatable, Sendable {
     case ends(OutcomeClass)
     /// It is tried again.
     case retries(RetryCause)
-    /// Nothing more of it is sent, on purpose. What its earlier attempts came to decides with the class how it ends.
+    /// Stopped on purpose. The results of its earlier attempts decide together with the class how it ends.
     case stops(OutcomeClass)
-    /// No answer came, and it is tried once more, at once, where it is not too late for that.
+    /// No answer came, and it is tried once more, at once, if it is not too late for that.
     case sendsSecondCopy
-    /// It waits until the gate opens, or until nothing holds it any more.
+    /// It waits until the gate opens, or no hold keeps it any more.
     case waits
 
     /// - Parameter policy: the notification's own, for a request that left and got no answer.
@@ -31,7 +31,7 @@ enum Consequence: Equatable, Sendable {
             }
     }
 
-    private static func of(_ effect: APNsEffect) -> Consequence {
+    static func of(_ effect: APNsEffect) -> Consequence {
         switch effect {
         case .accepted: .ends(.accepted)
         case .tokenGone: .ends(.tokenGone)
@@ -57,7 +57,7 @@ enum Consequence: Equatable, Sendable {
 enum RetryCause: Equatable, Sendable, CaseIterable {
     /// APNs: too many for this device.
     case throttled
-    /// APNs: 5xx. Apple asks for 15 minutes, which 5xx that repeat get; the first tries come sooner, because most such outages are short.
+    /// APNs: 5xx. Apple asks for 15 minutes, which repeated 5xx get; the first tries come sooner, because most such outages are short.
     case serverFault
     /// The connection's fault, not the delivery's: another connection will do.
     case connectionFault
@@ -67,13 +67,13 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case notSent
     /// Topic, key or environment: an operator has to mend it first.
     case misconfigured
-    /// The pool's breaker is open: APNs answers 5xx whatever it is sent.
+    /// The pool's breaker is open: APNs answers every request with 5xx.
     case unavailable
     /// Another delivery to the device was throttled, and its wait is not over.
     case deviceThrottled
-    /// An operator's hold; ``HoldPace`` says for how long.
+    /// An operator's hold; ``HoldPace`` chooses the wait.
     case held
-    /// The token looked like garbage where it was sent to; the other environment may know it.
+    /// APNs rejected the token in its environment; the other environment may accept it.
     case otherEnvironment
 
     struct Row {
@@ -85,7 +85,7 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
         let waits: [Double]
     }
 
-    /// While nothing can be sent, a wait is no longer than the trouble has lasted so far, so that after a short outage a delivery is late by
+    /// While nothing can be sent, a wait is no longer than the outage has lasted so far, so that after a short outage a delivery is late by
     /// about as much again.
     var row: Row {
         switch self {
@@ -110,10 +110,10 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     }
 }
 
-/// Reasons of our own, where APNs was not asked. APNs' reasons are written in CamelCase, ours in snake_case.
+/// Reasons of our own, if APNs was not asked. APNs' reasons are written in CamelCase, ours in snake_case.
 enum OwnReason {
     static let noCredential = "no_credential"
-    /// APNs asked to leave the device alone for a while, and that while is not over.
+    /// APNs asked to leave the device alone for a while, which is not over.
     static let deviceThrottled = "device_throttled"
     /// A newer one with the same collapse id takes its place.
     static let superseded = "superseded"
@@ -122,7 +122,7 @@ enum OwnReason {
     static let laneHeld = "lane_held"
     static let appHeld = "app_held"
     static let notificationHeld = "notification_held"
-    /// Why nothing more was sent of a delivery that had left before.
+    /// Why a delivery that had left before was stopped.
     static let expired = OutcomeClass.expired.rawValue
     static let cancelled = OutcomeClass.cancelled.rawValue
     static let fenced = OutcomeClass.fenced.rawValue

@@ -7,13 +7,14 @@ import RabbitMQ
 import StrictJSON
 
 extension APIError {
-    /// What a caller learns of an error from below. Everything that is not foreseen is our fault and says nothing.
+    /// The error that a caller sees for an error of a lower layer. An error that this does not list is our fault, and the answer gives no
+    /// details.
     init(cause error: any Error) {
         switch error {
         case let error as APIError: self = error
         case is OwnerMismatch:
             self = APIError(
-                .conflict, "owner_mismatch", "Somebody else is signed in",
+                .conflict, "owner_mismatch", "Another user is signed in",
                 "the installation's user is not the expected one; nothing was changed")
         case is PreconditionFailed:
             self = APIError(
@@ -68,6 +69,6 @@ extension APIError {
         }
     }
 
-    /// Whether the error itself belongs in the log: what no caller can cause.
+    /// Whether the error belongs in the log: no caller can cause it.
     var isOurFault: Bool { status == .internalServerError }
 }

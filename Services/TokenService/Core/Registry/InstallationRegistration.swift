@@ -13,12 +13,12 @@ package struct InstallationRegistration: Sendable {
 
     private static let maximumBatch = 256
     /// Of a transaction's locks of names: PostgreSQL's lock table has room for some six thousand (max_locks_per_transaction, 64, times
-    /// max_connections, 100), and it is everybody's.
+    /// max_connections, 100), and all transactions share it.
     private static let maximumNames = 1000
     /// Below that, a batch of its own costs more than it saves in waiting.
     private static let worthwhileBatch = 32
     private static let concurrentBatches = 4
-    /// How often what one registration supersedes may turn out to be too much.
+    /// How often a registration may find more installations to supersede than expected.
     private static let maximumPreparations = 5
 
     private let fences: FencePublisher
@@ -36,7 +36,7 @@ package struct InstallationRegistration: Sendable {
             maximumWeight: Self.maximumNames, weight: { $0.locks.count }, commit: { await transactions.commit($0, onward: $1) })
     }
 
-    /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which leave everything as it was; `PostgresError`; ``CommitQueueFull``.
+    /// - Throws: ``OwnerMismatch`` or ``PreconditionFailed``, which have no effect; `PostgresError`; ``CommitQueueFull``.
     package func register(_ registration: Registration, app: App) async throws -> Result {
         try await submit(RegistryRequest(app: app, registration))
     }
@@ -46,7 +46,8 @@ package struct InstallationRegistration: Sendable {
         try await submit(RegistryRequest(app: app, patch))
     }
 
-    /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see what earlier ones did.
+    /// Registers many: one answer for each, in their order; one that fails leaves the others alone. Later ones see the results of earlier
+    /// ones.
     package func register(_ registrations: [Registration], app: App) async -> [Swift.Result<Result, any Error>] {
         var results: [Swift.Result<Result, any Error>] = []
         results.reserveCapacity(registrations.count)
@@ -77,7 +78,7 @@ package struct InstallationRegistration: Sendable {
                 let committed = try await queue.submit(request)
                 return committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
             } catch is SupersedesTooMany {
-                // Not in the queue, where others would wait for it.
+                // Not in the queue, where other registrations would wait for it.
                 superseded = superseded.combined(with: try await supersession.signOutOthers(for: request))
             }
         }
@@ -113,15 +114,15 @@ extension InstallationRegistration {
         /// PostgreSQL ended it to resolve a deadlock, or because it could not be serialized.
         case conflict
         /// APNs' answer about a token came between its read and its write.
-        case verdict
+        case answer
     }
 
     struct Committed: Sendable {
         var result: Result
-        /// What the answer waits for: its own fences, and those of the installation that were left open before.
+        /// The fences that the answer waits for: its own, and those of the installation that were left open before.
         var fences: [Fence]
 
-        /// - Parameter superseded: Of what was signed out before.
+        /// - Parameter superseded: The state of the fences of installations that were signed out before.
         func settled(by published: FenceState, superseded: FenceState) -> Result {
             var result = result
             if !fences.isEmpty { result.record.fence = result.record.fence.settled(by: published) }
@@ -144,7 +145,7 @@ extension InstallationRegistration {
             }
         }
 
-        /// Those that supersede too much are refused, and leave the others alone.
+        /// Refuses those that supersede too much, and leaves the others alone.
         private func attemptBounded(
             _ requests: [RegistryRequest], in session: PostgresSession
         ) throws -> [Swift.Result<Committed, any Error>] {
@@ -159,12 +160,12 @@ extension InstallationRegistration {
 
         private func attempt(_ requests: [RegistryRequest], in session: PostgresSession) throws -> [Swift.Result<Committed, any Error>] {
             metrics?.commits(requests.count)
-            var (runs, verdicts) = (0, 0)
+            var (runs, answers) = (0, 0)
             defer {
-                if verdicts > 0 { metrics?.repeated(.verdict, verdicts) }
-                if runs > verdicts + 1 { metrics?.repeated(.conflict, runs - verdicts - 1) }
+                if answers > 0 { metrics?.repeated(.answer, answers) }
+                if runs > answers + 1 { metrics?.repeated(.conflict, runs - answers - 1) }
             }
-            return try session.registryTransaction(onVerdict: { verdicts += 1 }) { session in
+            return try session.registryTransaction(onAnswer: { answers += 1 }) { session in
                 runs += 1
                 return try RegistryStore(session: session).commit(requests)
             }
@@ -208,7 +209,7 @@ extension Swift.Result<InstallationRegistration.Committed, any Error> {
 }
 
 extension FenceState {
-    /// What is left of this state after its unpublished fences were published with the given result.
+    /// The rest of this state after its unpublished fences were published with the given result.
     package func settled(by published: FenceState) -> FenceState {
         switch published {
         case .none: self

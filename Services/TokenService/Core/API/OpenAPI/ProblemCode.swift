@@ -46,12 +46,12 @@ package enum ProblemCode: String, CaseIterable, Sendable {
     case overloaded
     case shuttingDown = "shutting_down"
 
-    /// What everything behind ``AdmissionMiddleware`` can answer, whatever it does.
+    /// Every route behind ``AdmissionMiddleware`` can answer these.
     static let admission: [ProblemCode] = [
         .httpError, .unauthenticated, .forbidden, .rateLimited, .headersTooLarge, .internalError, .databaseUnavailable, .overloaded,
         .shuttingDown,
     ]
-    /// What everything that reads its query strictly can answer.
+    /// Every route that reads its query strictly can answer these.
     static let strictQuery: [ProblemCode] = [.unknownParameter, .repeatedParameter, .invalidEncoding]
     /// The same where a parameter is one of some words.
     static let query: [ProblemCode] = strictQuery + [.unsupportedValue]
@@ -142,7 +142,7 @@ extension ProblemCode {
         case .overloaded: .unavailable("More is being worked on than can be answered soon; refused at once instead of slowly.")
         case .appDiffers: ProblemKind(409, "The app exists", "An app of this slug exists with other properties; nothing was changed.")
         case .ownerMismatch:
-            ProblemKind(409, "Somebody else is signed in", "The installation's user is not `expected_user`; nothing was changed.")
+            ProblemKind(409, "Another user is signed in", "The installation's user is not `expected_user`; nothing was changed.")
         case .bodyTooLarge: ProblemKind(413, "Body too large", "The body has more bytes than this operation takes.")
         case .unsupportedMediaType:
             ProblemKind(

@@ -28,11 +28,11 @@ extension Resource {
     private static let entityTag = Answer.Header.always("ETag", .string().example("\"4f2a\""), "Changes with the content.")
     private static let unchanged = Answer(304, "As before.", headers: [entityTag])
 
-    // Observability writes these two, for every service alike.
+    // The Observability module writes these two, for every service alike.
     private static let healthSchema = JSONSchema.named(
         "Health",
         .answer([
-            .required("status", .words(["ok"])), .required("version", .string().example("1.0.0")),
+            .required("status", .words(["ok"])), .required("version", .string().example("1.0.0-beta.1")),
             .required("commit", .string().example("unknown")),
         ]))
     private static let readinessSchema = JSONSchema.named(

@@ -2,7 +2,7 @@ import PushModel
 
 /// A row of `installations` while a batch is worked out. Times are UNIX milliseconds.
 package struct InstallationState: Sendable {
-    /// What has to be written, from least to most.
+    /// The necessary writes, from least to most.
     package enum Writing: Int, Comparable, Sendable {
         case nothing, refresh, everything
 
@@ -33,7 +33,7 @@ package struct InstallationState: Sendable {
         needs(.everything)
     }
 
-    /// Forgets what the device reported. The epoch stays: it must never start again below a fence.
+    /// Removes the device's data. The epoch stays: it must never start again below a fence.
     package mutating func deregister(_ reason: SignOutReason, at now: Int64) {
         signOut(reason)
         deregisteredAt = now

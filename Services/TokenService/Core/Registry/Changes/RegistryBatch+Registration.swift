@@ -2,7 +2,7 @@ import PushModel
 
 /// Rules 1 to 6 (`docs/registration.md`).
 extension RegistryBatch {
-    /// The state that one installation is to have.
+    /// The wanted state of one installation.
     struct Target {
         var user: String?
         var profile: InstallationProfile
@@ -13,7 +13,7 @@ extension RegistryBatch {
         var stamps: Bool
     }
 
-    /// Rule 8, and what else a registration or a patch is refused for.
+    /// Rule 8, and the other reasons to refuse a registration or a patch.
     func target(of change: RegistryChange, app: App) throws -> (Target, InstallationKey) {
         switch change {
         case .register(let registration):
@@ -39,7 +39,7 @@ extension RegistryBatch {
         let isNew = before?.isRegistered != true
         // A later registration must have a later moment, or a 410 stamped between the two would find no difference.
         let moment = max(now, (before?.registeredAt ?? 0) + 1)
-        // What history records of this installation from here on happens in the epoch that the change begins.
+        // From here on, history records events of this installation in the epoch that the change begins.
         let epoch = before.map { $0.owner.hasSameBytes(as: wanted.user) ? $0.epoch : $0.epoch + 1 } ?? 1
         present = (key, epoch)
         defer { present = nil }
@@ -123,8 +123,8 @@ extension RegistryBatch {
         return losers
     }
 
-    /// A token is one device's, whatever environment somebody else stated for it: their row comes here too, retired. Otherwise a push for
-    /// them, tried in the other environment because theirs was wrong, would reach this device.
+    /// A token belongs to one device, even if another installation stated it for the other environment: that row comes here too, retired.
+    /// Else a push to the other installation, tried in the other environment because the first was wrong, would reach this device.
     private mutating func takeOver(_ named: RegisteredToken, for key: InstallationKey, at moment: Int64) -> InstallationKey? {
         guard let index = index(of: named, app: key.app), tokens[index].installation != key.id else { return nil }
         let before = tokens[index]
@@ -137,7 +137,7 @@ extension RegistryBatch {
         return before.holder
     }
 
-    /// What APNs has once accepted in one environment belongs there, whatever a client states (`docs/apns.md`).
+    /// A token that APNs has once accepted in one environment belongs there, even if a client states the other (`docs/apns.md`).
     private func proven(_ named: [RegisteredToken], app: App.ID) -> [RegisteredToken] {
         named.map { token in
             let other = token.inOtherEnvironment
@@ -147,7 +147,7 @@ extension RegistryBatch {
         }
     }
 
-    /// Retires a token that the client knows to be over, wherever it is.
+    /// Retires a token that the client reports as ended, at any installation.
     private mutating func drop(
         _ replaces: DeviceToken, keeping named: [RegisteredToken], for key: InstallationKey, at moment: Int64
     ) -> [InstallationKey] {
@@ -192,7 +192,7 @@ extension RegistryBatch {
         return before.holder
     }
 
-    /// Two installations of one owner: nothing that is queued for the first is wrong, until the second's owner changes.
+    /// Two installations of one owner: pushes that are queued for the first stay right until the second's owner changes.
     private mutating func remember(_ losers: [InstallationKey], of key: InstallationKey) {
         guard !losers.isEmpty else { return }
         predecessors[key, default: []].formUnion(losers.map(\.id))

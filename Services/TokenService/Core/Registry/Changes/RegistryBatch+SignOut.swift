@@ -1,6 +1,6 @@
 import PushModel
 
-/// Rules 5, 7 and 8, staleness and erasure: what ends a user's time at installations.
+/// Rules 5, 7 and 8, staleness and erasure: all ways in which a user's time at installations ends.
 extension RegistryBatch {
     /// In ascending order.
     func keys(of target: RegistryChange.Target, app: App.ID, whereActive: Bool = false) -> [InstallationKey] {
@@ -19,7 +19,7 @@ extension RegistryBatch {
         ids.map { InstallationKey(app: app, id: $0) }.filter { installations[$0] != nil }.sorted()
     }
 
-    /// Nobody who is signed in there may be another one than expected. That nobody is signed in is all that a sign-out wants.
+    /// Refuses if another user than expected is signed in there. An installation without a user is as every sign-out wants it.
     private func check(_ expected: ExpectedOwner, at keys: [InstallationKey]) throws {
         for owner in keys.compactMap({ installations[$0]?.owner }) where !expected.allows(owner) { throw OwnerMismatch() }
     }
@@ -95,7 +95,7 @@ extension RegistryBatch {
         keys(ids, of: app).filter { key in installations[key].map { $0.isRegistered && $0.registeredAt < moment } ?? false }
     }
 
-    /// Nothing goes into the history: it is about to lose all that names the user.
+    /// Writes no history: it is about to lose all that names the user.
     mutating func erase(_ user: String, _ ids: [PushID], left: Set<PushID>, of app: App.ID) -> RegistryChange.Result {
         let erased = keys(ids, of: app).filter { key in
             guard let row = installations[key] else { return false }

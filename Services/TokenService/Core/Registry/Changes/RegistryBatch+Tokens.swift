@@ -1,6 +1,6 @@
 import PushModel
 
-/// What APNs, the brake and an operator do to single tokens. A token that is no longer stored changes nothing.
+/// Changes of single tokens by APNs, the brake or an operator. A token that is no longer stored changes nothing.
 extension RegistryBatch {
     /// - Returns: how many tokens the changes altered.
     mutating func apply(toTokens changes: [RegistryChange]) -> Int { changes.reduce(0) { $0 + apply(toToken: $1).tokens } }
@@ -37,7 +37,7 @@ extension RegistryBatch {
         return true
     }
 
-    /// A moment that no calendar knows must not keep the other changes from being written. The end is that of the year 9999.
+    /// A moment that PostgreSQL cannot store must not keep the other changes from being written. The end is that of the year 9999.
     private static let storableMoments: ClosedRange<Int64> = 0...253_402_300_799_999
 
     private mutating func prove(_ id: Int64, in environment: APNsEnvironment) -> Bool {
@@ -46,8 +46,8 @@ extension RegistryBatch {
         return true
     }
 
-    /// The environment in which APNs accepted the token is the token's from now on. Where the token has a row there already, that row comes
-    /// back to life if it is this installation's, and this one yields. It yields too where another token is active in that place.
+    /// The token moves to the environment in which APNs accepted it. If the token has a row there already, that row becomes active if it is
+    /// this installation's, and this one yields. It yields too if another token is active in that place.
     private mutating func correct(_ id: Int64, to environment: APNsEnvironment, _ answer: OutcomeEvent.Delivery) -> Bool {
         guard let index = index(ofToken: id) else { return false }
         let token = tokens[index]
@@ -93,9 +93,9 @@ extension RegistryBatch {
         return true
     }
 
-    /// It stays retired where something newer is there: another token is active in its place or was put into quarantine from it later, the
-    /// same token is active in another environment, or the installation was deregistered. Where both environments' rows of a token come out
-    /// of quarantine together, both are active again.
+    /// The token stays retired if there is a newer one: another token is active in its place or was put into quarantine from it later, the
+    /// same token is active in another environment, or the installation was deregistered. If both environments' rows of a token come out of
+    /// quarantine together, both are active again.
     /// - Returns: whether it is active again.
     private mutating func restore(_ id: Int64) -> Bool {
         guard let index = index(ofToken: id), tokens[index].quarantinedAt != nil else { return false }

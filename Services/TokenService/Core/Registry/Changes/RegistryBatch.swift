@@ -1,23 +1,23 @@
 package import PushModel
 
-/// The rows that a number of changes concern, and what the changes make of them, one after another (`docs/registration.md`).
+/// The rows of a number of changes, and the results of these changes, one after another (`docs/registration.md`).
 ///
-/// It is worked out in memory between one locked read and one write, so that any number of changes share a commit and the result is
-/// as if they had come one by one; also where they race for the same rows within the batch.
+/// It computes in memory between one locked read and one write, so that any number of changes share a commit. The result is as if they had
+/// come one by one, also if they race for the same rows within the batch.
 package struct RegistryBatch {
     package internal(set) var installations: [InstallationKey: InstallationState]
     package internal(set) var tokens: [TokenState]
     package internal(set) var history: [HistoryEntry] = []
     /// Installations whose epoch ended; their fence covers every epoch below the present one.
     package internal(set) var fenced: Set<InstallationKey> = []
-    /// From where tokens moved to an installation while both had the same owner: a fence of the second must reach back to them.
+    /// The installations from which tokens moved to an installation of the same owner: a fence of the second must cover them too.
     package internal(set) var predecessors: [InstallationKey: Set<PushID>]
     /// Installations to which tokens moved within the batch.
     package internal(set) var gainedPredecessors: Set<InstallationKey> = []
-    /// Whether `predecessors` is complete. Where it is not, a fence makes the batch ``isIncomplete``.
+    /// Whether `predecessors` is complete. If it is not, a fence makes the batch ``isIncomplete``.
     let knowsMoves: Bool
-    /// A stored installation was fenced though it is not known from where tokens moved to it. The result is worth nothing then:
-    /// ``RegistryStore`` reads the moves and has it worked out anew.
+    /// A stored installation was fenced although its predecessors were not read, so the result is invalid: ``RegistryStore`` reads the
+    /// moves and computes it again.
     package internal(set) var isIncomplete = false
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
@@ -29,7 +29,7 @@ package struct RegistryBatch {
     private var tokensByID: [Int64: Int] = [:]
     private var tokensByInstallation: [InstallationKey: [Int]] = [:]
 
-    /// - Parameter predecessors: Nil where they were not read.
+    /// - Parameter predecessors: Nil if they were not read.
     package init(
         installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64
     ) {
@@ -58,7 +58,7 @@ package struct RegistryBatch {
         }
     }
 
-    /// The state as the API shows it; nil where nobody is registered.
+    /// The state as the API shows it; nil if the installation is not registered.
     package func record(_ key: InstallationKey) -> InstallationRecord? {
         guard let row = installations[key], row.isRegistered else { return nil }
         return InstallationRecord(row, tokens: indices(of: key).map { tokens[$0] })
@@ -71,7 +71,7 @@ extension RegistryBatch {
         let app: App.ID
         let token: RegisteredToken
 
-        /// By the device's value alone: the names of environments and purposes would cost more than the few that share one.
+        /// By the device's value alone: hashing environments and purposes would cost more than the few tokens that share a value.
         func hash(into hasher: inout Hasher) {
             hasher.combine(app)
             hasher.combine(token.token)
@@ -110,7 +110,7 @@ extension RegistryBatch {
         var seen: Set<InstallationKey> = []
         while let key = waiting.popLast() {
             guard seen.insert(key).inserted, let row = installations[key] else { continue }
-            // Nothing has moved to an installation that is not stored yet but within the batch.
+            // A new installation can only have moves from within the batch.
             if !knowsMoves, row.isStored { isIncomplete = true }
             installations[key]?.epoch += 1
             installations[key]?.fence = .pending
@@ -118,7 +118,7 @@ extension RegistryBatch {
             fenced.insert(key)
             let reached = predecessors.removeValue(forKey: key) ?? []
             waiting += reached.map { InstallationKey(app: key.app, id: $0) }
-            // Nothing of its ended epochs is right any more, so no later fence needs to reach back to it.
+            // Its earlier epochs are all fenced, so no later fence needs to cover it.
             for successor in predecessors.keys where successor.app == key.app { predecessors[successor]?.remove(key.id) }
         }
         return seen

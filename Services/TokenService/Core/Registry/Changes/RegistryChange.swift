@@ -21,7 +21,7 @@ package enum RegistryChange: Sendable {
     /// APNs answers that the token is gone or not valid.
     /// - Parameters:
     ///   - registeredUntil: A token that was registered later (UNIX milliseconds) stays.
-    ///   - in: A token that is registered for another one stays; nil where APNs was asked in both.
+    ///   - in: A token that is registered for another one stays; nil if APNs was asked in both.
     case retire(
         token: Int64, TokenState.RetiredReason, registeredUntil: Int64, in: APNsEnvironment?, answer: OutcomeEvent.Delivery)
     /// APNs accepts the token in this environment.
@@ -33,7 +33,7 @@ package enum RegistryChange: Sendable {
     /// An operator takes the token out of quarantine.
     case restore(token: Int64)
 
-    /// The installations that a sign-out or a deregistration is about.
+    /// The installations of a sign-out or a deregistration.
     package enum Target: Sendable {
         case installation(PushID)
         /// Those that hold the token; a deregistration takes those where it is active. Nil: in either environment.
@@ -42,7 +42,7 @@ package enum RegistryChange: Sendable {
         case user(String, among: [PushID])
     }
 
-    /// What a change did.
+    /// The effect of a change.
     package struct Result: Sendable {
         /// After a registration or a patch.
         package var record: InstallationRecord?
@@ -50,9 +50,9 @@ package enum RegistryChange: Sendable {
         package var isNew = false
         /// The installations that the change signed out, removed or marked, in ascending order.
         package var installations: [InstallationKey] = []
-        /// How many tokens it retired by a verdict, corrected, put into quarantine, took out of it, or deleted.
+        /// How many tokens it retired by APNs' answer, corrected, put into quarantine, took out of it, or deleted.
         package var tokens = 0
-        /// Whose epochs it ended.
+        /// The installations whose epochs it ended.
         package var fenced: Set<InstallationKey> = []
     }
 }
@@ -72,10 +72,10 @@ package struct InstallationKey: Hashable, Sendable, Comparable {
     }
 }
 
-/// The installation belongs to somebody else than the caller expected. Nothing was changed.
+/// The installation belongs to another user than the caller expected. The change had no effect.
 package struct OwnerMismatch: Error {}
 
-/// `If-Match` names another state than the present one. Nothing was changed.
+/// `If-Match` names another state than the present one. The change had no effect.
 package struct PreconditionFailed: Error {}
 
 /// There is nothing to change.

@@ -1,15 +1,15 @@
 import PushModel
 
-/// A registration or a patch on its way into a ``RegistryBatch``, with what has to be locked and read for it.
+/// A registration or a patch on its way into a ``RegistryBatch``, with the locks and reads that it needs.
 package struct RegistryRequest: Sendable {
     package let app: App
     package let change: RegistryChange
     package let installation: InstallationKey
-    /// Every token that is named, for whatever reason.
+    /// Every token that the request names, for any reason.
     let tokens: [DeviceToken]
-    /// Who is to be signed in. The name is locked, so that a sign-out of the user sees all of this change or nothing.
+    /// The user to sign in. The name is locked, so that a sign-out of the user sees all of this change or nothing.
     let user: String?
-    /// Worked out where the request is, not while the database waits for the batch.
+    /// Computed with the request, so that the database does not wait for it in the batch.
     let locks: [Int64]
 
     package init(app: App, _ registration: Registration) {
@@ -34,6 +34,6 @@ package struct RegistryRequest: Sendable {
         locks = RegistryLock.keys(app: app.id, installations: [id], tokens: tokens, users: user.map { [$0] } ?? [])
     }
 
-    /// Whose other installations the single policy signs out.
+    /// The user whose other installations the single policy signs out.
     package var onlyInstallationOf: String? { app.devicePolicy == .single ? user : nil }
 }

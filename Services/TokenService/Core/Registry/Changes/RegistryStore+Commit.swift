@@ -2,25 +2,25 @@ package import Postgres
 import PushModel
 
 extension PostgresPool {
-    /// A transaction of ``RegistryStore``, run again where a verdict of APNs came between its read and its write.
+    /// A transaction of ``RegistryStore``. It runs again if an answer of APNs changed a token between its read and its write.
     @discardableResult
     package func registryTransaction<R: Sendable>(_ body: @escaping @Sendable (PostgresSession) throws -> R) async throws -> R {
-        try await session { session in try session.registryTransaction(onVerdict: {}, body) }
+        try await session { session in try session.registryTransaction(onAnswer: {}, body) }
     }
 }
 
 extension PostgresSession {
-    /// - Parameter onVerdict: A verdict came between, and the transaction runs again.
-    func registryTransaction<R>(onVerdict: () -> Void, _ body: (PostgresSession) throws -> R) throws -> R {
-        // Verdicts come one batch after another; none comes between a read and its write for ever.
+    /// - Parameter onAnswer: An answer of APNs came between, and the transaction runs again.
+    func registryTransaction<R>(onAnswer: () -> Void, _ body: (PostgresSession) throws -> R) throws -> R {
+        // Answers come one batch after another, so they cannot come between a read and its write for ever.
         for _ in 0..<5 {
             do {
                 return try retryingTransaction(body)
-            } catch is VerdictBetween {
-                onVerdict()
+            } catch is AnswerBetween {
+                onAnswer()
             } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) {
-                // A verdict corrected a token's environment between the read and the write. Now it is read.
-                onVerdict()
+                // An answer corrected a token's environment between the read and the write. The next try reads it.
+                onAnswer()
             }
         }
         return try retryingTransaction(body)
@@ -30,12 +30,12 @@ extension PostgresSession {
 extension RegistryStore {
     /// One change of some installations, committed.
     package struct Committed: Sendable {
-        /// That the change signed out or removed, in ascending order.
+        /// The installations that the change signed out or removed, in ascending order.
         package var installations: [InstallationKey] = []
-        /// The first of them; where there is none, the first one that the change was about.
+        /// The first of them; if there is none, the first one that the change named.
         var shown: InstallationState?
         package var tokens = 0
-        /// What an answer waits for.
+        /// The fences that an answer waits for.
         package var fences: [Fence] = []
     }
 
@@ -51,7 +51,7 @@ extension RegistryStore {
         case .token(let token, _):
             scope.tokens = [token]
             try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, tokens: [token])))
-            // They stay the holders: whoever moves the token has its name.
+            // They stay the holders: a change that moves the token needs the lock on its name.
             scope.installations = try session.execute(
                 "SELECT DISTINCT installation FROM tokens WHERE app_id = \(app.id) AND token = \(token.bytes)"
             ).column("installation")
@@ -75,7 +75,7 @@ extension RegistryStore {
         return (committed, owned.count < limit ? nil : owned.last)
     }
 
-    /// - Parameter also: From the batch and the installations that the change was about: runs in the same transaction.
+    /// - Parameter also: Gets the batch and the installations of the change; runs in the same transaction.
     func commit(
         _ change: RegistryChange, of app: App, reading scope: Scope, locking names: [Int64] = [],
         also: (RegistryBatch, [PushID]) -> [PostgresQuery] = { _, _ in [] }, shown: (RegistryBatch) -> InstallationKey? = { _ in nil }

@@ -2,12 +2,12 @@ package import Postgres
 import PushModel
 
 extension RegistryStore {
-    /// Writes what changed and commits, in one round trip: nothing may follow in the transaction. Rows are written in ascending order of
-    /// their keys. A cycle with a verdict is possible all the same; then PostgreSQL ends one of the two, and it runs again.
+    /// Writes the changes and commits, in one round trip: no statement may follow in the transaction. Rows are written in ascending order
+    /// of their keys. A deadlock with an outcome is still possible; then PostgreSQL ends one of the two, and it runs again.
     /// - Parameters:
     ///   - areTokensLocked: Those of a batch that ``load(tokens:corrected:)`` read are.
     ///   - also: Runs in the same transaction, after the rest.
-    /// - Throws: ``VerdictBetween``.
+    /// - Throws: ``AnswerBetween``.
     /// - Returns: the fences that were written, by installation.
     @discardableResult
     package func save(
@@ -15,7 +15,7 @@ extension RegistryStore {
     ) throws -> [InstallationKey: Fence] {
         if !areTokensLocked { try lockEnding(batch) }
         let fenced = batch.fenced.sorted()
-        // Fences refer to installations, so new ones come before; nothing new is ever fenced.
+        // Fences refer to installations, so new ones come first; a new installation is never fenced.
         var queries = batch.installationWrites
         let place = queries.count
         if !fenced.isEmpty {
@@ -32,14 +32,14 @@ extension RegistryStore {
         return Dictionary(uniqueKeysWithValues: try answers[place].map { row in (try InstallationKey(row), try Fence(row)) })
     }
 
-    /// Locks the tokens that the batch retires or deletes. A verdict may have retired one of them since it was read.
+    /// Locks the tokens that the batch retires or deletes. An answer of APNs may have retired one of them since it was read.
     private func lockEnding(_ batch: RegistryBatch) throws {
         let ending = batch.tokens.filter { $0.writing == .deletion || $0.storedPlace != nil && $0.retired != nil }
         guard !ending.isEmpty else { return }
         let active = try session.execute(
             "SELECT id, state = 'active' AS is_active FROM tokens WHERE id = ANY (\(ending.compactMap(\.id).sorted())) ORDER BY id FOR NO KEY UPDATE"
         ).filter { row in try row["is_active"] }
-        if active.count < ending.count(where: { $0.storedPlace != nil }) { throw VerdictBetween() }
+        if active.count < ending.count(where: { $0.storedPlace != nil }) { throw AnswerBetween() }
     }
 
     private static func insertFences(_ fenced: [InstallationKey], _ epochs: [Int64], at now: Int64) -> PostgresQuery {
@@ -51,7 +51,7 @@ extension RegistryStore {
         """
     }
 
-    /// Nothing of an ended epoch is right any more: no later fence needs to reach back to it, or from it.
+    /// Ended epochs are fenced: no later fence needs to reach back to them, or from them.
     private static func deleteMoves(_ fenced: [InstallationKey]) -> PostgresQuery {
         """
         WITH ended AS (SELECT * FROM unnest(\(fenced.map(\.app))::bigint[], \(fenced.map(\.id))::uuid[]) AS e (app_id, id)),
@@ -72,7 +72,7 @@ extension RegistryStore {
 }
 
 /// APNs' answer retired a token after the batch was read, and the batch wants to retire it for another reason.
-struct VerdictBetween: Error {}
+struct AnswerBetween: Error {}
 
 extension RegistryBatch {
     fileprivate var installationWrites: [PostgresQuery] {
@@ -83,7 +83,7 @@ extension RegistryBatch {
     fileprivate var tokenWrites: [PostgresQuery] {
         let deleted = tokens.filter(\.isDeleted).compactMap(\.id)
         let stored = tokens.filter { $0.id != nil && !$0.isDeleted && $0.writing != .nothing }.sorted { ($0.id ?? 0) < ($1.id ?? 0) }
-        // A token that came and went within the batch is remembered like any other.
+        // A token that came and went within the batch is stored like any other.
         let rows = stored + tokens.filter { $0.id == nil }
         let wanted = Set(rows.filter { $0.isActive && !$0.isRefresh }.map(\.place))
         let vacated = stored.filter { token in
@@ -96,8 +96,8 @@ extension RegistryBatch {
         return queries
     }
 
-    /// One statement for whatever becomes of installations: each one that writes a table pays for reading all of its rules anew. A row
-    /// without an epoch is a refresh.
+    /// One statement for all changes of installations: each one that writes a table has to read all of its rules anew. A row without an
+    /// epoch is a refresh.
     private static func write(_ rows: [InstallationState]) -> PostgresQuery {
         func changed<Value>(_ value: (InstallationState) -> Value?) -> [Value?] { rows.map { $0.isRefresh ? nil : value($0) } }
         return """
@@ -172,7 +172,7 @@ extension RegistryBatch {
         for element in elements {
             if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
             literal.append(UInt8(ascii: "\""))
-            // By bytes: a quote that carries a combining mark is one Character, and would be passed over.
+            // By bytes: a quote that carries a combining mark is one Character, and the loop would not find it.
             for byte in element.utf8 {
                 if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { literal.append(UInt8(ascii: "\\")) }
                 literal.append(byte)
@@ -185,7 +185,7 @@ extension RegistryBatch {
 }
 
 extension InstallationState {
-    /// Nothing but its moment has to be written.
+    /// Only its moment has to be written.
     fileprivate var isRefresh: Bool { isStored && writing == .refresh }
 }
 

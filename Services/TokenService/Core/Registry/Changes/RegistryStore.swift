@@ -1,14 +1,14 @@
 package import Postgres
 package import PushModel
 
-/// Reads the rows that changes of the registry concern, under locks, and writes what ``RegistryBatch`` made of them, within one transaction.
-/// That is two round trips, whatever the number of changes; a third one where an epoch ends.
+/// Reads the rows for changes of the registry under locks, and writes the results of ``RegistryBatch``, within one transaction. That is two
+/// round trips for any number of changes; a third one if an epoch ends.
 package struct RegistryStore {
     let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// What is read of one app.
+    /// The rows to read of one app.
     package struct Scope: Sendable {
         package var app: App.ID
         package var installations: [PushID]
@@ -20,12 +20,12 @@ package struct RegistryStore {
 
     package struct Loaded {
         package var batch: RegistryBatch
-        /// Of the scopes' installations: committed earlier and not known to be on the control stream. An answer waits for them as well.
+        /// Of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as well.
         package var openFences: [Fence]
     }
 
-    /// Locks in the order that all keep (``RegistryLock``): names, then installations. Token rows are locked only to be retired or
-    /// deleted: whoever else changes one holds its name or its installation, and a registration overrules a verdict.
+    /// Takes locks in the common order (``RegistryLock``): names, then installations. It locks token rows only to retire or delete them:
+    /// any other change of one holds its name or its installation, and a registration overrules an answer of APNs.
     /// - Parameters:
     ///   - scopes: In ascending order of app.
     ///   - names: To be locked first, in ascending order.
@@ -51,7 +51,7 @@ package struct RegistryStore {
         return RegistryBatch(installations: [], tokens: try rows.map { row in try TokenState(row) }, predecessors: [:], now: now)
     }
 
-    /// Works the changes out, one after another; anew with all moves where it turns out that an epoch ends.
+    /// Applies the changes, one after another. If an epoch ends, it reads all moves and applies them anew.
     package func apply<Results>(_ loaded: RegistryBatch, _ changes: (inout RegistryBatch) throws -> Results) throws -> (
         RegistryBatch, Results
     ) {
@@ -63,9 +63,9 @@ package struct RegistryStore {
         return (batch, results)
     }
 
-    /// The batch with all moves that lead to its installations, and with their predecessors, which nearly always are locked already: only
-    /// where a move was committed while the locks were waited for they are not. These locks come out of order; in the worst case PostgreSQL
-    /// ends one of two transactions, and it runs again.
+    /// The batch with all moves that lead to its installations, and with their predecessors. These are locked already, unless a move was
+    /// committed while this transaction waited for its locks. Such locks come out of order; in the worst case PostgreSQL ends one of two
+    /// transactions, and it runs again.
     private func withMoves(_ batch: RegistryBatch) throws -> RegistryBatch {
         var rows = batch.installations
         var moves: [InstallationKey: Set<PushID>] = [:]
@@ -83,7 +83,7 @@ package struct RegistryStore {
                     rows[row.key] = rows[row.key] ?? row
                 }
             }
-            // The foreign keys of token_moves make sure of it; without this a missing row would be asked for for ever.
+            // The foreign keys of token_moves guarantee it; without this check a missing row would make the loop endless.
             guard reached.isSubset(of: rows.keys) else { throw CorruptRow(table: "token_moves") }
         }
         return RegistryBatch(installations: Array(rows.values), tokens: batch.tokens, predecessors: moves, now: batch.now)

@@ -4,7 +4,8 @@ package import PushModel
 package struct TokenState: Sendable {
     package enum Writing: Sendable {
         case nothing
-        /// A registration names it again. This revives it as well: a verdict that came after the row was read is about the registration before.
+        /// A registration names it again. This activates it as well: an answer of APNs that came after the row was read is about the
+        /// registration before.
         case refresh
         case everything, deletion
     }
@@ -18,12 +19,12 @@ package struct TokenState: Sendable {
     package private(set) var installation: PushID
     package private(set) var registeredAt: Int64
     package private(set) var retired: Retirement?
-    /// Since when the brake sets it aside: its retirement may be a fault of ours.
+    /// When the brake put it into quarantine: its retirement may be a fault of ours.
     package private(set) var quarantinedAt: Int64?
     /// When APNs accepted it in this environment for the first time.
     package private(set) var provenAt: Int64?
     package private(set) var writing = Writing.nothing
-    /// The place that it has in the database, if it is active there.
+    /// Its place in the database, if it is active there.
     package let storedPlace: TokenPlace?
 
     package enum RetiredReason: String, Sendable { case replaced, removed, deregistered, gone, rejected, stale }
@@ -58,10 +59,10 @@ package struct TokenState: Sendable {
     package var isProven: Bool { provenAt != nil }
     package var isDeleted: Bool { writing == .deletion }
 
-    /// Retired, and not because APNs rejected it: a restore from quarantine may undo that, and then what the client has stated since counts.
+    /// Retired, and not because APNs rejected it: a restore from quarantine may undo that, and then the client's later statement counts.
     package var isOver: Bool { retired.map { $0.reason != .rejected } ?? false }
 
-    /// How history remembers it.
+    /// The form in which history keeps it.
     package var historical: HistoryEntry.Token {
         HistoryEntry.Token(id: id, hint: token.hint, environment: environment.rawValue, purpose: purpose.rawValue)
     }
@@ -107,7 +108,7 @@ extension TokenState {
         writing = .everything
     }
 
-    /// The installation named it: from now on it is there, alive and registered.
+    /// The installation named it: from now on it is there, active and registered.
     package mutating func bind(to installation: PushID, at now: Int64) {
         if retired != nil || self.installation != installation { writing = .everything }
         if writing == .nothing { writing = .refresh }
@@ -120,7 +121,7 @@ extension TokenState {
     package mutating func delete() { writing = .deletion }
 }
 
-/// Where at most one token of an installation may be alive.
+/// A place in which at most one token of an installation may be active.
 package struct TokenPlace: Hashable, Sendable {
     package let installation: InstallationKey
     package let environment: APNsEnvironment

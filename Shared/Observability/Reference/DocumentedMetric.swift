@@ -1,0 +1,52 @@
+/// One metric of a program: its HELP line and its row in the handbook's reference.
+package struct DocumentedMetric: Sendable {
+    package enum Kind: String, Sendable {
+        case counter, gauge, histogram
+    }
+
+    package let name: String
+    package let kind: Kind
+    package let labels: [String]
+    /// A sentence; the unit is in the name.
+    package let help: String
+
+    package init(_ name: String, _ kind: Kind, _ help: String) { self.init(name, kind, [], help) }
+
+    package init(_ name: String, _ kind: Kind, _ labels: [String], _ help: String) {
+        self.name = name
+        self.kind = kind
+        self.labels = labels
+        self.help = help
+    }
+
+    package static func markdown(_ metrics: [DocumentedMetric]) -> String {
+        MarkdownTable(
+            "metric", "kind", "labels", "meaning",
+            rows: metrics.map { metric in
+                ["`\(metric.name)`", metric.kind.rawValue, metric.labels.map { "`\($0)`" }.joined(separator: ", "), metric.help]
+            }
+        ).text
+    }
+}
+
+extension [DocumentedMetric] {
+    /// Counters and gauges of a module that does not know this one. The names of counters end in `_total`.
+    package init(_ rows: [(name: String, labels: [String], help: String)]) {
+        self = rows.map { DocumentedMetric($0.name, $0.name.hasSuffix("_total") ? .counter : .gauge, $0.labels, $0.help) }
+    }
+}
+
+/// One metadata key of log lines, as the handbook's reference shows it.
+package struct DocumentedLogKey: Sendable {
+    package let name: String
+    package let meaning: String
+
+    package init(_ name: String, _ meaning: String) {
+        self.name = name
+        self.meaning = meaning
+    }
+
+    package static func markdown(_ keys: [DocumentedLogKey]) -> String {
+        MarkdownTable("key", "meaning", rows: keys.sorted { $0.name < $1.name }.map { ["`\($0.name)`", $0.meaning] }).text
+    }
+}

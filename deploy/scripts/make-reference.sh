@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Writes the handbook's reference, docs/reference, from what the programs print: their tables of settings, metrics, log keys, errors and events.
+#   make-reference.sh PROGRAMS [--check]      PROGRAMS: the folder of the built programs; --check: only compare, exit code 1 if a page is old
+set -euo pipefail
+programs=${1:?usage: make-reference.sh PROGRAMS [--check]}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+
+# page NAME TITLE TEXT, then for each section: HEADING PROGRAM ARGUMENTS…, separated by --
+page() {
+    local file="$made/$1.md" title=$2 text=$3
+    shift 3
+    printf '# %s\n\n<!-- Written by deploy/scripts/make-reference.sh from the tables in the code. Change those. -->\n\n%s\n' "$title" "$text" >"$file"
+    while [ $# -gt 0 ]; do
+        local heading=$1 command=()
+        shift
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do command+=("$1"); shift; done
+        [ $# = 0 ] || shift
+        [ -z "$heading" ] || printf '\n## %s\n' "$heading" >>"$file"
+        { printf '\n'; "$programs/${command[0]}" "${command[@]:1}"; } >>"$file"
+    done
+}
+
+page settings Settings "Settings are environment variables. A program checks them at its start: a wrong one ends it with a sentence that names
+the variable, what was found and what was expected. A misspelt one (\`PREFECTH_NOW\`) is logged with the setting that was
+meant." \
+    token-service token-service reference settings -- dispatcher dispatcher reference settings -- apns-simulator apns-simulator reference
+page metrics Metrics "Every program serves \`/metrics\` for Prometheus. Names end in their unit, and counters in \`_total\`." \
+    token-service token-service reference metrics -- dispatcher dispatcher reference metrics \
+    -- "connections to RabbitMQ" token-service reference broker-metrics -- "every program" token-service reference process-metrics
+page log-keys "Keys of log lines" "Log lines are JSON, one a line: \`ts\`, \`level\`, \`logger\`, \`msg\`, and these keys.
+No line holds a token, a key or a payload." \
+    token-service token-service reference log-keys -- dispatcher dispatcher reference log-keys \
+    -- "connections to RabbitMQ" token-service reference broker-log-keys
+page errors "Error codes" "The API answers an error with a problem document (RFC 9457): \`type\`, \`title\`, \`status\`, \`detail\`, \`code\`, and
+\`errors\` with a pointer to each fault of the body." \
+    "" token-service reference errors
+page events Events "Every event is a CloudEvents 1.0 document on the exchange \`push.outcomes\`. Webhooks get the events of the topics that
+they ask for." \
+    "" token-service reference events
+page answers "Answers of APNs" "What the dispatcher does when APNs answers with a status other than 200. An unknown reason goes by its status." \
+    "" dispatcher reference answers
+
+if [ "${2-}" = --check ]; then
+    status=0
+    for page in "$made"/*.md; do diff "$page" "$root/docs/reference/$(basename "$page")" >&2 || status=1; done
+    [ "$status" = 0 ] || {
+        echo "make-reference: docs/reference is not what the programs print; run deploy/scripts/make-reference.sh .build/debug" >&2
+        exit 1
+    }
+else
+    mkdir -p "$root/docs/reference"
+    cp "$made"/*.md "$root/docs/reference/"
+fi
